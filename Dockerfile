@@ -1,0 +1,47 @@
+# syntax=docker/dockerfile:1
+# The server with its CPU runtime and the shipped model. Build: docker build -t dragoman . (x86-64 Linux only, as the pinned
+# libraries are).
+
+FROM rust:1.95-bookworm AS build
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends python3 python3-pip \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+
+# ONNX Runtime, pinned and checked by hash. A layer of its own: it changes more seldom than the sources.
+COPY scripts/ scripts/
+RUN python3 scripts/fetch_runtime.py serving
+
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/build/target \
+    cargo build --release --locked --bin dragoman \
+    && mkdir -p /opt/dragoman/models \
+    && cp target/release/dragoman /opt/dragoman/ \
+    && cp .runtime/onnxruntime/libonnxruntime.so /opt/dragoman/ \
+    && cp .runtime/onnxruntime/LICENSE /opt/dragoman/onnxruntime-LICENSE \
+    && cp .runtime/onnxruntime/ThirdPartyNotices.txt /opt/dragoman/onnxruntime-ThirdPartyNotices.txt \
+    && cp LICENSE /opt/dragoman/ \
+    && cp -r models/ems-small /opt/dragoman/models/
+
+# Has libstdc++ and libgcc, which is all that the program and ONNX Runtime need.
+FROM debian:bookworm-slim
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
+    && install --directory --owner dragoman --group dragoman /data
+COPY --from=build /opt/dragoman/ /opt/dragoman/
+
+# The library and the model are found beside the program.
+WORKDIR /opt/dragoman
+USER dragoman
+ENV DRAGOMAN_LISTEN=0.0.0.0:7700 \
+    DRAGOMAN_DATA=/data
+EXPOSE 7700
+VOLUME /data
+
+# Without a client program in the image, bash itself asks. /healthz answers while large indexes still recover; /readyz says
+# when every collection answers in full.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["/bin/bash", "-c", \
+    "exec 3<>/dev/tcp/127.0.0.1/7700 && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r status <&3 && [[ $status == *' 200 '* ]]"]
+
+ENTRYPOINT ["/opt/dragoman/dragoman"]
+CMD ["serve"]

@@ -1,0 +1,36 @@
+# Two commands: `make run` and `make test`. Both fetch what cargo cannot into .runtime/ (see scripts/fetch_runtime.py).
+
+PYTHON ?= python3
+CARGO ?= cargo
+export CARGO_TERM_COLOR ?= auto
+
+.PHONY: run test bench train-smoke clean runtime training-runtime tools
+
+run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
+	$(CARGO) run --release -- serve
+
+test: runtime training-runtime ## Passes all tests that need no GPU and no Docker engine
+	$(CARGO) check --lib --no-default-features
+	$(CARGO) test
+	$(CARGO) test -p dragoman-training
+
+bench: runtime ## Prints ratios measured in one run on this machine
+	$(CARGO) bench --bench embedding --bench http
+
+train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
+	scripts/train_smoke.sh
+
+clean: ## Removes what was built and fetched, not the data
+	$(CARGO) clean
+	rm -rf .runtime runs
+
+runtime: tools
+	@$(PYTHON) scripts/fetch_runtime.py serving
+
+training-runtime: tools
+	@$(PYTHON) scripts/fetch_runtime.py training
+
+tools:
+	@command -v $(CARGO) >/dev/null || { echo "error: cargo is missing; install a Rust toolchain (1.90 or newer)" >&2; exit 1; }
+	@command -v c++ >/dev/null || { echo "error: a C++ compiler is missing; install one (on Debian: the package g++)" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is missing; install Python 3 (on Debian: the packages python3 and python3-pip)" >&2; exit 1; }

@@ -1,0 +1,219 @@
+//! A bundle: the folder that holds a model, and the contract between the trainer that writes it and the server that reads it.
+//!
+//! `manifest.json` names every file with its SHA-256. `Bundle::open` checks all of them before anything is loaded, so that a
+//! torn download or a hand-edited tokenizer is refused by name instead of giving wrong embeddings.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::Language;
+
+/// The manifest's format that this program reads and writes.
+pub const FORMAT: u32 = 1;
+/// The version of the text pipeline, module `text`; a change there that changes token ids counts it up. A bundle carries the
+/// version it was trained with, and no other opens.
+pub const TEXT_VERSION: u32 = 1;
+/// int8 weights, for CPUs.
+pub const MODEL_INT8: &str = "model.onnx";
+/// fp16 weights, for GPUs.
+pub const MODEL_FP16: &str = "model.fp16.onnx";
+/// The tokenizer.
+pub const TOKENIZER: &str = "tokenizer.json";
+/// Texts with the token ids and embeddings that they must give.
+pub const GOLDEN: &str = "golden.json";
+/// Where the model comes from and what it is good for.
+pub const MODEL_CARD: &str = "MODEL_CARD.md";
+/// The list of everything else.
+pub const MANIFEST: &str = "manifest.json";
+
+/// An error of a bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// A file cannot be read or written.
+    #[error("cannot access {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The manifest is no manifest.
+    #[error("{} is not a valid manifest", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The manifest was written for another version of something.
+    #[error("{what} is {got}, this program works with {expected}")]
+    Version {
+        /// What has a version.
+        what: &'static str,
+        /// The program's version.
+        expected: u32,
+        /// The bundle's version.
+        got: u32,
+    },
+    /// A file's content is not what the manifest says.
+    #[error("{} has SHA-256 {got}, the manifest says {expected}", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// In the manifest.
+        expected: String,
+        /// On disk.
+        got: String,
+    },
+    /// A file that must be there is not named in the manifest.
+    #[error("the manifest does not name {file}")]
+    MissingFile {
+        /// The file's name.
+        file: &'static str,
+    },
+    /// A language code that this program does not know.
+    #[error("the manifest names the unknown language {code:?}")]
+    UnknownLanguage {
+        /// The code.
+        code: String,
+    },
+}
+
+/// `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Format of this file, `FORMAT`.
+    pub format: u32,
+    /// Name of the bundle, which is also its folder's.
+    pub name: String,
+    /// Semantic version of the bundle.
+    pub version: String,
+    /// `TEXT_VERSION` at training time.
+    pub text_version: u32,
+    /// Values per embedding.
+    pub dimension: usize,
+    /// Tokens that the encoder reads of one text.
+    pub tokens_max: usize,
+    /// ISO 639-1 codes of the languages that it was trained on.
+    pub languages: Vec<String>,
+    /// File name to SHA-256 in hexadecimal.
+    pub files: BTreeMap<String, String>,
+    /// How it was trained: configuration, steps, corpora; for people.
+    pub training: serde_json::Value,
+    /// Measured quality: name of the measurement to value.
+    pub quality: BTreeMap<String, f64>,
+}
+
+/// One line of `golden.json`: a text and what the model makes of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoldenText {
+    /// ISO 639-1 code.
+    pub language: String,
+    /// The text.
+    pub text: String,
+    /// Its token ids: must be equal.
+    pub ids: Vec<u32>,
+    /// The first eight values of its embedding by the int8 model: must be near.
+    pub embedding_head: Vec<f32>,
+}
+
+/// An opened bundle, every file of it checked.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    /// The folder.
+    pub folder: PathBuf,
+    /// What is in it.
+    pub manifest: Manifest,
+    /// The manifest's languages, parsed.
+    pub languages: Vec<Language>,
+}
+
+impl Bundle {
+    /// Opens the bundle in `folder` and checks its files against the manifest.
+    pub fn open(folder: &Path) -> Result<Self, BundleError> {
+        let path = folder.join(MANIFEST);
+        let bytes = std::fs::read(&path).map_err(|source| BundleError::File { path: path.clone(), source })?;
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|source| BundleError::Manifest { path, source })?;
+        if manifest.format != FORMAT {
+            return Err(BundleError::Version { what: "the bundle's format", expected: FORMAT, got: manifest.format });
+        }
+        if manifest.text_version != TEXT_VERSION {
+            let (expected, got) = (TEXT_VERSION, manifest.text_version);
+            return Err(BundleError::Version { what: "the bundle's text version", expected, got });
+        }
+        for file in [MODEL_INT8, TOKENIZER] {
+            if !manifest.files.contains_key(file) {
+                return Err(BundleError::MissingFile { file });
+            }
+        }
+        for (file, expected) in &manifest.files {
+            let path = folder.join(file);
+            let got = sha256_file(&path)?;
+            if got != *expected {
+                return Err(BundleError::Checksum { path, expected: expected.clone(), got });
+            }
+        }
+        let languages = manifest
+            .languages
+            .iter()
+            .map(|code| Language::parse(code).ok_or_else(|| BundleError::UnknownLanguage { code: code.clone() }));
+        let languages = languages.collect::<Result<_, _>>()?;
+        Ok(Self { folder: folder.to_owned(), manifest, languages })
+    }
+
+    /// Writes `manifest` into `folder`, with the checksums of the named files as they are there now.
+    pub fn seal(folder: &Path, mut manifest: Manifest, files: &[&str]) -> Result<Self, BundleError> {
+        manifest.files.clear();
+        for file in files {
+            manifest.files.insert((*file).to_owned(), sha256_file(&folder.join(file))?);
+        }
+        let path = folder.join(MANIFEST);
+        let mut bytes =
+            serde_json::to_vec_pretty(&manifest).map_err(|source| BundleError::Manifest { path: path.clone(), source })?;
+        bytes.push(b'\n');
+        std::fs::write(&path, bytes).map_err(|source| BundleError::File { path, source })?;
+        Self::open(folder)
+    }
+
+    /// The full path of a file of the bundle.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// What decides an embedding, as one SHA-256: the text version, the tokenizer and the weights. int8 and fp16 weights come
+    /// from the same training and give embeddings of the same space, so the fingerprint does not depend on the device.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.manifest.text_version.to_le_bytes());
+        hash.update(self.manifest.tokens_max.to_le_bytes());
+        for file in [TOKENIZER, MODEL_INT8] {
+            hash.update(self.manifest.files.get(file).map(String::as_bytes).unwrap_or_default());
+        }
+        hex(&hash.finalize())
+    }
+}
+
+/// SHA-256 of a file's content in hexadecimal.
+pub fn sha256_file(path: &Path) -> Result<String, BundleError> {
+    let access = |source| BundleError::File { path: path.to_owned(), source };
+    let mut file = std::fs::File::open(path).map_err(access)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).map_err(access)? {
+            0 => return Ok(hex(&hash.finalize())),
+            n => hash.update(&buffer[..n]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,123 @@
+//! Names and ids as types: parsed once at the edge, never a bare string or number below it.
+
+use std::fmt;
+
+/// Says why a text is no valid name or id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {problem}")]
+pub struct InvalidId {
+    /// What was parsed: "collection name" or "document id".
+    pub what: &'static str,
+    /// Expected and got, for the caller to read.
+    pub problem: String,
+}
+
+/// A collection's name: the path key of the API.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionName(String);
+
+impl CollectionName {
+    /// Longest name, in bytes.
+    pub const BYTES_MAX: usize = 64;
+
+    /// Accepts 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or digit.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let invalid = |problem: String| InvalidId { what: "collection name", problem };
+        if text.is_empty() || text.len() > Self::BYTES_MAX {
+            return Err(invalid(format!("must have 1 to {} bytes, got {}", Self::BYTES_MAX, text.len())));
+        }
+        if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return Err(invalid("must begin with an ASCII letter or digit".to_owned()));
+        }
+        match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))) {
+            Some(c) => Err(invalid(format!("may hold ASCII letters, digits, '-', '_' and '.', got {c:?}"))),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A document's id: the caller's own string, or a UUIDv7 made on write.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentId(String);
+
+impl DocumentId {
+    /// Longest id, in bytes.
+    pub const BYTES_MAX: usize = 512;
+
+    /// Accepts any non-empty UTF-8 text of at most 512 bytes without control characters.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let invalid = |problem: String| InvalidId { what: "document id", problem };
+        if text.is_empty() || text.len() > Self::BYTES_MAX {
+            return Err(invalid(format!("must have 1 to {} bytes, got {}", Self::BYTES_MAX, text.len())));
+        }
+        if let Some(c) = text.chars().find(|c| c.is_control()) {
+            return Err(invalid(format!("must not hold control characters, got {c:?}")));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The stable id of a collection (a UUID): names its folder, survives renames, never used twice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CollectionId(pub String);
+
+/// A passage's key in SQLite and in the index. Never used twice within a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PassageId(pub u64);
+
+/// A position in a collection's change sequence. Every committed change has a higher one than those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Sequence(pub u64);
+
+impl fmt::Display for CollectionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for DocumentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for CollectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collection_names_are_checked() {
+        for good in ["news", "a", "News-2026_v1.2", "0"] {
+            assert_eq!(CollectionName::parse(good).map(|name| name.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["", "-a", "a b", "ä", "a/b", &"x".repeat(65)] {
+            assert!(CollectionName::parse(bad).is_err(), "{bad:?} must be refused");
+        }
+    }
+
+    #[test]
+    fn document_ids_are_any_short_text() {
+        for good in ["a", "été 1/2", "文書", &"x".repeat(512)] {
+            assert!(DocumentId::parse(good).is_ok(), "{good:?} must be accepted");
+        }
+        for bad in ["", "a\nb", &"x".repeat(513)] {
+            assert!(DocumentId::parse(bad).is_err(), "{bad:?} must be refused");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong in the embedder.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::text::TextError;
+
+/// An error of the embedder. It can be cloned, because one failed batch answers many callers.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EmbedError {
+    /// The queue is full; retry later.
+    #[error("the embedding queue holds {waiting} texts and takes at most {limit}")]
+    QueueFull {
+        /// Texts that wait now.
+        waiting: usize,
+        /// The bound.
+        limit: usize,
+    },
+    /// More texts at once than the queue ever takes; send fewer at a time.
+    #[error("{texts} texts were sent at once, the embedding queue takes at most {limit}")]
+    TooManyTexts {
+        /// Texts of the submission.
+        texts: usize,
+        /// The bound.
+        limit: usize,
+    },
+    /// The embedder is stopping.
+    #[error("the embedder is stopping")]
+    Stopping,
+    /// A text cannot be tokenized.
+    #[error("cannot tokenize a text")]
+    Text(#[source] Arc<TextError>),
+    /// ONNX Runtime's shared library cannot be loaded.
+    #[error(
+        "cannot load ONNX Runtime from {}: run `make run` once, which fetches it, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",
+        path.display()
+    )]
+    Library {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The weights cannot be loaded.
+    #[error("cannot load the model {}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The model's inputs or outputs are not those that a bundle's encoder has.
+    #[error("the model has {got}, a bundle's encoder has {expected}")]
+    Contract {
+        /// What it must have.
+        expected: String,
+        /// What it has.
+        got: String,
+    },
+    /// The device that was asked for cannot be had.
+    #[error("cannot run on cuda:{device}: {reason}")]
+    Device {
+        /// Its number.
+        device: u32,
+        /// Why not.
+        reason: String,
+    },
+    /// The thread that owns the session cannot be started.
+    #[error("cannot start the embedder's thread")]
+    Thread(#[source] Arc<std::io::Error>),
+    /// The forward pass of the batch with this text failed.
+    #[error("the model failed on a batch of {texts} texts")]
+    Forward {
+        /// Texts of the batch.
+        texts: usize,
+        /// The cause.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The model gave something that has no direction: NaN, infinity or zero.
+    #[error("the model gave an embedding that is not finite or has no length")]
+    NotFinite,
+    /// The encoder panicked on the batch with this text.
+    #[error("the encoder panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+}
+
+impl From<TextError> for EmbedError {
+    fn from(source: TextError) -> Self {
+        Self::Text(Arc::new(source))
+    }
+}

@@ -1,0 +1,333 @@
+//! A deterministic stand-in for the encoder: hashed character n-grams, so that equal texts have equal embeddings and similar texts near
+//! ones. It goes through the same queue as the real one; `FakeControl` lets a test hold it, fail it and look at its batches.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::queue::{Encode, QueueBounds};
+use super::{EmbedError, Tokenize};
+use crate::domain::{Device, Embedding, Language, ModelInfo};
+use crate::text::Tokens;
+
+/// Sizes of the stand-in.
+#[derive(Debug, Clone)]
+pub struct FakeOptions {
+    /// Values per embedding.
+    pub dimension: usize,
+    /// Tokens (words, or characters of scripts without spaces) per text; small, so that short texts already split.
+    pub tokens_max: usize,
+    /// Texts times longest text of one batch.
+    pub batch_tokens_max: usize,
+    /// Texts that may wait.
+    pub queue_texts_max: usize,
+}
+
+impl FakeOptions {
+    /// The defaults with another dimension.
+    pub fn of(dimension: usize) -> Self {
+        Self { dimension, tokens_max: 16, batch_tokens_max: 1_024, queue_texts_max: 20_000 }
+    }
+
+    pub(super) fn bounds(&self) -> QueueBounds {
+        QueueBounds { batch_tokens_max: self.batch_tokens_max, texts_max: self.queue_texts_max }
+    }
+
+    pub(super) fn model(&self) -> ModelInfo {
+        ModelInfo {
+            name: "fake".to_owned(),
+            version: "0.0.0".to_owned(),
+            fingerprint: format!("fake-{}", self.dimension),
+            dimension: self.dimension,
+            tokens_max: self.tokens_max,
+            languages: Language::all().collect(),
+            device: Device::Cpu,
+            device_note: None,
+            quality: Vec::new(),
+        }
+    }
+}
+
+/// A test's hand on the stand-in. The last clone to go lets it run.
+#[derive(Clone)]
+pub struct FakeControl(Arc<Hand>);
+
+struct Hand(Arc<Gate>);
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    held: bool,
+    /// A batch is at the gate.
+    blocked: bool,
+    fail_on: Option<String>,
+    panic_on: Option<String>,
+    batches: Vec<Vec<usize>>,
+}
+
+impl FakeControl {
+    /// Holds the next batch, and all after it, until `resume`.
+    pub fn pause(&self) {
+        self.lock().held = true;
+    }
+
+    /// Lets batches run.
+    pub fn resume(&self) {
+        self.0.0.resume();
+    }
+
+    /// Blocks until a batch is held: from then on everything that is submitted waits in the queue.
+    pub fn wait_until_blocked(&self) {
+        let mut state = self.lock();
+        while !state.blocked {
+            state = self.0.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets every batch fail that has a text with this word.
+    pub fn fail_on(&self, word: &str) {
+        self.lock().fail_on = Some(word.to_lowercase());
+    }
+
+    /// Lets the encoder panic on every batch that has a text with this word.
+    pub fn panic_on(&self, word: &str) {
+        self.lock().panic_on = Some(word.to_lowercase());
+    }
+
+    /// Token counts of the texts of each batch that went through the gate, in order.
+    pub fn batches(&self) -> Vec<Vec<usize>> {
+        self.lock().batches.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.0.0.lock()
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.0.resume();
+    }
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn resume(&self) {
+        self.lock().held = false;
+        self.changed.notify_all();
+    }
+
+    /// Waits while the gate is held; then gives the words to fail and to panic on.
+    fn pass(&self, batch: &[Tokens]) -> (Option<String>, Option<String>) {
+        let mut state = self.lock();
+        while state.held {
+            state.blocked = true;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.blocked = false;
+        state.batches.push(batch.iter().map(|text| text.ids.len()).collect());
+        (state.fail_on.clone(), state.panic_on.clone())
+    }
+}
+
+/// The stand-in's words: a word has its number from its first use, in this process only.
+#[derive(Default)]
+struct Vocabulary {
+    words: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Vocabulary {
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(word) {
+            return number;
+        }
+        let number = self.words.len() as u32;
+        self.words.push(word.to_owned());
+        self.numbers.insert(word.to_owned(), number);
+        number
+    }
+}
+
+type SharedVocabulary = Arc<Mutex<Vocabulary>>;
+
+/// The stand-in's tokenizer.
+pub(super) struct FakeText {
+    vocabulary: SharedVocabulary,
+    tokens_max: usize,
+}
+
+/// The stand-in's encoder.
+pub(super) struct FakeEncoder {
+    vocabulary: SharedVocabulary,
+    dimension: usize,
+    gate: Arc<Gate>,
+}
+
+/// Makes the three parts, which share a vocabulary and a gate.
+pub(super) fn make(options: &FakeOptions) -> (FakeText, FakeEncoder, FakeControl) {
+    let vocabulary = SharedVocabulary::default();
+    let gate = Arc::new(Gate::default());
+    let text = FakeText { vocabulary: Arc::clone(&vocabulary), tokens_max: options.tokens_max };
+    let encoder = FakeEncoder { vocabulary, dimension: options.dimension, gate: Arc::clone(&gate) };
+    (text, encoder, FakeControl(Arc::new(Hand(gate))))
+}
+
+impl Tokenize for FakeText {
+    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError> {
+        let words = words(text);
+        let mut vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids: Vec<u32> = words
+            .iter()
+            .take(self.tokens_max)
+            .map(|range| {
+                let word = &text[range.clone()];
+                let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+                vocabulary.number(&if bare.is_empty() { word } else { bare }.to_lowercase())
+            })
+            .collect();
+        if ids.is_empty() {
+            ids.push(vocabulary.number("<unk>"));
+        }
+        Ok(Tokens { ids, truncated: words.len() > self.tokens_max })
+    }
+
+    /// As many whole sentences as fit into `tokens_max` tokens; a longer sentence is cut between words.
+    fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
+        let words = words(text);
+        if words.is_empty() {
+            return Ok(std::iter::once(0..text.len()).collect());
+        }
+        let mut passages = Vec::new();
+        let mut from = 0;
+        while from < words.len() {
+            let fits = (from + self.tokens_max.max(1)).min(words.len());
+            let ends_sentence = |place: &usize| text[words[place - 1].clone()].ends_with(['.', '。', '!', '?', '！', '？']);
+            let to = if fits == words.len() { fits } else { (from + 1..=fits).rev().find(ends_sentence).unwrap_or(fits) };
+            passages.push(words[from].start..words[to - 1].end);
+            from = to;
+        }
+        Ok(passages)
+    }
+}
+
+impl Encode for FakeEncoder {
+    fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
+        let (fail_on, panic_on) = self.gate.pass(batch);
+        let vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = |word: Option<String>| {
+            let number = word.and_then(|word| vocabulary.numbers.get(&word).copied());
+            number.is_some_and(|number| batch.iter().any(|text| text.ids.contains(&number)))
+        };
+        assert!(!has(panic_on), "the fake encoder was told to panic");
+        if has(fail_on) {
+            let source = Arc::new(std::io::Error::other("the fake encoder was told to fail"));
+            return Err(EmbedError::Forward { texts: batch.len(), source });
+        }
+        let words = |text: &Tokens| text.ids.iter().map(|&id| vocabulary.words[id as usize].clone()).collect::<Vec<_>>();
+        Ok(batch.iter().map(|text| Some(embed(&words(text), self.dimension))).collect())
+    }
+}
+
+/// Byte ranges of the words: between white space, and single characters of the scripts that write none.
+fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut open = false;
+    for (at, c) in text.char_indices() {
+        let end = at + c.len_utf8();
+        let alone = matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..);
+        match words.last_mut() {
+            _ if c.is_whitespace() => open = false,
+            // A mark after such a character belongs to it, so that a sentence end is seen.
+            Some(word) if (open && !alone) || (word.end == at && !c.is_alphanumeric()) => word.end = end,
+            _ => {
+                words.push(at..end);
+                open = !alone;
+            }
+        }
+    }
+    words
+}
+
+/// Adds up signed hashes of each word, its character n-grams up to three, and its pair with the word before.
+fn embed(words: &[String], dimension: usize) -> Embedding {
+    let mut values = vec![0.0f32; dimension];
+    let mut add = |feature: &str, weight: f32| {
+        let hash = fnv1a(feature);
+        let sign = if hash >> 63 == 0 { weight } else { -weight };
+        values[(hash % dimension as u64) as usize] += sign;
+    };
+    for (place, word) in words.iter().enumerate() {
+        add(word, 2.0);
+        let marked: Vec<char> = format!("^{word}$").chars().collect();
+        for length in 1..=3 {
+            marked.windows(length).for_each(|gram| add(&gram.iter().collect::<String>(), 0.5));
+        }
+        if place > 0 {
+            add(&format!("{} {word}", words[place - 1]), 0.5);
+        }
+    }
+    // Signs may cancel out in a tiny dimension.
+    let axis = || Embedding::normalized((0..dimension).map(|place| if place == 0 { 1.0 } else { 0.0 }).collect());
+    #[expect(clippy::expect_used, reason = "an axis has length 1; the dimension is at least 1, or indexing panicked above")]
+    Embedding::normalized(values.clone()).or_else(axis).expect("an axis has a direction")
+}
+
+fn fnv1a(text: &str) -> u64 {
+    let mixed =
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    // FNV leaves the high bits of short texts alike; the sign comes from the highest.
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str, expect: &[&str]) {
+        let (fake, _, _) = make(&FakeOptions { tokens_max: 6, ..FakeOptions::of(8) });
+        let passages: Vec<&str> = fake.split(text).unwrap().into_iter().map(|range| &text[range]).collect();
+        assert_eq!(passages, expect, "{text:?}");
+    }
+
+    #[test]
+    fn passages_end_at_sentence_ends() {
+        split("One two.", &["One two."]);
+        split("One two. Three four. Five six seven!", &["One two. Three four.", "Five six seven!"]);
+        split("天気がよい。猫は寝る。", &["天気がよい。", "猫は寝る。"]);
+        split("a b c d e f g h", &["a b c d e f", "g h"]);
+        split("  ", &["  "]);
+    }
+
+    fn tokens(text: &str, expect: usize) {
+        let (fake, _, _) = make(&FakeOptions::of(8));
+        assert_eq!(fake.tokens(text).unwrap().ids.len(), expect, "{text:?}");
+    }
+
+    #[test]
+    fn tokens_are_words_or_characters() {
+        tokens("The cat sleeps.", 3);
+        tokens("猫は寝る。", 4);
+        tokens("แมว", 3);
+        tokens("", 1);
+        tokens(&"word ".repeat(40), 16);
+    }
+
+    #[test]
+    fn similar_texts_are_nearer_than_others() {
+        let (text, mut encoder, _) = make(&FakeOptions::of(64));
+        let mut embed = |sentence: &str| encoder.encode(&[text.tokens(sentence).unwrap()]).unwrap().remove(0).unwrap();
+        let cat = embed("The cat sleeps on the sofa.");
+        assert_eq!(cat, embed("the CAT sleeps on the sofa"));
+        assert!(cat.cosine(&embed("A cat sleeps on a sofa.")) > cat.cosine(&embed("Stock prices fell sharply today.")) + 0.2);
+    }
+}

@@ -1,0 +1,186 @@
+//! The sentence encoder behind a bounded queue: texts in, embeddings out.
+//!
+//! Callers tokenize their own texts; one thread owns the ONNX session and takes waiting texts in batches under a token budget,
+//! sorted by length, queries before bulk work. The ONNX graph takes `input_ids` and `attention_mask`, both int64 [batch, len], and gives `sentence_embedding`,
+//! float32 [batch, dimension], of unit length.
+
+pub mod error;
+pub mod fake;
+pub mod queue;
+pub mod session;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use error::EmbedError;
+pub use fake::{FakeControl, FakeOptions};
+
+use crate::bundle::{Bundle, TOKENIZER};
+use crate::domain::{Embedded, ModelInfo};
+use crate::text::{Tokenizer, Tokens, split_passages};
+use queue::{Encode, Queue, QueueBounds};
+
+/// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
+/// as handing it over.
+const INLINE_BYTES_MAX: usize = 1_024;
+
+/// How the encoder is run.
+#[derive(Debug, Clone)]
+pub struct EmbedOptions {
+    /// Where to run: `auto` takes CUDA when it can, `cpu`, or `cuda:n`, which refuses to start without.
+    pub device: DeviceChoice,
+    /// Threads of one forward pass on the CPU; 0 means one per core.
+    pub threads: usize,
+    /// Upper bound on texts times longest text in one forward pass, padding included. A query may have to wait for one such
+    /// batch of bulk work. On a CPU more than about 2,048 makes nothing faster.
+    pub batch_tokens_max: usize,
+    /// Texts that may wait; more get `EmbedError::QueueFull`.
+    pub queue_texts_max: usize,
+}
+
+/// The device that the operator asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// CUDA when it can be had, else the CPU, which the log and `/v1/models` then say.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// This CUDA device, or refuse to start.
+    Cuda(u32),
+}
+
+/// Who waits: queries go ahead of bulk work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Somebody waits for the answer.
+    Query,
+    /// Bulk work.
+    Ingest,
+}
+
+/// A handle on the encoder's thread. Clones share it; the last one to go stops the thread.
+#[derive(Clone)]
+pub struct Embedder {
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    info: ModelInfo,
+    text: Box<dyn Tokenize>,
+    queue: Queue,
+}
+
+/// From text to token ids and passages; callers' threads share it.
+trait Tokenize: Send + Sync {
+    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError>;
+    fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError>;
+}
+
+impl Embedder {
+    /// Loads the bundle's tokenizer and weights, warms the session up and starts the thread.
+    pub fn start(bundle: &Bundle, options: &EmbedOptions) -> Result<Self, EmbedError> {
+        let manifest = &bundle.manifest;
+        let tokenizer = Tokenizer::load(&bundle.path(TOKENIZER))?;
+        let opened = session::open(bundle, options)?;
+        let info = ModelInfo {
+            name: manifest.name.clone(),
+            version: manifest.version.clone(),
+            fingerprint: bundle.fingerprint(),
+            dimension: manifest.dimension,
+            tokens_max: manifest.tokens_max,
+            languages: bundle.languages.clone(),
+            device: opened.device,
+            device_note: opened.note,
+            quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
+        };
+        let text = BundleText { tokenizer, tokens_max: manifest.tokens_max };
+        let bounds = QueueBounds { batch_tokens_max: options.batch_tokens_max, texts_max: options.queue_texts_max };
+        Self::of(info, text, opened.encoder, bounds)
+    }
+
+    /// Gives a deterministic stand-in without any model, for tests of everything above.
+    pub fn fake(dimension: usize) -> Self {
+        Self::fake_with(&FakeOptions::of(dimension)).0
+    }
+
+    /// Gives the stand-in in other sizes, with a hand on it.
+    pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
+        let (text, encoder, control) = fake::make(options);
+        #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
+        let embedder = Self::of(options.model(), text, encoder, options.bounds()).expect("a thread for the fake encoder");
+        (embedder, control)
+    }
+
+    fn of(
+        info: ModelInfo,
+        text: impl Tokenize + 'static,
+        encoder: impl Encode + 'static,
+        bounds: QueueBounds,
+    ) -> Result<Self, EmbedError> {
+        let queue = Queue::start(encoder, bounds)?;
+        Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), queue }) })
+    }
+
+    /// What is loaded.
+    pub fn model(&self) -> &ModelInfo {
+        &self.parts.info
+    }
+
+    /// Embeds `texts`, answers in their order. `EmbedError::QueueFull` when they do not fit into the queue now.
+    ///
+    /// All of them or none: one text's error is the answer. Dropping the future takes what still waits out of the queue.
+    pub async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+        self.parts.queue.check_room(texts.len())?;
+        let tokens = if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES_MAX {
+            self.parts.tokens(&texts)?
+        } else {
+            let parts = Arc::clone(&self.parts);
+            let tokenizing = tokio::task::spawn_blocking(move || parts.tokens(&texts));
+            // Cancelled with the runtime, when it does not come back.
+            tokenizing.await.unwrap_or(Err(EmbedError::Stopping))?
+        };
+        self.parts.queue.submit(tokens, priority)?.wait().await
+    }
+
+    /// Cuts a text into passages that the model reads whole (byte ranges); blocks for as long as tokenizing takes.
+    pub fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
+        self.parts.text.split(text)
+    }
+
+    /// Texts that wait now.
+    pub fn queue_depth(&self) -> usize {
+        self.parts.queue.depth()
+    }
+
+    /// Takes no more texts and answers those that wait with `EmbedError::Stopping`, while other handles live on.
+    pub fn stop(&self) {
+        self.parts.queue.stop();
+    }
+}
+
+impl Parts {
+    fn tokens(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
+        texts.iter().map(|text| self.text.tokens(text)).collect()
+    }
+}
+
+struct BundleText {
+    tokenizer: Tokenizer,
+    tokens_max: usize,
+}
+
+impl Tokenize for BundleText {
+    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError> {
+        Ok(self.tokenizer.encode(text, self.tokens_max)?)
+    }
+
+    fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
+        Ok(split_passages(&self.tokenizer, text, self.tokens_max)?)
+    }
+}
+
+impl std::fmt::Debug for Embedder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedder").field("model", &self.parts.info.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,373 @@
+//! The bounded queue before the encoder, and how waiting texts become batches.
+//!
+//! Callers tokenize and submit; one thread owns the encoder and takes what waits, as many texts as the token budget allows. A
+//! lone query runs at once: batches form by themselves, out of what came in while the batch before was running. Queries go ahead
+//! of bulk work, but not for ever, because callers wait for bulk work too.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use super::{EmbedError, Priority};
+use crate::domain::{Embedded, Embedding};
+use crate::text::Tokens;
+
+/// Batches of queries in a row before one batch of waiting bulk work.
+const QUERY_BATCHES_IN_A_ROW: usize = 4;
+
+/// Budgets' worth of waiting texts that are sorted together. More pads less, but keeps the first comer waiting longer.
+const BUDGETS_SORTED_TOGETHER: usize = 4;
+
+/// What turns token ids into embeddings. The queue's thread owns it.
+pub trait Encode: Send {
+    /// Gives one embedding per text, in their order; `None` where the model's output has no direction.
+    fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError>;
+}
+
+/// The queue's bounds.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueBounds {
+    /// Texts times longest text of one batch.
+    pub batch_tokens_max: usize,
+    /// Texts that may wait, the running batch not counted.
+    pub texts_max: usize,
+}
+
+/// The queue with its thread. Dropping it answers what waits with `EmbedError::Stopping` and waits for the running batch.
+pub struct Queue {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The answer to come.
+pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
+
+impl Queue {
+    /// Starts the thread that owns `encoder`.
+    pub fn start(mut encoder: impl Encode + 'static, bounds: QueueBounds) -> Result<Self, EmbedError> {
+        let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new() });
+        let worker = Closing(Arc::clone(&shared));
+        let work = move || {
+            // Takes the whole guard into the thread, so that it closes the queue however the thread ends.
+            let worker = worker;
+            while let Some(batch) = worker.0.take() {
+                run(&mut encoder, batch);
+            }
+        };
+        let spawned = std::thread::Builder::new().name("embedder".to_owned()).spawn(work);
+        Ok(Self { shared, thread: Some(spawned.map_err(|error| EmbedError::Thread(Arc::new(error)))?) })
+    }
+
+    /// Says whether `texts` more would be taken now, so that nobody tokenizes in vain.
+    pub fn check_room(&self, texts: usize) -> Result<(), EmbedError> {
+        self.shared.lock().check_room(texts, &self.shared.bounds)
+    }
+
+    /// Queues texts that are answered together, in their order.
+    pub fn submit(&self, texts: Vec<Tokens>, priority: Priority) -> Result<Pending, EmbedError> {
+        let (sender, receiver) = oneshot::channel();
+        let embedded = texts.iter().map(|_| None).collect();
+        let submission = Submission { left: texts.len(), embedded, answer: Some(sender) };
+        let mut state = self.shared.lock();
+        state.check_room(texts.len(), &self.shared.bounds)?;
+        if texts.is_empty() {
+            submission.answer.map(|sender| sender.send(Ok(Vec::new())));
+            return Ok(Pending(receiver));
+        }
+        let submission = Arc::new(Mutex::new(submission));
+        state.waiting += texts.len();
+        let tickets = (0..texts.len()).map(|place| Ticket { submission: Arc::clone(&submission), place });
+        let lane = match priority {
+            Priority::Query => &mut state.queries,
+            Priority::Ingest => &mut state.ingest,
+        };
+        lane.waiting.extend(texts.into_iter().zip(tickets));
+        drop(state);
+        self.shared.wake.notify_one();
+        Ok(Pending(receiver))
+    }
+
+    /// Texts that wait now.
+    pub fn depth(&self) -> usize {
+        self.shared.lock().waiting
+    }
+
+    /// Takes nothing more and answers what waits with `EmbedError::Stopping`.
+    pub fn stop(&self) {
+        self.shared.close();
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.stop();
+        // ONNX Runtime must not be computing while the process tears its library down.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Pending {
+    /// Waits for the answer. Dropping the future takes the texts out of the queue.
+    pub async fn wait(self) -> Result<Vec<Embedded>, EmbedError> {
+        self.0.await.unwrap_or(Err(EmbedError::Stopping))
+    }
+}
+
+struct Shared {
+    bounds: QueueBounds,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queries: Lane,
+    ingest: Lane,
+    /// Texts in both lanes.
+    waiting: usize,
+    /// Batches of queries since the last one of bulk work.
+    query_batches: usize,
+    stopping: bool,
+}
+
+type Waiting = (Tokens, Ticket);
+
+/// Texts of one priority.
+#[derive(Default)]
+struct Lane {
+    /// In the order of their coming.
+    waiting: VecDeque<Waiting>,
+    /// The first comers, already cut into batches.
+    planned: VecDeque<Vec<Waiting>>,
+}
+
+/// One text's place in its submission.
+struct Ticket {
+    submission: Arc<Mutex<Submission>>,
+    place: usize,
+}
+
+/// Texts that are answered together: by all embeddings, or by the first error.
+struct Submission {
+    left: usize,
+    embedded: Vec<Option<Embedded>>,
+    /// Gone when it is answered.
+    answer: Option<oneshot::Sender<Result<Vec<Embedded>, EmbedError>>>,
+}
+
+/// Closes the queue when the thread ends, by a panic too: nobody waits for a thread that is gone.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for texts and gives the next batch; `None` when the queue is closed.
+    fn take(&self) -> Option<Vec<Waiting>> {
+        let mut state = self.lock();
+        loop {
+            if state.stopping {
+                return None;
+            }
+            match state.next_batch(self.bounds.batch_tokens_max) {
+                Some(batch) if batch.is_empty() => {}
+                Some(batch) => return Some(batch),
+                None => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.stopping = true;
+        state.waiting = 0;
+        let lanes = (std::mem::take(&mut state.queries), std::mem::take(&mut state.ingest));
+        drop(state);
+        // Without their tickets the submissions' senders are dropped, which their receivers read as `Stopping`.
+        drop(lanes);
+        self.wake.notify_all();
+    }
+}
+
+impl State {
+    fn check_room(&self, texts: usize, bounds: &QueueBounds) -> Result<(), EmbedError> {
+        let limit = bounds.texts_max;
+        if self.stopping {
+            Err(EmbedError::Stopping)
+        } else if texts > limit {
+            Err(EmbedError::TooManyTexts { texts, limit })
+        } else if self.waiting + texts > limit {
+            Err(EmbedError::QueueFull { waiting: self.waiting, limit })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Gives the next batch without the texts that nobody waits for any more, so it may be empty; `None` when nothing waits.
+    fn next_batch(&mut self, tokens_max: usize) -> Option<Vec<Waiting>> {
+        let turn_of_ingest = self.query_batches >= QUERY_BATCHES_IN_A_ROW && !self.ingest.is_empty();
+        let queries = if turn_of_ingest { None } else { self.queries.next_batch(tokens_max) };
+        self.query_batches = if queries.is_some() { self.query_batches + 1 } else { 0 };
+        let mut batch = queries.or_else(|| self.ingest.next_batch(tokens_max))?;
+        self.waiting -= batch.len();
+        batch.retain(|(_, ticket)| ticket.is_wanted());
+        Some(batch)
+    }
+}
+
+impl Lane {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.planned.is_empty()
+    }
+
+    fn next_batch(&mut self, tokens_max: usize) -> Option<Vec<Waiting>> {
+        if self.planned.is_empty() {
+            let mut tokens = 0;
+            let first_comers = self.waiting.iter().take_while(|(text, _)| {
+                let taken = tokens < tokens_max.saturating_mul(BUDGETS_SORTED_TOGETHER);
+                tokens += text.ids.len();
+                taken
+            });
+            let count = first_comers.count();
+            self.planned = batches(self.waiting.drain(..count).collect(), |(text, _)| text.ids.len(), tokens_max);
+        }
+        self.planned.pop_front()
+    }
+}
+
+/// Cuts texts into batches of like length, short ones first, each with texts times longest text within `tokens_max`. A text
+/// that is longer than that by itself is a batch of its own.
+fn batches<T>(mut texts: Vec<T>, length: impl Fn(&T) -> usize, tokens_max: usize) -> VecDeque<Vec<T>> {
+    texts.sort_by_key(&length);
+    let mut batches: VecDeque<Vec<T>> = VecDeque::new();
+    for text in texts {
+        match batches.back_mut() {
+            // Sorted, so this text is the longest so far.
+            Some(batch) if (batch.len() + 1) * length(&text) <= tokens_max => batch.push(text),
+            _ => batches.push_back(vec![text]),
+        }
+    }
+    batches
+}
+
+/// Runs one batch and answers its texts, whatever happens.
+fn run(encoder: &mut impl Encode, batch: Vec<Waiting>) {
+    let (texts, tickets): (Vec<Tokens>, Vec<Ticket>) = batch.into_iter().unzip();
+    let error = match catch_unwind(AssertUnwindSafe(|| encoder.encode(&texts))) {
+        Ok(Ok(embeddings)) if embeddings.len() == texts.len() => {
+            for ((ticket, text), embedding) in tickets.iter().zip(texts).zip(embeddings) {
+                match embedding {
+                    Some(embedding) => {
+                        ticket.fill(Embedded { embedding, tokens: text.ids.len(), truncated: text.truncated });
+                    }
+                    None => ticket.fail(EmbedError::NotFinite),
+                }
+            }
+            return;
+        }
+        Ok(Ok(embeddings)) => EmbedError::Contract {
+            expected: format!("{} embeddings for a batch of as many texts", texts.len()),
+            got: format!("{} embeddings", embeddings.len()),
+        },
+        Ok(Err(error)) => error,
+        Err(panic) => EmbedError::Panicked { message: panic_message(panic.as_ref()) },
+    };
+    tracing::error!(texts = texts.len(), error = &error as &dyn std::error::Error, "a batch failed");
+    for ticket in &tickets {
+        ticket.fail(error.clone());
+    }
+}
+
+impl Ticket {
+    fn lock(&self) -> MutexGuard<'_, Submission> {
+        self.submission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody still waits for the answer.
+    fn is_wanted(&self) -> bool {
+        self.lock().answer.as_ref().is_some_and(|sender| !sender.is_closed())
+    }
+
+    fn fill(&self, embedded: Embedded) {
+        let mut submission = self.lock();
+        submission.embedded[self.place] = Some(embedded);
+        submission.left -= 1;
+        if submission.left == 0 {
+            let embedded = submission.embedded.drain(..).flatten().collect();
+            submission.send(Ok(embedded));
+        }
+    }
+
+    fn fail(&self, error: EmbedError) {
+        self.lock().send(Err(error));
+    }
+}
+
+impl Submission {
+    fn send(&mut self, answer: Result<Vec<Embedded>, EmbedError>) {
+        if let Some(sender) = self.answer.take() {
+            // The caller may be gone.
+            let _ = sender.send(answer);
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(lengths: &[usize], tokens_max: usize, expect: &[&[usize]]) {
+        assert_eq!(batches(lengths.to_vec(), |length| *length, tokens_max), expect, "{lengths:?} under {tokens_max}");
+    }
+
+    #[test]
+    fn texts_of_like_length_share_a_batch() {
+        check(&[], 8, &[]);
+        check(&[3], 8, &[&[3]]);
+        check(&[4, 1, 4, 1], 8, &[&[1, 1], &[4, 4]]);
+        check(&[2, 2, 2, 2, 2], 8, &[&[2, 2, 2, 2], &[2]]);
+    }
+
+    #[test]
+    fn a_text_longer_than_the_budget_runs_alone() {
+        check(&[9, 1, 9], 8, &[&[1], &[9], &[9]]);
+        check(&[5, 5], 0, &[&[5], &[5]]);
+    }
+
+    proptest! {
+        #[test]
+        fn batches_keep_every_text_once_and_the_budget(
+            lengths in proptest::collection::vec(1usize..130, 0..300),
+            tokens_max in 1usize..4_000,
+        ) {
+            let texts: Vec<(usize, usize)> = lengths.iter().copied().enumerate().collect();
+            let batches = batches(texts, |(_, length)| *length, tokens_max);
+            for batch in &batches {
+                let longest = batch.iter().map(|(_, length)| *length).max().unwrap();
+                prop_assert!(batch.len() == 1 || batch.len() * longest <= tokens_max);
+            }
+            let mut places: Vec<usize> = batches.iter().flatten().map(|(place, _)| *place).collect();
+            places.sort_unstable();
+            prop_assert_eq!(places, (0..lengths.len()).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! ONNX Runtime: loads the library and the weights, runs one batch.
+//!
+//! The library is loaded at run time, not linked, so that the same program runs with a CPU or a CUDA build of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ort::environment::Environment;
+use ort::ep::{CPU, CUDA, ExecutionProvider as _};
+use ort::logging::LogLevel;
+use ort::session::Session;
+use ort::session::builder::GraphOptimizationLevel;
+use ort::value::{Outlet, TensorElementType, TensorRef, ValueType};
+
+use super::queue::Encode;
+use super::{DeviceChoice, EmbedError, EmbedOptions};
+use crate::bundle::{Bundle, MODEL_FP16, MODEL_INT8};
+use crate::domain::{Device, Embedding};
+use crate::text::Tokens;
+
+const INPUT_IDS: &str = "input_ids";
+const ATTENTION_MASK: &str = "attention_mask";
+const SENTENCE_EMBEDDING: &str = "sentence_embedding";
+
+/// Up to this batch budget the CPU session allocates from an arena. It saves a sixth of the time of a batch, and keeps what the
+/// largest batch needed: about 40 kB per token for a 384-wide encoder. Larger budgets give memory back instead.
+const ARENA_BATCH_TOKENS_MAX: usize = 4_096;
+
+/// Tokens of the text that warms a session up: allocates what a usual query needs.
+const WARM_UP_TOKENS: usize = 20;
+
+/// A session ready to encode, and where it runs.
+pub struct Opened {
+    /// The encoder.
+    pub encoder: OnnxEncoder,
+    /// Where it runs.
+    pub device: Device,
+    /// Why it does not run on CUDA, when it might have.
+    pub note: Option<String>,
+}
+
+/// One ONNX session with the buffers of its inputs.
+pub struct OnnxEncoder {
+    session: Session,
+    dimension: usize,
+    ids: Vec<i64>,
+    mask: Vec<i64>,
+}
+
+/// Opens the bundle's weights on the device that `options` ask for, checks their inputs and outputs, and runs them once.
+pub fn open(bundle: &Bundle, options: &EmbedOptions) -> Result<Opened, EmbedError> {
+    let environment = environment()?;
+    match options.device {
+        DeviceChoice::Cpu => open_cpu(&environment, bundle, options, None),
+        DeviceChoice::Cuda(device) => {
+            open_cuda(&environment, bundle, device).map_err(|reason| EmbedError::Device { device, reason })
+        }
+        DeviceChoice::Auto => match open_cuda(&environment, bundle, 0) {
+            Ok(opened) => Ok(opened),
+            Err(reason) => {
+                tracing::info!(reason, "not using CUDA");
+                open_cpu(&environment, bundle, options, Some(format!("not on CUDA: {reason}")))
+            }
+        },
+    }
+}
+
+/// ONNX Runtime's environment; the first call loads the library. There can be one in a process, and it stays until its end.
+pub fn environment() -> Result<Environment, EmbedError> {
+    static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+    let mut environment = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(environment) = environment.as_ref() {
+        return Ok(environment.clone());
+    }
+    let executable = std::env::current_exe().ok();
+    let beside = executable.as_deref().and_then(Path::parent);
+    let made = load_library(&library_path(std::env::var_os("ORT_DYLIB_PATH"), beside))?;
+    Ok(environment.insert(made).clone())
+}
+
+/// Opens a file of weights on the CPU. Public for the benchmarks, which compare the queue with the bare session.
+pub fn cpu_session(environment: &Environment, weights: &Path, options: &EmbedOptions) -> Result<Session, EmbedError> {
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let build = || {
+        Session::builder(environment)?
+            .with_optimization_level(GraphOptimizationLevel::All)?
+            .with_intra_threads(threads)?
+            // Spinning threads answer a little faster on an idle machine, and take the cores from everything else on a busy one.
+            .with_intra_op_spinning(false)?
+            // Patterns are kept per input shape, and shapes differ from batch to batch.
+            .with_memory_pattern(false)?
+            // Processors without VNNI add up products of unsigned and signed bytes in 16 bits, which can overflow.
+            .with_precise_qmm()?
+            .with_execution_providers([CPU::default().with_arena_allocator(use_arena(options)).build()])?
+            .commit_from_file(weights)
+    };
+    build().map_err(|error: ort::Error| EmbedError::Model { path: weights.to_owned(), source: Arc::new(error) })
+}
+
+impl OnnxEncoder {
+    /// Takes a session over after checking that it has a bundle encoder's inputs and output.
+    pub fn new(session: Session, dimension: usize) -> Result<Self, EmbedError> {
+        check_outlet("input", session.inputs(), INPUT_IDS, TensorElementType::Int64, None)?;
+        check_outlet("input", session.inputs(), ATTENTION_MASK, TensorElementType::Int64, None)?;
+        check_outlet("output", session.outputs(), SENTENCE_EMBEDDING, TensorElementType::Float32, Some(dimension))?;
+        if session.inputs().len() > 2 {
+            let got = format!("{} inputs", session.inputs().len());
+            return Err(EmbedError::Contract { expected: "2 inputs".to_owned(), got });
+        }
+        let mut encoder = Self { session, dimension, ids: Vec::new(), mask: Vec::new() };
+        encoder.encode(&[Tokens { ids: vec![0; WARM_UP_TOKENS], truncated: false }])?;
+        Ok(encoder)
+    }
+
+    /// Fills the input buffers; gives rows and columns. Padding has id 0 and is masked.
+    fn fill(&mut self, batch: &[Tokens]) -> (usize, usize) {
+        let longest = batch.iter().map(|text| text.ids.len()).max().unwrap_or(0);
+        self.ids.clear();
+        self.mask.clear();
+        for text in batch {
+            let padding = longest - text.ids.len();
+            self.ids.extend(text.ids.iter().map(|&id| i64::from(id)));
+            self.ids.extend(std::iter::repeat_n(0, padding));
+            self.mask.extend(std::iter::repeat_n(1, text.ids.len()));
+            self.mask.extend(std::iter::repeat_n(0, padding));
+        }
+        (batch.len(), longest)
+    }
+}
+
+impl Encode for OnnxEncoder {
+    fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
+        let (rows, columns) = self.fill(batch);
+        let failed = |error: ort::Error| EmbedError::Forward { texts: rows, source: Arc::new(error) };
+        let ids = TensorRef::from_array_view(([rows, columns], self.ids.as_slice())).map_err(failed)?;
+        let mask = TensorRef::from_array_view(([rows, columns], self.mask.as_slice())).map_err(failed)?;
+        let outputs = self.session.run(ort::inputs![INPUT_IDS => ids, ATTENTION_MASK => mask]).map_err(failed)?;
+        let (shape, values) = outputs[SENTENCE_EMBEDDING].try_extract_tensor::<f32>().map_err(failed)?;
+        if **shape != [rows as i64, self.dimension as i64] {
+            let expected = format!("an output of shape [{rows}, {}]", self.dimension);
+            return Err(EmbedError::Contract { expected, got: format!("one of shape {shape}") });
+        }
+        Ok(values.chunks_exact(self.dimension).map(|row| Embedding::normalized(row.to_vec())).collect())
+    }
+}
+
+fn open_cpu(
+    environment: &Environment,
+    bundle: &Bundle,
+    options: &EmbedOptions,
+    note: Option<String>,
+) -> Result<Opened, EmbedError> {
+    let session = cpu_session(environment, &bundle.path(MODEL_INT8), options)?;
+    let encoder = OnnxEncoder::new(session, bundle.manifest.dimension)?;
+    Ok(Opened { encoder, device: Device::Cpu, note })
+}
+
+/// Opens the fp16 weights on a CUDA device, or says in words why that does not work.
+fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<Opened, String> {
+    if !bundle.manifest.files.contains_key(MODEL_FP16) {
+        return Err(format!("the bundle has no {MODEL_FP16}"));
+    }
+    if !CUDA::is_available().unwrap_or(false) {
+        return Err("this ONNX Runtime is built without CUDA".to_owned());
+    }
+    let number = i32::try_from(device).map_err(|_| format!("there is no device {device}"))?;
+    let build = || {
+        Session::builder(environment)?
+            .with_optimization_level(GraphOptimizationLevel::All)?
+            .with_memory_pattern(false)?
+            .with_execution_providers([CUDA::default().with_device_id(number).build().error_on_failure()])?
+            .commit_from_file(bundle.path(MODEL_FP16))
+    };
+    let session = build().map_err(|error: ort::Error| error.to_string())?;
+    // The first run is where a driver that does not fit shows.
+    let encoder = OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))?;
+    Ok(Opened { encoder, device: Device::Cuda(device), note: None })
+}
+
+/// Where the library is: where the operator says, else beside the program, else where the system's loader finds it by name.
+fn library_path(from_environment: Option<OsString>, beside: Option<&Path>) -> PathBuf {
+    let name = format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    if let Some(path) = from_environment.filter(|path| !path.is_empty()) {
+        return PathBuf::from(path);
+    }
+    beside.map(|folder| folder.join(&name)).filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(name))
+}
+
+fn load_library(path: &Path) -> Result<Environment, EmbedError> {
+    let failed = |source| EmbedError::Library { path: path.to_owned(), source };
+    if path.is_absolute() && !path.is_file() {
+        return Err(failed(Arc::new(std::io::Error::from(std::io::ErrorKind::NotFound))));
+    }
+    let builder = ort::init_from(path).map_err(|error| failed(Arc::new(error)))?;
+    let environment = builder.with_name("dragoman").with_telemetry(false).build().map_err(|error| failed(Arc::new(error)))?;
+    // Below this ONNX Runtime writes a line for every node, each of which would be formatted only to be filtered out.
+    environment.set_log_level(LogLevel::Warning);
+    Ok(environment)
+}
+
+fn use_arena(options: &EmbedOptions) -> bool {
+    options.batch_tokens_max <= ARENA_BATCH_TOKENS_MAX
+}
+
+fn check_outlet(
+    kind: &str,
+    outlets: &[Outlet],
+    name: &str,
+    element: TensorElementType,
+    columns: Option<usize>,
+) -> Result<(), EmbedError> {
+    let columns_text = columns.map_or_else(|| "length".to_owned(), |columns| columns.to_string());
+    let expected = format!("an {kind} {name}: {element} [batch, {columns_text}]");
+    let Some(outlet) = outlets.iter().find(|outlet| outlet.name() == name) else {
+        let names: Vec<&str> = outlets.iter().map(Outlet::name).collect();
+        return Err(EmbedError::Contract { expected, got: format!("the {kind}s {names:?}") });
+    };
+    let fits = match outlet.dtype() {
+        // -1 stands for a size that differs from run to run; `encode` checks the shape that comes out.
+        ValueType::Tensor { ty, shape, .. } => {
+            let columns_fit = |columns: usize| shape.get(1).is_some_and(|&size| size == -1 || size == columns as i64);
+            *ty == element && shape.len() == 2 && columns.is_none_or(columns_fit)
+        }
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(EmbedError::Contract { expected, got: format!("{name}: {}", outlet.dtype()) }) }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_s_library_goes_before_the_one_beside_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let beside = folder.path().join("libonnxruntime.so");
+        std::fs::write(&beside, "").unwrap();
+        let check = |variable: Option<&str>, folder: Option<&Path>, expect: &Path| {
+            assert_eq!(library_path(variable.map(OsString::from), folder), expect);
+        };
+        check(Some("/opt/onnx.so"), Some(folder.path()), Path::new("/opt/onnx.so"));
+        check(None, Some(folder.path()), &beside);
+        check(Some(""), Some(folder.path()), &beside);
+        check(None, Some(Path::new("/nowhere")), Path::new("libonnxruntime.so"));
+        check(None, None, Path::new("libonnxruntime.so"));
+    }
+
+    #[test]
+    fn a_missing_library_says_how_to_get_it() {
+        let error = load_library(Path::new("/nowhere/libonnxruntime.so")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot load ONNX Runtime from /nowhere/libonnxruntime.so: run `make run` once, which fetches it, or set \
+             ORT_DYLIB_PATH to the path of libonnxruntime.so"
+        );
+    }
+}

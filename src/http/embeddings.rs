@@ -1,0 +1,247 @@
+//! `/v1/embeddings`: the loaded encoder behind OpenAI's interface.
+
+use std::fmt;
+
+use axum::Json;
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::Api;
+use super::error::ApiError;
+use super::extract::JsonBody;
+use super::openapi::{BODY_ERRORS, OperationErrors};
+use crate::domain::{Code, Embedding, Limits, ModelInfo};
+
+/// The path whose errors are in OpenAI's shape.
+pub const PATH: &str = "/v1/embeddings";
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[(
+    "create_embeddings",
+    &[BODY_ERRORS, &[Code::InvalidRequest, Code::UnknownModel, Code::Overloaded, Code::Unavailable, Code::Internal]],
+)];
+
+/// Texts to be embedded, in OpenAI's shape.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateEmbeddingsRequest {
+    /// One text or several.
+    pub input: EmbeddingInput,
+    /// The model by name; the loaded one when left out.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub model: Option<String>,
+    /// How embeddings are written: `float` when left out.
+    #[serde(default)]
+    #[schema(nullable = false, default = "float")]
+    pub encoding_format: Option<EncodingFormat>,
+    /// Values per embedding. The model has one size; any other is refused.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1)]
+    pub dimensions: Option<usize>,
+    /// Accepted for OpenAI's clients, without effect.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub user: Option<String>,
+}
+
+/// One text, or an array of texts: at least one, none blank, at most the server's limit (2048 unless configured otherwise).
+#[derive(Debug)]
+pub enum EmbeddingInput {
+    /// One text.
+    One(String),
+    /// Several texts.
+    Many(Vec<String>),
+}
+
+/// `float`: an array of numbers. `base64`: little-endian 32-bit floats as base64.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EncodingFormat {
+    /// An array of numbers.
+    #[default]
+    Float,
+    /// Little-endian 32-bit floats as base64.
+    Base64,
+}
+
+/// Embeddings, in OpenAI's shape.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EmbeddingList {
+    /// Always `list`.
+    pub object: &'static str,
+    /// One embedding per text, in the order of the request.
+    pub data: Vec<EmbeddingItem>,
+    /// The model that made them.
+    pub model: String,
+    /// Tokens that were read.
+    pub usage: TokenUsage,
+}
+
+/// The embedding of one text.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EmbeddingItem {
+    /// Always `embedding`.
+    pub object: &'static str,
+    /// The text's place in the request, from 0.
+    pub index: usize,
+    /// The embedding, of unit length. With `encoding_format` `base64` it is a string instead, as OpenAI's service has it.
+    #[schema(value_type = Vec<f32>)]
+    pub embedding: EmbeddingValues,
+    /// True when the text was longer than what the model reads, so that its end had no influence; omitted otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub truncated: bool,
+}
+
+/// An embedding in the encoding that was asked for.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum EmbeddingValues {
+    /// An array of numbers.
+    Float(Vec<f32>),
+    /// Little-endian 32-bit floats as base64.
+    Base64(String),
+}
+
+/// Tokens that were read.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TokenUsage {
+    /// Tokens of all texts, after truncation.
+    pub prompt_tokens: usize,
+    /// The same, as an embedding produces no tokens.
+    pub total_tokens: usize,
+}
+
+/// Embed texts
+///
+/// Embeds texts with the loaded model, without storing anything. Requests, answers and errors have the shape of OpenAI's
+/// embeddings endpoint, so that its clients work unchanged.
+#[utoipa::path(
+    post, path = "/v1/embeddings", tag = "embeddings",
+    request_body(content = CreateEmbeddingsRequest, description = "The texts."),
+    responses((status = 200, description = "One embedding per text, in their order.", body = EmbeddingList)),
+)]
+pub async fn create_embeddings(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<CreateEmbeddingsRequest>,
+) -> Result<Json<EmbeddingList>, ApiError> {
+    let model = api.service.model();
+    check_model(&body, model)?;
+    let format = body.encoding_format.unwrap_or_default();
+    let texts = match body.input {
+        EmbeddingInput::One(text) => {
+            check_text("/input", &text, api.service.limits())?;
+            vec![text]
+        }
+        EmbeddingInput::Many(texts) => {
+            check_texts(&texts, api.service.limits())?;
+            texts
+        }
+    };
+    let embedded = api.service.embed(texts).await?;
+    let tokens = embedded.iter().map(|one| one.tokens).sum();
+    let item = |(index, one): (usize, crate::domain::Embedded)| EmbeddingItem {
+        object: "embedding",
+        index,
+        embedding: encode(&one.embedding, format),
+        truncated: one.truncated,
+    };
+    Ok(Json(EmbeddingList {
+        object: "list",
+        data: embedded.into_iter().enumerate().map(item).collect(),
+        model: model.name.clone(),
+        usage: TokenUsage { prompt_tokens: tokens, total_tokens: tokens },
+    }))
+}
+
+fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), ApiError> {
+    if let Some(name) = body.model.as_deref().filter(|name| *name != model.name) {
+        let detail = format!("must be {:?}, the loaded model, got {name:?}", model.name);
+        return Err(ApiError::at(Code::UnknownModel, "/model", detail));
+    }
+    if let Some(got) = body.dimensions.filter(|got| *got != model.dimension) {
+        let detail = format!("must be {}, the size of model {}, got {got}", model.dimension, model.name);
+        return Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail));
+    }
+    Ok(())
+}
+
+fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
+    let (max, got) = (limits.embedding_inputs_max, texts.len());
+    if !(1..=max).contains(&got) {
+        return Err(ApiError::at(Code::InvalidRequest, "/input", format!("must hold 1 to {max} texts, got {got}")));
+    }
+    texts.iter().enumerate().try_for_each(|(index, text)| check_text(&format!("/input/{index}"), text, limits))
+}
+
+fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
+    let (max, got) = (limits.text_bytes_max, text.len());
+    let detail = if text.trim().is_empty() {
+        "must hold something besides white space".to_owned()
+    } else if got > max {
+        format!("must have at most {max} bytes, got {got}")
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
+}
+
+fn encode(embedding: &Embedding, format: EncodingFormat) -> EmbeddingValues {
+    match format {
+        EncodingFormat::Float => EmbeddingValues::Float(embedding.as_slice().to_vec()),
+        EncodingFormat::Base64 => EmbeddingValues::Base64(STANDARD.encode(embedding.to_bytes())),
+    }
+}
+
+impl<'de> Deserialize<'de> for EmbeddingInput {
+    /// Reads a string or an array of strings. Derived as an untagged enum it would say only that nothing fits.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Texts;
+
+        impl<'de> Visitor<'de> for Texts {
+            type Value = EmbeddingInput;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or an array of strings")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(EmbeddingInput::One(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(EmbeddingInput::One(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(text) = sequence.next_element()? {
+                    texts.push(text);
+                }
+                Ok(EmbeddingInput::Many(texts))
+            }
+        }
+
+        deserializer.deserialize_any(Texts)
+    }
+}
+
+impl PartialSchema for EmbeddingInput {
+    fn schema() -> RefOr<Schema> {
+        let text = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
+        let one = text().description(Some("One text."));
+        let many = ArrayBuilder::new().items(text()).min_items(Some(1)).description(Some("Several texts."));
+        let about = "One text, or an array of texts: at least one, none blank, at most the server's limit (2048 unless configured \
+                     otherwise).";
+        OneOfBuilder::new().item(one).item(many).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for EmbeddingInput {}

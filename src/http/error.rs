@@ -1,0 +1,337 @@
+//! Every way in which a request fails, and the only place that writes an error status.
+//!
+//! An `ApiError` travels to the outermost middleware in the extensions of an empty response. There it meets the request id and
+//! becomes a body: RFC 9457 problem+json, or OpenAI's shape on `/v1/embeddings`. Extractors, handlers, the fallback, caught
+//! panics and refusals of the framework all take this road.
+
+use std::any::Any;
+use std::error::Error as _;
+
+use axum::Json;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::domain::{Blame, Code};
+use crate::service;
+
+/// The media type of `Problem`.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// What a client is told when the server is to blame.
+const FAILED: &str = "the server failed; its log has the cause under this request id";
+
+/// A failed request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    /// Why.
+    pub code: Code,
+    /// Shown to the client; for a failure of the server a fixed text.
+    pub detail: String,
+    /// The places in the request that are wrong.
+    pub errors: Vec<Violation>,
+    /// The chain of causes, for the log alone.
+    pub cause: Option<String>,
+}
+
+/// An error answer, as RFC 9457 defines it, with the members `code`, `request_id` and `errors`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// Where this kind of error is described, relative to the server.
+    #[serde(rename = "type")]
+    #[schema(format = "uri-reference")]
+    pub kind: String,
+    /// What kind of error it is, in one sentence; the same for every error of one code.
+    pub title: String,
+    /// The HTTP status number.
+    #[schema(minimum = 400, maximum = 599)]
+    pub status: u16,
+    /// What is wrong with this request: the field, the limit, what was expected and what came.
+    pub detail: String,
+    /// The path of the request.
+    #[schema(format = "uri-reference")]
+    pub instance: String,
+    /// The kind of error, from a closed list: what programs should switch on.
+    pub code: String,
+    /// The id of the request, which the server's log and the header `x-request-id` have too.
+    pub request_id: String,
+    /// Every place in the request that is wrong; omitted when the request as a whole is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Violation>,
+}
+
+/// One wrong place in a request.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Violation {
+    /// JSON pointer (RFC 6901) into the request body; empty for the whole body, omitted when the place is not in the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pointer: Option<String>,
+    /// Name of the path or query parameter or of the header; omitted when the place is in the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub parameter: Option<String>,
+    /// What was expected and what came.
+    pub detail: String,
+}
+
+/// An error answer of `/v1/embeddings`, in OpenAI's shape.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OpenAiProblem {
+    /// What is wrong.
+    pub error: OpenAiProblemDetail,
+}
+
+/// What is wrong, in OpenAI's shape.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OpenAiProblemDetail {
+    /// The field, the limit, what was expected and what came.
+    pub message: String,
+    /// `invalid_request_error`, `overloaded_error` or `server_error`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The field that is wrong, null when the request as a whole is.
+    #[schema(required = true)]
+    pub param: Option<String>,
+    /// The kind of error, from the same closed list as everywhere.
+    pub code: String,
+}
+
+/// The body that an error gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// RFC 9457.
+    Problem,
+    /// OpenAI's.
+    OpenAi,
+}
+
+impl ApiError {
+    /// An error of the request as a whole.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: shorten(detail.into()), errors: Vec::new(), cause: None }
+    }
+
+    /// An error at one place of the body, which `pointer` names.
+    pub fn at(code: Code, pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::several(code, vec![Violation::at(pointer, detail)])
+    }
+
+    /// An error of one path or query parameter or header.
+    pub fn parameter(code: Code, name: impl Into<String>, detail: impl Into<String>) -> Self {
+        let violation = Violation { pointer: None, parameter: Some(name.into()), detail: shorten(detail.into()) };
+        Self::several(code, vec![violation])
+    }
+
+    /// An error at several places; the detail tells the first and how many more there are.
+    pub fn several(code: Code, errors: Vec<Violation>) -> Self {
+        let first = errors.first().map(Violation::summary).unwrap_or_default();
+        let detail = match errors.len() {
+            0 | 1 => first,
+            n => format!("{first}; and {} more", n - 1),
+        };
+        Self { code, detail, errors, cause: None }
+    }
+
+    /// A failure of the server: the client gets a fixed text, the log gets `cause`.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Code::Internal, FAILED) }
+    }
+
+    /// The status of the answer.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The answer's body and headers, added to `headers` of the response that carried the error.
+    pub fn render(&self, shape: Shape, request_id: &str, instance: &str, headers: HeaderMap) -> Response {
+        let (body, media_type) = match shape {
+            Shape::Problem => (Json(self.problem(request_id, instance)).into_response(), PROBLEM_JSON),
+            Shape::OpenAi => (Json(self.open_ai()).into_response(), "application/json"),
+        };
+        let mut response = (self.status(), body).into_response();
+        response.headers_mut().extend(headers);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        if let Some(seconds) = retry_after_s(self.code) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    /// The error as RFC 9457 has it.
+    pub fn problem(&self, request_id: &str, instance: &str) -> Problem {
+        Problem {
+            kind: format!("/docs/errors#{}", self.code.name()),
+            title: self.code.summary().trim_end_matches('.').to_owned(),
+            status: self.code.status(),
+            detail: self.detail.clone(),
+            instance: instance.to_owned(),
+            code: self.code.name().to_owned(),
+            request_id: request_id.to_owned(),
+            errors: self.errors.clone(),
+        }
+    }
+
+    /// The error as OpenAI has it.
+    pub fn open_ai(&self) -> OpenAiProblem {
+        let kind = match self.code.blame() {
+            Blame::Client => "invalid_request_error",
+            Blame::Capacity => "overloaded_error",
+            Blame::Server => "server_error",
+        };
+        let pointer = self.errors.first().and_then(|violation| violation.pointer.as_deref());
+        let field = pointer.and_then(|pointer| pointer.split('/').nth(1));
+        OpenAiProblem {
+            error: OpenAiProblemDetail {
+                message: self.detail.clone(),
+                kind: kind.to_owned(),
+                param: field.map(str::to_owned),
+                code: self.code.name().to_owned(),
+            },
+        }
+    }
+}
+
+impl Violation {
+    /// A wrong place of the body.
+    pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: Some(pointer.into()), parameter: None, detail: shorten(detail.into()) }
+    }
+
+    fn summary(&self) -> String {
+        match self.pointer.as_deref().or(self.parameter.as_deref()) {
+            Some(place) if !place.is_empty() => format!("{place}: {}", self.detail),
+            _ => self.detail.clone(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// An empty response that carries the error to `envelope::surround`.
+    fn into_response(self) -> Response {
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<service::Error> for ApiError {
+    fn from(error: service::Error) -> Self {
+        let code = error.code();
+        let cause = (code.blame() != Blame::Client).then(|| chain(&error));
+        Self { cause, ..Self::new(code, shown(&error, code)) }
+    }
+}
+
+/// What the client is told of an error: nothing of the server's inside when the client is not to blame.
+fn shown(error: &service::Error, code: Code) -> String {
+    use service::Error;
+    let fixed = || match code.blame() {
+        Blame::Server => FAILED.to_owned(),
+        _ => code.summary().trim_end_matches('.').to_owned(),
+    };
+    match (code.blame(), error) {
+        // Its text is fixed, and the client must know that the documents are stored.
+        (_, Error::NotIndexed(_)) => error.to_string(),
+        (Blame::Server, _) => fixed(),
+        (Blame::Client, Error::Store(source)) => source.to_string(),
+        (Blame::Client, Error::Index(source)) => source.to_string(),
+        (Blame::Client, Error::Embed(source)) => source.to_string(),
+        (Blame::Client, _) => error.to_string(),
+        (Blame::Capacity, Error::Store(_) | Error::Index(_) | Error::Embed(_) | Error::Folder { .. }) => fixed(),
+        (Blame::Capacity, _) => error.to_string(),
+    }
+}
+
+/// Takes the error out of a failed response. A refusal that the framework made by itself gets a code by its status.
+pub fn take(response: &mut Response) -> Option<ApiError> {
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        return Some(error);
+    }
+    match response.status() {
+        StatusCode::METHOD_NOT_ALLOWED => Some(ApiError::new(
+            Code::MethodNotAllowed,
+            "the path exists, but not with this method; the header Allow names those it has",
+        )),
+        StatusCode::NOT_FOUND => Some(ApiError::new(Code::RouteNotFound, "there is no route for this path")),
+        status if status.is_client_error() => Some(ApiError::new(Code::InvalidRequest, "the request cannot be read")),
+        status if status.is_server_error() => Some(ApiError::internal(format!("a handler answered {status} without a cause"))),
+        _ => None,
+    }
+}
+
+/// Answers a path that no route has.
+pub async fn route_not_found() -> ApiError {
+    ApiError::new(Code::RouteNotFound, "there is no route for this path; /openapi.json lists them all")
+}
+
+/// Answers for a handler that panicked.
+pub fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
+    ApiError::internal(format!("a handler panicked: {}", text.unwrap_or("without a text"))).into_response()
+}
+
+/// Seconds after which a refused client should come again: short for a queue, longer for a disk that somebody must mend.
+pub fn retry_after_s(code: Code) -> Option<u64> {
+    match code {
+        Code::StorageUnavailable => Some(30),
+        _ => (code.blame() == Blame::Capacity).then_some(1),
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &service::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Bounds a text that may quote the request: a wrong value can be as long as the body.
+fn shorten(mut text: String) -> String {
+    const BYTES_MAX: usize = 600;
+    if text.len() > BYTES_MAX {
+        let end = (0..=BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_violations_are_told_by_the_first_and_their_number() {
+        let violations = |n: usize| (0..n).map(|i| Violation::at(format!("/{i}"), "bad")).collect::<Vec<_>>();
+        assert_eq!(ApiError::several(Code::InvalidRequest, violations(1)).detail, "/0: bad");
+        assert_eq!(ApiError::several(Code::InvalidRequest, violations(3)).detail, "/0: bad; and 2 more");
+    }
+
+    #[test]
+    fn a_quoted_value_is_cut_at_a_character() {
+        let error = ApiError::at(Code::InvalidRequest, "/text", "語".repeat(10_000));
+        assert!(error.errors[0].detail.len() < 700);
+    }
+
+    #[test]
+    fn open_ai_names_the_outermost_field() {
+        let error = ApiError::at(Code::InvalidRequest, "/input/3", "is blank");
+        assert_eq!(error.open_ai().error.param.as_deref(), Some("input"));
+        assert_eq!(ApiError::at(Code::InvalidRequest, "", "no object").open_ai().error.param, None);
+    }
+
+    #[test]
+    fn every_capacity_code_says_when_to_come_again() {
+        for &code in Code::ALL {
+            assert_eq!(retry_after_s(code).is_some(), code.blame() == Blame::Capacity, "{code:?}");
+        }
+    }
+}

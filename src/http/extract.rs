@@ -1,0 +1,321 @@
+//! Reads bodies, path parameters and query parameters; what does not fit is refused with its place, what was expected and
+//! what came.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
+use futures::StreamExt as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_path_to_error::Segment;
+use utoipa::IntoParams;
+
+use super::Api;
+use super::cursor::{self, List};
+use super::error::ApiError;
+use crate::domain::{Code, CollectionName, DocumentId, Page};
+
+/// Rows on one page of a list when the caller does not say.
+pub const PAGE_DEFAULT: usize = 20;
+
+/// A JSON body.
+pub struct JsonBody<T>(pub T);
+
+/// The path parameter `collection`.
+pub struct CollectionPath(pub CollectionName);
+
+/// The path parameters `collection` and `id`.
+pub struct DocumentPath(pub CollectionName, pub DocumentId);
+
+/// Query parameters, unknown ones refused by name. Their values stay text, so that each is refused in our words.
+pub struct Parameters<T>(pub T);
+
+/// Which rows of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageParameters {
+    /// Rows at most, from 1 to the server's limit (1000 unless configured otherwise).
+    #[param(value_type = Option<u32>, minimum = 1, default = 20)]
+    pub limit: Option<String>,
+    /// Where the page begins: `next_cursor` of the page before, unchanged. Left out for the first page.
+    pub cursor: Option<String>,
+}
+
+impl PageParameters {
+    /// The page of `list` that is asked for; `parse` reads the last row's key out of the cursor.
+    pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
+        let max = api.service.limits().page_max;
+        let limit = match &self.limit {
+            None => PAGE_DEFAULT.min(max),
+            Some(text) => text.parse().ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
+                let detail = format!("must be an integer from 1 to {max}, got {text:?}");
+                ApiError::parameter(Code::InvalidRequest, "limit", detail)
+            })?,
+        };
+        let after = match &self.cursor {
+            None => None,
+            Some(text) => Some(parse(&cursor::decode(list, text)?).map_err(|_| cursor::invalid())?),
+        };
+        Ok(Page { limit, after })
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        require_json(request.headers())?;
+        let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
+        parse_json(&bytes).map(Self)
+    }
+}
+
+impl FromRequestParts<Api> for CollectionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "collection", CollectionName::parse)?))
+    }
+}
+
+impl FromRequestParts<Api> for DocumentPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "collection", CollectionName::parse)?, path_param(&params, "id", DocumentId::parse)?))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
+        let read = Query::<T>::try_from_uri(&parts.uri);
+        read.map(|Query(parameters)| Self(parameters)).map_err(|rejection| {
+            let text = rejection.body_text();
+            let detail = text.rsplit("query string: ").next().unwrap_or(&text);
+            let name = detail.split('`').nth(1).unwrap_or_default();
+            ApiError::parameter(Code::InvalidRequest, name, detail.replace("field", "parameter"))
+        })
+    }
+}
+
+/// A value that only a JSON object can be read into. A derived struct alone would take an array of its members, too.
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+/// Reads an array of objects.
+pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(objects.into_iter().map(|Object(value)| value).collect())
+}
+
+/// Parses JSON and says where and why it does not fit.
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        ApiError::new(Code::MalformedJson, format!("the body is not valid UTF-8 after byte {}", error.valid_up_to()))
+    })?;
+    if text.trim_ascii().is_empty() {
+        return Err(ApiError::new(Code::MalformedJson, "the body is empty, expected JSON"));
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        if error.inner().is_data() {
+            ApiError::at(Code::InvalidRequest, pointer(error.path()), readable(error.inner()))
+        } else {
+            malformed(error.inner())
+        }
+    })?;
+    json.end().map_err(|error| malformed(&error))?;
+    Ok(value)
+}
+
+fn malformed(error: &serde_json::Error) -> ApiError {
+    ApiError::new(Code::MalformedJson, format!("the body is not well-formed JSON: {error}"))
+}
+
+/// The place of an error as a JSON pointer.
+pub fn pointer(path: &serde_path_to_error::Path) -> String {
+    let mut pointer = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// An error of serde in the words of JSON, without the position, which the pointer tells better.
+pub fn readable(error: &serde_json::Error) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("invalid type: map", "invalid type: object"),
+        ("invalid type: sequence", "invalid type: array"),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+        ("expected usize", "expected a non-negative integer"),
+        ("expected u32", "expected a non-negative integer"),
+        ("expected f32", "expected a number"),
+    ];
+    let text = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&position).unwrap_or(&text);
+    WORDS.iter().fold(text.to_owned(), |text, (rust, json)| text.replace(rust, json))
+}
+
+fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let read = |name: HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    let refuse = |name: &str, detail: String| Err(ApiError::parameter(Code::UnsupportedMediaType, name, detail));
+    if let Some(encoding) = read(CONTENT_ENCODING).filter(|encoding| encoding.trim() != "identity") {
+        return refuse("content-encoding", format!("must be absent, got {encoding:?}"));
+    }
+    let Some(media_type) = read(CONTENT_TYPE) else {
+        return refuse("content-type", "must be application/json, got none".to_owned());
+    };
+    let mut parts = media_type.split(';').map(str::trim);
+    let json = parts.next() == Some("application/json");
+    let utf8 =
+        parts.all(|part| !part.starts_with("charset=") || part.trim_start_matches("charset=").trim_matches('"') == "utf-8");
+    if json && utf8 { Ok(()) } else { refuse("content-type", format!("must be application/json, got {media_type:?}")) }
+}
+
+/// Reads the whole body, at most `bytes_max`.
+///
+/// A body beyond the limit is read on and thrown away up to once more the limit before the refusal is sent: most clients read
+/// an answer only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
+async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let too_large = || {
+        let got = announced.map_or("more".to_owned(), |bytes| bytes.to_string());
+        ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes, got {got}"))
+    };
+    let beyond = announced.is_some_and(|bytes| bytes > bytes_max);
+    if beyond && request.headers().contains_key(EXPECT) {
+        return Err(too_large());
+    }
+    let mut body = Vec::with_capacity(announced.unwrap_or(0).min(bytes_max));
+    let mut received = 0_usize;
+    let mut stream = request.into_body().into_data_stream();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| ApiError::new(Code::MalformedJson, "the body ended before it was complete"))?;
+        received = received.saturating_add(chunk.len());
+        if received <= bytes_max && !beyond {
+            body.extend_from_slice(&chunk);
+        } else if received > bytes_max.saturating_mul(2) {
+            break;
+        } else {
+            body = Vec::new();
+        }
+    }
+    if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
+}
+
+async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
+    if let Some(at) = malformed_percent(parts.uri.path()) {
+        let detail = format!("byte {at} of the path begins no percent-encoding: '%' must be followed by two hexadecimal digits");
+        return Err(ApiError::new(Code::InvalidRequest, detail));
+    }
+    let read = RawPathParams::from_request_parts(parts, api).await;
+    read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 once its percent-encoding is undone"))
+}
+
+fn path_param<T, E: std::fmt::Display>(
+    params: &RawPathParams,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, ApiError> {
+    let value = params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value);
+    parse(value).map_err(|error| ApiError::parameter(Code::InvalidRequest, name, error.to_string()))
+}
+
+/// The offset of the first `%` that two hexadecimal digits do not follow.
+fn malformed_percent(path: &str) -> Option<usize> {
+    let bytes = path.as_bytes();
+    let digits = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    (0..bytes.len()).find(|&at| bytes[at] == b'%' && !digits(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors of reading it are looked at")]
+    struct Body {
+        name: String,
+        #[serde(default, deserialize_with = "objects")]
+        rows: Vec<Row>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors of reading it are looked at")]
+    struct Row {
+        limit: usize,
+    }
+
+    fn check(body: &str, code: Code, detail: &str) {
+        let error = parse_json::<Body>(body.as_bytes()).expect_err(body);
+        assert_eq!((error.code, error.detail.as_str()), (code, detail), "{body}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_its_place() {
+        let invalid = Code::InvalidRequest;
+        check(r#"{"name": 3}"#, invalid, "/name: invalid type: integer `3`, expected a string");
+        check(r#"{"rows": []}"#, invalid, "missing field `name`");
+        check(r#"[]"#, invalid, "invalid type: array, expected an object");
+        check(r#"["a", []]"#, invalid, "invalid type: array, expected an object");
+        check(r#"{"name": "a", "rows": [[1]]}"#, invalid, "/rows/0: invalid type: array, expected an object");
+        check(r#"{"name": "a", "nmae": 1}"#, invalid, "/nmae: unknown field `nmae`, expected `name` or `rows`");
+        check(r#"{"name": "a", "rows": {}}"#, invalid, "/rows: invalid type: object, expected an array");
+        let negative = "/rows/1/limit: invalid value: integer `-1`, expected a non-negative integer";
+        check(r#"{"name": "a", "rows": [{"limit": 1}, {"limit": -1}]}"#, invalid, negative);
+    }
+
+    #[test]
+    fn what_is_no_json_is_malformed() {
+        let malformed = Code::MalformedJson;
+        check("", malformed, "the body is empty, expected JSON");
+        check("{", malformed, "the body is not well-formed JSON: EOF while parsing an object at line 1 column 1");
+        check(r#"{"name": "a"} x"#, malformed, "the body is not well-formed JSON: trailing characters at line 1 column 15");
+        let error = parse_json::<Body>(b"{\"name\": \"\xff\"}").expect_err("no UTF-8");
+        assert_eq!(error.detail, "the body is not valid UTF-8 after byte 10");
+    }
+
+    #[test]
+    fn percent_encoding_is_checked() {
+        for (path, at) in [("/a%2Fb", None), ("/%zz", Some(1)), ("/a%2", Some(2)), ("/%", Some(1)), ("/", None)] {
+            assert_eq!(malformed_percent(path), at, "{path}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `/healthz` and `/readyz`: whether the process lives, whether every collection answers in full.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::error::{ApiError, Violation};
+use super::openapi::OperationErrors;
+use crate::domain::Code;
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] =
+    &[("check_health", &[&[Code::Internal]]), ("check_readiness", &[&[Code::Unavailable, Code::Internal]])];
+
+/// Whether the server lives or is ready.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Health {
+    /// `ok` when the process answers; `ready` when every collection answers in full.
+    pub status: HealthStatus,
+}
+
+/// `ok`: the process answers. `ready`: every collection answers in full.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthStatus {
+    /// The process answers.
+    Ok,
+    /// Every collection answers in full.
+    Ready,
+}
+
+/// Check liveness
+///
+/// Answers as long as the process can answer at all; restart it when this fails.
+#[utoipa::path(
+    get, path = "/healthz", tag = "health",
+    responses((status = 200, description = "The process answers.", body = Health)),
+)]
+pub async fn check_health() -> Json<Health> {
+    Json(Health { status: HealthStatus::Ok })
+}
+
+/// Check readiness
+///
+/// Answers 200 once every collection answers in full, and 503 while some are still recovering after the start, with each one's
+/// progress in `errors`.
+#[utoipa::path(
+    get, path = "/readyz", tag = "health",
+    responses((status = 200, description = "Every collection answers in full.", body = Health)),
+)]
+pub async fn check_readiness(State(api): State<Api>) -> Result<Json<Health>, ApiError> {
+    let readiness = api.service.readiness();
+    if readiness.ready {
+        return Ok(Json(Health { status: HealthStatus::Ready }));
+    }
+    let progress = readiness.recovering.iter().map(|(collection, done, total)| Violation {
+        pointer: None,
+        parameter: None,
+        detail: format!("collection {collection} has recovered {done} of {total} passages"),
+    });
+    let errors: Vec<Violation> = progress.collect();
+    let detail = format!("the server is not ready; collections still recovering: {}", errors.len());
+    Err(ApiError { errors, ..ApiError::new(Code::Unavailable, detail) })
+}

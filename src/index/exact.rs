@@ -1,0 +1,66 @@
+//! Brute force: the oracle of the recall tests, and the way to search the few rows that a selective filter leaves.
+
+use std::cmp::Ordering;
+
+use super::Neighbor;
+use crate::domain::{Embedding, PassageId};
+
+/// Gives the `limit` nearest of `items`, nearest first; of equal scores the lower key first. All must have the query's dimension.
+pub fn search_exact<'a>(
+    items: impl Iterator<Item = (PassageId, &'a Embedding)>,
+    query: &Embedding,
+    limit: usize,
+) -> Vec<Neighbor> {
+    if limit == 0 {
+        return Vec::new();
+    }
+    let mut nearest: Vec<Neighbor> =
+        items.map(|(passage, embedding)| Neighbor { passage, score: query.cosine(embedding).clamp(-1.0, 1.0) }).collect();
+    if nearest.len() > limit {
+        nearest.select_nth_unstable_by(limit - 1, nearer_first);
+        nearest.truncate(limit);
+    }
+    nearest.sort_unstable_by(nearer_first);
+    nearest
+}
+
+/// The order of every list of neighbors: the higher score first, of equal scores the lower key.
+pub(super) fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
+    b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(items: &[(u64, [f32; 2])], query: [f32; 2], limit: usize, expect: &[u64]) {
+        let embed = |values: [f32; 2]| Embedding::normalized(values.to_vec()).unwrap();
+        let items: Vec<_> = items.iter().map(|&(key, values)| (PassageId(key), embed(values))).collect();
+        let found = search_exact(items.iter().map(|(key, embedding)| (*key, embedding)), &embed(query), limit);
+        assert_eq!(found.iter().map(|neighbor| neighbor.passage.0).collect::<Vec<_>>(), expect);
+    }
+
+    const CROSS: &[(u64, [f32; 2])] = &[(4, [0.0, 1.0]), (3, [-1.0, 0.0]), (2, [1.0, 0.1]), (1, [1.0, 0.0])];
+
+    #[test]
+    fn the_nearest_comes_first() {
+        check(CROSS, [1.0, 0.0], 4, &[1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn no_more_than_the_limit() {
+        check(CROSS, [1.0, 0.0], 2, &[1, 2]);
+        check(CROSS, [1.0, 0.0], 0, &[]);
+    }
+
+    #[test]
+    fn a_limit_beyond_the_items_gives_them_all() {
+        check(CROSS, [-1.0, 0.0], 100, &[3, 4, 2, 1]);
+        check(&[], [-1.0, 0.0], 100, &[]);
+    }
+
+    #[test]
+    fn of_equal_scores_the_lower_key_comes_first() {
+        check(&[(9, [1.0, 0.0]), (7, [1.0, 0.0]), (8, [1.0, 0.0])], [1.0, 0.0], 2, &[7, 8]);
+    }
+}

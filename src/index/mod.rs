@@ -1,0 +1,12 @@
+//! usearch, the cache: nearest neighbors of an embedding. Everything in it can be rebuilt from the store; no usearch type
+//! leaves this module.
+
+pub mod error;
+pub mod exact;
+pub mod hnsw;
+pub mod snapshot;
+
+pub use error::IndexError;
+pub use exact::search_exact;
+pub use hnsw::{Index, IndexParameters, Neighbor};
+pub use snapshot::{Loaded, load, save};

@@ -1,0 +1,44 @@
+//! Dragoman: a vector-search database that embeds and searches text across 62 languages.
+//!
+//! Read the modules in this order; each imports only from those above it. The three shared ones (`domain`, `bundle`,
+//! `text`) compile alone, without the `server` feature, and are what the training subproject uses.
+
+/// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
+pub mod domain;
+
+/// A model folder: its manifest, its files and their checksums.
+pub mod bundle;
+/// From raw text to token ids: the one path for the trainer and the server.
+pub mod text;
+
+/// SQLite, the truth: collections, documents, passages and their embeddings.
+#[cfg(feature = "server")]
+pub mod store;
+
+/// usearch, the cache: nearest neighbors of an embedding.
+#[cfg(feature = "server")]
+pub mod index;
+
+/// The sentence encoder behind a bounded queue.
+#[cfg(feature = "server")]
+pub mod embed;
+
+/// Use cases: the only place where rows, index and embedder meet.
+#[cfg(feature = "server")]
+pub mod service;
+
+/// The wire: routes, requests, answers, errors, OpenAPI.
+#[cfg(feature = "server")]
+pub mod http;
+
+/// Every flag and environment variable, with unit and default.
+#[cfg(feature = "server")]
+pub mod config;
+
+/// Logs.
+#[cfg(feature = "server")]
+pub mod telemetry;
+
+/// Composition root: start-up order, repair, shutdown.
+#[cfg(feature = "server")]
+pub mod app;

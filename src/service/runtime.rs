@@ -1,0 +1,285 @@
+//! What an open collection consists of, and how changes of its store reach its index.
+//!
+//! The index changes in one way only: `apply_changes` reads the store's changes after the sequence number that the index has
+//! reached and takes them in, in order, one caller at a time. So the number that a saved index carries is exact, live writes
+//! and recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+
+use super::Error;
+use crate::domain::{Collection, Embedding, ModelInfo, PassageId, Sequence};
+use crate::index::{self, Index, IndexParameters};
+use crate::store::{Change, DocumentStore, PendingPassage};
+
+/// Changes read from the store at a time.
+const CHANGES_PER_READ: usize = 1_024;
+/// Changes after which the index is saved again, at least. A crash costs at most the time to take in so many.
+const CHANGES_PER_SAVE_MIN: u64 = 10_000;
+/// Of a large index, this part of its passages must have changed before it is saved again; else saving would dominate.
+const SAVE_FRACTION: u64 = 5;
+/// Digits of a fingerprint that errors show.
+const FINGERPRINT_DIGITS: usize = 12;
+
+/// An open collection.
+pub(super) struct OpenCollection {
+    /// The catalog's row.
+    pub(super) row: Collection,
+    /// Its folder.
+    pub(super) folder: PathBuf,
+    /// Its database.
+    pub(super) store: DocumentStore,
+    /// The last sequence number when the database was opened. A saved index beyond it is not of this database.
+    pub(super) sequence_at_open: Sequence,
+    /// Wakes the worker: there is something to embed, or it is time to stop.
+    pub(super) wake: Notify,
+    /// Bounds the writes that wait.
+    pub(super) write_slots: Arc<Semaphore>,
+    /// The background worker, once recovery is over.
+    pub(super) worker: Mutex<Option<JoinHandle<()>>>,
+    /// Empty until recovery is over.
+    index: OnceLock<Index>,
+    applied: Mutex<Applied>,
+    /// Passages that the worker leaves alone: a request embeds them itself, or the encoder refused them.
+    reserved: Mutex<HashSet<PassageId>>,
+    recovered: AtomicU64,
+    recover_total: AtomicU64,
+    deleted: AtomicBool,
+    stopping: AtomicBool,
+}
+
+/// How far the index is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Applied {
+    /// All changes up to this one are in the index.
+    pub(super) sequence: Sequence,
+    /// Changes taken in since the index was saved.
+    pub(super) unsaved: u64,
+}
+
+/// Passages that a request embeds itself. Dropping it hands what is left to the worker.
+pub(super) struct Reservation {
+    collection: Arc<OpenCollection>,
+    /// The passages.
+    pub(super) passages: Vec<PendingPassage>,
+}
+
+impl OpenCollection {
+    /// Wraps an opened database; its index is still to be recovered.
+    pub(super) fn new(row: Collection, folder: PathBuf, store: DocumentStore, write_queue_max: usize) -> Result<Self, Error> {
+        let sequence_at_open = store.sequence()?;
+        Ok(Self {
+            row,
+            folder,
+            store,
+            sequence_at_open,
+            wake: Notify::new(),
+            write_slots: Arc::new(Semaphore::new(write_queue_max)),
+            worker: Mutex::new(None),
+            index: OnceLock::new(),
+            applied: Mutex::new(Applied::default()),
+            reserved: Mutex::new(HashSet::new()),
+            recovered: AtomicU64::new(0),
+            recover_total: AtomicU64::new(0),
+            deleted: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// The index, once it answers in full.
+    pub(super) fn index(&self) -> Result<&Index, Error> {
+        self.index.get().ok_or_else(|| {
+            let (done, total) = self.progress();
+            Error::Recovering { collection: self.row.name.clone(), done, total }
+        })
+    }
+
+    /// Parameters of the index: usual values, good for recall above 0.95 at ten neighbors.
+    pub(super) fn index_parameters(&self) -> IndexParameters {
+        IndexParameters { dimension: self.row.dimension, connectivity: 16, expansion_add: 128, expansion_search: 96 }
+    }
+
+    /// Checks that embeddings of `model` may enter, and that a query embedded by it may be compared.
+    pub(super) fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
+        if self.row.model_fingerprint == model.fingerprint {
+            return Ok(());
+        }
+        let digits = |fingerprint: &str| fingerprint.chars().take(FINGERPRINT_DIGITS).collect();
+        Err(Error::ModelMismatch {
+            collection: self.row.name.clone(),
+            expected: self.row.model.clone(),
+            expected_fingerprint: digits(&self.row.model_fingerprint),
+            loaded: model.name.clone(),
+            loaded_fingerprint: digits(&model.fingerprint),
+        })
+    }
+
+    /// Takes the store's changes into the index. Does nothing before recovery is over, which takes them in itself.
+    pub(super) fn apply_changes(&self) -> Result<(), Error> {
+        let Some(index) = self.index.get() else { return Ok(()) };
+        let mut applied = lock(&self.applied);
+        while self.apply_some(index, &mut applied)? {}
+        Ok(())
+    }
+
+    /// Takes some of the store's changes after `applied` into `index`, and moves `applied` along. Says whether there may be
+    /// more.
+    pub(super) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
+        let changes = self.store.changes(applied.sequence, CHANGES_PER_READ)?;
+        let taken = changes.len();
+        if let Some(&(reached, _)) = changes.last() {
+            take_in(index, changes)?;
+            applied.sequence = reached;
+            applied.unsaved += taken as u64;
+        }
+        Ok(taken == CHANGES_PER_READ)
+    }
+
+    /// Ends recovery: from now on `index` answers.
+    pub(super) fn install(&self, index: Index, applied: Applied) {
+        *lock(&self.applied) = applied;
+        let installed = self.index.set(index);
+        debug_assert!(installed.is_ok(), "recovery runs once");
+    }
+
+    /// Saves the index when much has changed since it was last saved.
+    pub(super) fn save_if_due(&self) -> Result<(), Error> {
+        let Some(index) = self.index.get() else { return Ok(()) };
+        let due = CHANGES_PER_SAVE_MIN.max(index.len() as u64 / SAVE_FRACTION);
+        if lock(&self.applied).unsaved < due {
+            return Ok(());
+        }
+        self.save()
+    }
+
+    /// Saves the index when anything has changed since it was last saved; then the store may forget the removals that the
+    /// saved index has taken in.
+    pub(super) fn save(&self) -> Result<(), Error> {
+        let Some(index) = self.index.get() else { return Ok(()) };
+        let mut applied = lock(&self.applied);
+        if applied.unsaved == 0 || self.is_deleted() {
+            return Ok(());
+        }
+        index::save(index, &self.folder, applied.sequence)?;
+        applied.unsaved = 0;
+        self.store.forget_removals(applied.sequence)?;
+        Ok(())
+    }
+
+    /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it fail, and
+    /// the service says to them that there is no such collection.
+    pub(super) fn destroy(&self) -> Result<(), Error> {
+        self.deleted.store(true, Ordering::Release);
+        self.wake.notify_one();
+        // Nobody may be saving the index into the folder while it is removed.
+        let _applied = lock(&self.applied);
+        if let Err(error) = self.store.close() {
+            tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "closing a deleted collection failed");
+        }
+        std::fs::remove_dir_all(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
+    }
+
+    /// Asks the worker and a running recovery to stop.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Whether the collection was deleted.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether background work should end.
+    pub(super) fn should_stop(&self) -> bool {
+        self.is_deleted() || self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Passages recovered, and passages to recover in all.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let done = self.recovered.load(Ordering::Relaxed);
+        (done, self.recover_total.load(Ordering::Relaxed).max(done))
+    }
+
+    /// Sets the progress of recovery.
+    pub(super) fn set_progress(&self, done: u64, total: u64) {
+        self.recovered.store(done, Ordering::Relaxed);
+        self.recover_total.store(total, Ordering::Relaxed);
+    }
+
+    /// Keeps the worker off `passages`, until the reservation is dropped.
+    pub(super) fn reserve(self: &Arc<Self>, passages: Vec<PendingPassage>) -> Reservation {
+        lock(&self.reserved).extend(passages.iter().map(|passage| passage.id));
+        Reservation { collection: Arc::clone(self), passages }
+    }
+
+    /// Keeps the worker off a passage until the next start of the server.
+    pub(super) fn set_aside(&self, passage: PassageId) {
+        lock(&self.reserved).insert(passage);
+    }
+
+    /// Drops the passages that the worker must leave alone.
+    pub(super) fn retain_free(&self, passages: &mut Vec<PendingPassage>) {
+        let reserved = lock(&self.reserved);
+        passages.retain(|passage| !reserved.contains(&passage.id));
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut reserved = lock(&self.collection.reserved);
+        for passage in &self.passages {
+            reserved.remove(&passage.id);
+        }
+        drop(reserved);
+        // Also after success: the worker looks, finds nothing to embed, and saves the index when that is due.
+        self.collection.wake.notify_one();
+    }
+}
+
+/// Takes one read of changes in. Keys are never used twice, so whatever was removed stays removed: removals come last.
+fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
+    let mut embedded = Vec::new();
+    let mut removed = Vec::new();
+    for (_, change) in changes {
+        match change {
+            Change::Embedded(passage, embedding) => embedded.push((passage, embedding)),
+            Change::Removed(passage) => removed.push(passage),
+        }
+    }
+    add_all(index, &embedded)?;
+    for passage in removed {
+        index.remove(passage)?;
+    }
+    Ok(())
+}
+
+/// Adds embeddings, on all cores when they are many.
+pub(super) fn add_all(index: &Index, embeddings: &[(PassageId, Embedding)]) -> Result<(), Error> {
+    /// Fewer than this per thread are not worth starting one.
+    const PER_THREAD_MIN: usize = 128;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(embeddings.len().div_ceil(PER_THREAD_MIN)).max(1);
+    let add = |part: &[(PassageId, Embedding)]| part.iter().try_for_each(|(passage, embedding)| index.add(*passage, embedding));
+    if threads == 1 {
+        return Ok(add(embeddings)?);
+    }
+    let parts = embeddings.chunks(embeddings.len().div_ceil(threads));
+    std::thread::scope(|scope| {
+        let running: Vec<_> = parts.map(|part| scope.spawn(move || add(part))).collect();
+        running.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(added) => Ok(added?),
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+/// Locks; after a panic of another holder too: what these mutexes guard is valid between any two statements.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

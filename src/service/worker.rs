@@ -1,0 +1,164 @@
+//! The background worker of a collection: embeds what the store holds without an embedding, in batches, and saves the index
+//! now and then.
+//!
+//! Its queue is the store itself, so a backlog of any length costs no memory and survives a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::runtime::OpenCollection;
+use super::{Error, blocking};
+use crate::domain::{Embedding, PassageId};
+use crate::embed::{EmbedError, Embedder, Priority};
+use crate::store::PendingPassage;
+
+/// Passages embedded at a time: some batches of the encoder, so that it can sort them by length.
+const PASSAGES_PER_TURN: usize = 128;
+/// Pause before another attempt when the encoder's queue is full or the store fails.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// The worker of one collection.
+pub(super) struct Worker {
+    /// The collection.
+    pub(super) collection: Arc<OpenCollection>,
+    /// The encoder.
+    pub(super) embedder: Embedder,
+    /// Shared by all workers: how many of them may wait for the encoder at once.
+    pub(super) turns: Arc<Semaphore>,
+}
+
+impl Worker {
+    /// Works until the collection is told to stop.
+    pub(super) async fn run(self) {
+        loop {
+            if self.collection.should_stop() {
+                return;
+            }
+            let passed = self.pass().await;
+            if self.collection.should_stop() {
+                return;
+            }
+            match passed {
+                Ok(()) => self.collection.wake.notified().await,
+                Err(error) => {
+                    if !matches!(&error, Error::Embed(error) if is_passing(error)) {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::error!(collection = %self.collection.row.name, error, "background embedding failed, trying again");
+                    }
+                    self.pause().await;
+                }
+            }
+        }
+    }
+
+    /// Embeds all that is pending, once through.
+    async fn pass(&self) -> Result<(), Error> {
+        let mut after = PassageId(0);
+        // The encoder works on the next batch while the one before is being stored.
+        let mut storing: Option<JoinHandle<Result<(), Error>>> = None;
+        let result = loop {
+            if self.collection.should_stop() {
+                break Ok(());
+            }
+            let batch = match self.next_batch(&mut after).await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let embedded = match self.embed(batch).await {
+                Ok(embedded) => embedded,
+                Err(error) => break Err(error),
+            };
+            if let Some(before) = storing.take() {
+                before.await??;
+            }
+            let collection = Arc::clone(&self.collection);
+            storing = Some(tokio::task::spawn_blocking(move || store_embeddings(&collection, embedded)));
+        };
+        if let Some(last) = storing {
+            last.await??;
+        }
+        result?;
+        let collection = Arc::clone(&self.collection);
+        blocking(move || {
+            collection.apply_changes()?;
+            collection.save_if_due()
+        })
+        .await
+    }
+
+    /// Reads the next pending passages after `after` that no request embeds itself, and moves `after` behind them.
+    async fn next_batch(&self, after: &mut PassageId) -> Result<Option<Vec<PendingPassage>>, Error> {
+        loop {
+            let (collection, from) = (Arc::clone(&self.collection), *after);
+            let mut batch = blocking(move || Ok(collection.store.pending(from, PASSAGES_PER_TURN)?)).await?;
+            let Some(last) = batch.last() else { return Ok(None) };
+            *after = last.id;
+            self.collection.retain_free(&mut batch);
+            if !batch.is_empty() {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// Embeds a batch. When the encoder fails on it, embeds each passage alone, and sets aside those that it fails on.
+    async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+        let _turn = self.turns.acquire().await;
+        match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
+            Err(Error::Embed(error)) if !is_passing(&error) => (),
+            other => return other,
+        }
+        let mut embedded = Vec::with_capacity(batch.len());
+        for passage in &batch {
+            match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
+                Ok(one) => embedded.extend(one),
+                Err(Error::Embed(error)) if !is_passing(&error) => {
+                    self.collection.set_aside(passage.id);
+                    let error = &error as &dyn std::error::Error;
+                    let (collection, passage) = (&self.collection.row.name, passage.id.0);
+                    tracing::error!(%collection, passage, error, "a passage cannot be embedded; it is tried again at the next start");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(embedded)
+    }
+
+    /// Waits a little, less when it is woken.
+    async fn pause(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(RETRY_PAUSE) => (),
+            () = self.collection.wake.notified() => (),
+        }
+    }
+}
+
+/// Embeds passages and gives the embeddings with their keys.
+pub(super) async fn embed_passages(
+    embedder: &Embedder,
+    passages: &[PendingPassage],
+    priority: Priority,
+) -> Result<Vec<(PassageId, Embedding)>, Error> {
+    let texts = passages.iter().map(|passage| passage.text.clone()).collect();
+    let embedded = embedder.embed(texts, priority).await?;
+    if embedded.len() != passages.len() {
+        return Err(Error::EncoderAnswers { asked: passages.len(), got: embedded.len() });
+    }
+    Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.embedding)).collect())
+}
+
+/// Stores embeddings and makes them searchable. Passages that are gone meanwhile are left out by the store.
+pub(super) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, Embedding)>) -> Result<(), Error> {
+    if !embedded.is_empty() {
+        collection.store.set_embeddings(embedded)?;
+    }
+    collection.apply_changes()
+}
+
+/// Whether the same texts may well be embedded later.
+fn is_passing(error: &EmbedError) -> bool {
+    matches!(error, EmbedError::QueueFull { .. } | EmbedError::Stopping)
+}

@@ -1,0 +1,137 @@
+//! Opening a database file: folders that survive a crash, migrations, the write-ahead log, what a commit waits for.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::StoreError;
+use super::error::Fault;
+use super::migrate::{Schema, migrate};
+
+/// How long a statement waits for a lock. Within one server nobody waits for a lock; a backup program may hold one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Different statements that a connection keeps prepared.
+const STATEMENTS_CACHED: usize = 64;
+
+/// Bytes that the write-ahead log may keep on disk after a checkpoint; a large import lets it grow beyond for a while.
+const WAL_BYTES_KEPT: i64 = 64 << 20;
+
+/// Opens or creates a database for writing and migrates it. With `power_safe`, a commit waits until the disk has it.
+pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, StoreError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_folder(folder)?;
+    let fresh = !path.exists();
+    let connection = configured_writer(path, schema, power_safe).map_err(|fault| fault.while_doing("opening a database"))?;
+    if fresh {
+        // The caller may have made the folder and not synced its parent.
+        sync_folder(folder)?;
+        folder.parent().map_or(Ok(()), sync_folder)?;
+    }
+    Ok(connection)
+}
+
+fn configured_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    // Before anything else: a database that is not ours or too new must not be changed.
+    migrate(&mut connection, schema)?;
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::NoWriteAheadLog { path: path.to_owned(), got: mode }.into());
+    }
+    connection.pragma_update(None, "synchronous", if power_safe { "full" } else { "normal" })?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Opens a database that a writer of this process holds open.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(connection)
+}
+
+/// Creates a folder with those above it, so that a crash of the machine does not lose it with all that is in it.
+pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_folder(parent)?;
+    match fs::create_dir(path) {
+        // Another process may have made it meanwhile.
+        Err(error) if !path.is_dir() => Err(file_error(path, error)),
+        _ => sync_folder(parent),
+    }
+}
+
+/// Makes the entries of a folder durable. An empty path is the working directory.
+fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| file_error(path, error))
+}
+
+/// Says which file failed. A full or read-only disk is named as such.
+pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::StorageUnavailable { doing: "creating a file", source: Arc::new(error) }
+        }
+        _ => StoreError::File { path: path.to_owned(), source: Arc::new(error) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::migrate::COLLECTION;
+    use super::*;
+
+    fn pragma(connection: &Connection, name: &str) -> i64 {
+        connection.pragma_query_value(None, name, |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn durability_decides_what_a_commit_waits_for() {
+        let folder = tempfile::tempdir().unwrap();
+        for (power_safe, synchronous) in [(true, 2), (false, 1)] {
+            let path = folder.path().join(format!("{power_safe}.sqlite"));
+            let connection = open_writer(&path, &COLLECTION, power_safe).unwrap();
+            assert_eq!(pragma(&connection, "synchronous"), synchronous);
+        }
+    }
+
+    #[test]
+    fn folders_above_the_database_are_created() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c/documents.sqlite");
+        drop(open_writer(&path, &COLLECTION, true).unwrap());
+        assert!(path.is_file());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "no folder").unwrap();
+        let error = open_writer(&file.join("documents.sqlite"), &COLLECTION, true).unwrap_err();
+        assert!(matches!(&error, StoreError::File { path, .. } if *path == file), "{error:?}");
+    }
+
+    #[test]
+    fn a_reader_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let _writer = open_writer(&path, &COLLECTION, true).unwrap();
+        assert!(open_reader(&path).unwrap().execute("delete from documents", []).is_err());
+    }
+}

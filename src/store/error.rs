@@ -1,0 +1,174 @@
+//! What can go wrong in the store. The causes are kept as plain errors, so that no SQLite type leaves the module.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+
+use crate::domain::{CollectionName, DocumentId, Sequence};
+
+/// What lies beneath a `StoreError`. Shared, because one failed commit fails every write that was in it.
+pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
+/// An error of the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite refused.
+    #[error("SQLite failed while {doing}")]
+    Sqlite {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
+    /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
+    #[error("the storage is full, read-only or failing; it stopped {doing}")]
+    StorageUnavailable {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
+    /// A file or folder cannot be created, opened or synced.
+    #[error("cannot access {}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Arc<std::io::Error>,
+    },
+    /// The file system does not support SQLite's write-ahead log, as network file systems do not.
+    #[error("{} cannot have a write-ahead log; its journal mode stays {got}", path.display())]
+    NoWriteAheadLog {
+        /// The database.
+        path: PathBuf,
+        /// The journal mode that SQLite fell back to.
+        got: String,
+    },
+    /// A newer version of the server made this database.
+    #[error("the database has version {found}, this server knows versions up to {known}")]
+    NewerDatabase {
+        /// The database's version.
+        found: i64,
+        /// The newest version that this binary knows.
+        known: i64,
+    },
+    /// The file is a database of another program, or the other kind of database of this one.
+    #[error("the database has application id {found:#x}, expected {expected:#x}")]
+    ForeignDatabase {
+        /// The application id in the file.
+        found: i64,
+        /// The application id of this kind of database.
+        expected: i64,
+    },
+    /// Another server uses the data directory.
+    #[error("the data directory {} is in use by another process", path.display())]
+    DataDirectoryInUse {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// A collection of this name exists already.
+    #[error("there is a collection {name} already")]
+    CollectionExists {
+        /// The name.
+        name: CollectionName,
+    },
+    /// As many writes wait for the collection's writer as may. Nothing of this one was stored.
+    #[error("{limit} writes wait for this collection already")]
+    WriteQueueFull {
+        /// How many may wait.
+        limit: usize,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A row holds what the store never writes: the file was damaged, or changed by another program.
+    #[error("row {row} of table {table} is damaged: {problem}")]
+    CorruptRow {
+        /// The table.
+        table: &'static str,
+        /// The row's key.
+        row: i64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A document came with a passage that is no part of its text, or cuts a character in two.
+    #[error("bytes {start} to {end} are no passage of document {id}")]
+    InvalidPassage {
+        /// The document.
+        id: DocumentId,
+        /// Byte offset of the passage's first byte.
+        start: usize,
+        /// Byte offset after its last byte.
+        end: usize,
+    },
+    /// Removals after `after` were forgotten, so an index that reaches only `after` cannot catch up: rebuild it.
+    #[error("removals are forgotten up to change {}, an index at change {} cannot catch up", forgotten.0, after.0)]
+    ChangesForgotten {
+        /// The place in the sequence that was asked for.
+        after: Sequence,
+        /// Up to where removals are forgotten.
+        forgotten: Sequence,
+    },
+}
+
+/// An error inside the store, before it is said what was being done.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl Fault {
+    /// Says what was being done.
+    pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            Self::Sqlite(source) => match source.sqlite_error_code() {
+                Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
+                    StoreError::StorageUnavailable { doing, source: Arc::new(source) }
+                }
+                _ => StoreError::Sqlite { doing, source: Arc::new(source) },
+            },
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn check(code: i32, unavailable: bool) {
+        let fault = Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        let error = fault.while_doing("testing");
+        assert_eq!(matches!(error, StoreError::StorageUnavailable { .. }), unavailable, "{error:?}");
+    }
+
+    #[test]
+    fn a_full_or_failing_disk_is_no_failure_of_sqlite() {
+        check(ffi::SQLITE_FULL, true);
+        check(ffi::SQLITE_READONLY, true);
+        check(ffi::SQLITE_READONLY_DBMOVED, true);
+        check(ffi::SQLITE_IOERR_FSYNC, true);
+        check(ffi::SQLITE_BUSY, false);
+        check(ffi::SQLITE_CORRUPT, false);
+        check(ffi::SQLITE_CONSTRAINT_UNIQUE, false);
+    }
+}

@@ -1,0 +1,117 @@
+//! Forward-only migrations of both databases, embedded in the binary.
+//!
+//! SQLite's `application_id` tells our databases from others and the two kinds apart; `user_version` is the number of
+//! migrations that were applied. All that are missing run in one transaction, so a crash leaves the old version or the new.
+//! A database that is not ours, or newer than this binary, is left untouched.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StoreError;
+use super::error::Fault;
+
+/// One kind of database.
+pub(super) struct Schema {
+    /// Marks the file.
+    pub(super) application_id: i64,
+    /// In the order of their numbers. Never edited after a release; a change is a new file at the end.
+    pub(super) migrations: &'static [&'static str],
+}
+
+/// `catalog.sqlite`; the id reads `DraC`.
+pub(super) static CATALOG: Schema =
+    Schema { application_id: 0x4472_6143, migrations: &[include_str!("../../migrations/catalog/0001_collections.sql")] };
+
+/// `documents.sqlite`; the id reads `DraD`.
+pub(super) static COLLECTION: Schema =
+    Schema { application_id: 0x4472_6144, migrations: &[include_str!("../../migrations/collection/0001_documents.sql")] };
+
+/// Brings a new or older database to the newest version.
+pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<(), Fault> {
+    let known = schema.migrations.len();
+    let applied = applied(connection, schema)?;
+    if applied == known {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for sql in &schema.migrations[applied..] {
+        transaction.execute_batch(sql)?;
+    }
+    transaction.pragma_update(None, "application_id", schema.application_id)?;
+    transaction.pragma_update(None, "user_version", known as i64)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// How many migrations the database has seen.
+fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
+    let objects: i64 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0))?;
+    if (application_id, version, objects) == (0, 0, 0) {
+        return Ok(0);
+    }
+    if application_id != schema.application_id {
+        return Err(StoreError::ForeignDatabase { found: application_id, expected: schema.application_id }.into());
+    }
+    match usize::try_from(version) {
+        Ok(applied) if applied <= schema.migrations.len() => Ok(applied),
+        _ => Err(StoreError::NewerDatabase { found: version, known: schema.migrations.len() as i64 }.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "create table words (word text not null) strict; insert into words values ('mot');";
+    const SECOND: &str = "alter table words add column language text; update words set language = 'fr';";
+    static OLD: Schema = Schema { application_id: 7, migrations: &[FIRST] };
+    static NEW: Schema = Schema { application_id: 7, migrations: &[FIRST, SECOND] };
+    static BROKEN: Schema =
+        Schema { application_id: 7, migrations: &[FIRST, "create table half (a text) strict; create nonsense;"] };
+    static OTHER: Schema = Schema { application_id: 8, migrations: &[FIRST] };
+
+    fn database(schema: &Schema) -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, schema).unwrap();
+        connection
+    }
+
+    fn version(connection: &Connection) -> i64 {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_older_database_gets_only_what_it_lacks() {
+        let mut connection = database(&OLD);
+        migrate(&mut connection, &NEW).unwrap();
+        let rows: (i64, String) =
+            connection.query_row("select count(*), max(language) from words", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!((rows, version(&connection)), ((1, "fr".to_owned()), 2));
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_old_version() {
+        let mut connection = database(&OLD);
+        assert!(matches!(migrate(&mut connection, &BROKEN), Err(Fault::Sqlite(_))));
+        assert_eq!(version(&connection), 1);
+        assert!(connection.prepare("select * from half").is_err());
+    }
+
+    #[test]
+    fn a_newer_database_is_refused() {
+        let result = migrate(&mut database(&NEW), &OLD);
+        assert!(matches!(result, Err(Fault::Store(StoreError::NewerDatabase { found: 2, known: 1 }))), "{result:?}");
+    }
+
+    #[test]
+    fn a_database_of_another_program_is_refused() {
+        let result = migrate(&mut database(&OLD), &OTHER);
+        assert!(matches!(result, Err(Fault::Store(StoreError::ForeignDatabase { found: 7, expected: 8 }))), "{result:?}");
+
+        let mut unmarked = Connection::open_in_memory().unwrap();
+        unmarked.execute_batch("create table somebody_elses (a)").unwrap();
+        let result = migrate(&mut unmarked, &OLD);
+        assert!(matches!(result, Err(Fault::Store(StoreError::ForeignDatabase { found: 0, expected: 7 }))), "{result:?}");
+    }
+}

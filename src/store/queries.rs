@@ -1,0 +1,199 @@
+//! What readers ask of a collection's database. Each function runs in one transaction, so it sees one state.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+
+use super::error::Fault;
+use super::filter::compile;
+use super::rows::{self, DOCUMENT_COLUMNS, embedded, passage_id, to_sql};
+use super::{Change, PassageRow, PendingPassage, SearchFilter, StoreError};
+use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, Page, PassageId, Sequence};
+
+pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
+}
+
+pub(super) fn list(connection: &Connection, page: &Page<DocumentId>) -> Result<DocumentPage, Fault> {
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 order by d.id limit ?2");
+    let after = page.after.as_ref().map_or("", DocumentId::as_str);
+    // One more than asked for tells whether there is a next page.
+    let limit = to_sql(page.limit as u64).saturating_add(1);
+    let mut documents: Vec<Document> =
+        connection.prepare_cached(&sql)?.query_and_then(params![after, limit], rows::document)?.collect::<Result<_, _>>()?;
+    let more = documents.len() > page.limit;
+    documents.truncate(page.limit);
+    let next = documents.last().filter(|_| more).map(|document| document.id.clone());
+    Ok(DocumentPage { documents, next })
+}
+
+pub(super) fn passages(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageRow>, Fault> {
+    let sql = format!(
+        "select {DOCUMENT_COLUMNS}, wanted.id, wanted.start, wanted.end
+         from passages wanted join documents d on d.key = wanted.document where wanted.id = ?1"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        let read = |row: &rusqlite::Row<'_>| -> Result<PassageRow, Fault> {
+            Ok(PassageRow { passage: rows::passage(row)?, document: rows::document(row)? })
+        };
+        found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
+    }
+    Ok(found)
+}
+
+pub(super) fn count_matching(connection: &Connection, filter: &SearchFilter, limit: usize) -> Result<usize, Fault> {
+    let condition = compile(filter);
+    let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
+    let values = condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
+    let count: i64 = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
+pub(super) fn matching_embeddings(connection: &Connection, filter: &SearchFilter) -> Result<Vec<(PassageId, Embedding)>, Fault> {
+    let condition = compile(filter);
+    // The filter decides first: passages, with their embeddings, are read of matching documents only.
+    let sql = format!(
+        "select p.id, p.embedding from documents d cross join passages p on p.document = d.key
+         where {} and p.embedding is not null",
+        condition.sql
+    );
+    connection.prepare_cached(&sql)?.query_and_then(params_from_iter(condition.values), |row| embedded(row, 0))?.collect()
+}
+
+pub(super) fn keep_matching(connection: &Connection, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, Fault> {
+    let condition = compile(filter);
+    let sql = format!("select 1 from passages p join documents d on d.key = p.document where p.id = ? and {}", condition.sql);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut kept = Vec::new();
+    for id in ids {
+        let key = Value::Integer(to_sql(id.0));
+        if statement.exists(params_from_iter(std::iter::once(&key).chain(&condition.values)))? {
+            kept.push(*id);
+        }
+    }
+    Ok(kept)
+}
+
+pub(super) fn pending(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, Fault> {
+    let sql = "select id, document, start, end from passages indexed by passages_pending
+               where embedding is null and id > ?1 order by id limit ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([to_sql(after.0), to_sql(limit as u64)])?;
+    let mut read_text = connection.prepare_cached("select text from documents where key = ?1")?;
+    let mut text = (0, String::new());
+    let mut pending = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, document): (i64, i64) = (row.get(0)?, row.get(1)?);
+        // Passages of one document follow each other: a long text is read once, not once for each passage.
+        if text.0 != document {
+            text = (document, read_text.query_row([document], |row| row.get(0))?);
+        }
+        let range = rows::range(id, row.get(2)?, row.get(3)?, &text.1)?;
+        pending.push(PendingPassage { id: passage_id(id)?, text: text.1[range].to_owned() });
+    }
+    Ok(pending)
+}
+
+pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
+    state(connection, "select sequence from state")
+}
+
+pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
+    let forgotten = state(connection, "select removals_forgotten from state")?;
+    // An index at zero holds nothing that could have been removed.
+    if after > Sequence(0) && after < forgotten {
+        return Err(StoreError::ChangesForgotten { after, forgotten }.into());
+    }
+    let sql = "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > ?1
+               union all
+               select sequence, passage, null from removals where sequence > ?1
+               order by sequence limit ?2";
+    let read = |row: &rusqlite::Row<'_>| -> Result<(Sequence, Change), Fault> {
+        let sequence = Sequence(row.get::<_, i64>(0)? as u64);
+        let change = match row.get_ref(2)? {
+            rusqlite::types::ValueRef::Null => Change::Removed(passage_id(row.get(1)?)?),
+            _ => embedded(row, 1).map(|(id, embedding)| Change::Embedded(id, embedding))?,
+        };
+        Ok((sequence, change))
+    };
+    connection.prepare_cached(sql)?.query_and_then([to_sql(after.0), to_sql(limit as u64)], read)?.collect()
+}
+
+pub(super) fn embeddings(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, Fault> {
+    let sql = "select id, embedding from passages where id > ?1 and embedding is not null order by id limit ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| embedded(row, 0))?.collect()
+}
+
+/// Counts from the numbers that triggers keep. `disk_bytes` is left at zero.
+pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {
+    let count = |sql| -> Result<u64, Fault> {
+        let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    };
+    let sql = "select language, documents from language_counts where documents > 0 order by documents desc, language";
+    let language = |row: &rusqlite::Row<'_>| -> Result<(Option<Language>, u64), Fault> {
+        let code: String = row.get(0)?;
+        Ok((Language::parse(&code), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
+    };
+    let languages: Vec<_> = connection.prepare_cached(sql)?.query_and_then([], language)?.collect::<Result<_, _>>()?;
+    Ok(CollectionCounts {
+        documents: languages.iter().map(|(_, documents)| documents).sum(),
+        passages: count("select passages from state")?,
+        passages_pending: count("select count(*) from passages where embedding is null")?,
+        languages,
+        disk_bytes: 0,
+    })
+}
+
+fn state(connection: &Connection, sql: &str) -> Result<Sequence, Fault> {
+    let number: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let corrupt = |_| StoreError::CorruptRow { table: "state", row: 1, problem: "it holds a negative number" };
+    Ok(Sequence(u64::try_from(number).map_err(corrupt)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::open_writer;
+    use super::super::migrate::COLLECTION;
+    use super::*;
+
+    #[test]
+    fn large_tables_are_read_through_indexes() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        let check = |sql: &str, expect: &[&str]| {
+            let mut statement = connection.prepare(&format!("explain query plan {sql}")).unwrap();
+            let steps = statement.query_map([], |row| row.get::<_, String>("detail")).unwrap();
+            let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+            for part in expect {
+                assert!(plan.contains(part), "{part:?} is not in the plan of {sql}:\n{plan}");
+            }
+            assert!(!plan.contains("TEMP B-TREE"), "{sql} sorts:\n{plan}");
+        };
+        check(
+            "select id from passages indexed by passages_pending where embedding is null and id > 5 order by id limit 5",
+            &["passages_pending (id>?)"],
+        );
+        check("select count(*) from passages where embedding is null", &["USING COVERING INDEX passages_pending"]);
+        check(
+            "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > 5
+             union all select sequence, passage, null from removals where sequence > 5 order by sequence limit 5",
+            &["MERGE", "passages_embedded (embedded_sequence>?)", "removals USING INTEGER PRIMARY KEY (rowid>?)"],
+        );
+        check(
+            &format!("select {DOCUMENT_COLUMNS} from documents d where d.id > 'a' order by d.id limit 5"),
+            &[
+                "documents_1 (id>?)",
+                "COVERING INDEX passages_document (document=?)",
+                "COVERING INDEX passages_pending_document (document=?",
+            ],
+        );
+        check(
+            "select 1 from documents d where true and d.language in ('fr', 'de') limit 5",
+            &["documents_language (language=?)"],
+        );
+    }
+}

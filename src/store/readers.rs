@@ -1,0 +1,181 @@
+//! Connections for reading, opened on demand and kept. Each read sees one state of the database from begin to end, and never
+//! waits for the writer.
+
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::connection::open_reader;
+use super::error::Fault;
+
+/// At most `connections_max` connections; more reads wait for one.
+pub(super) struct Readers {
+    path: PathBuf,
+    connections_max: usize,
+    pool: Mutex<Pool>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Pool {
+    idle: Vec<Connection>,
+    /// Connections in use.
+    lent: usize,
+    closed: bool,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf, connections_max: usize) -> Self {
+        Self { path, connections_max: connections_max.max(1), pool: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Runs a read.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let run = || {
+            let lease = self.lend()?;
+            let transaction = lease.connection()?.unchecked_transaction()?;
+            work(&transaction)
+        };
+        run().map_err(|fault: Fault| fault.while_doing(doing))
+    }
+
+    /// Waits for the reads that run and closes the connections. Reads that come later get `StoreError::Closed`.
+    pub(super) fn close(&self) {
+        let mut pool = self.lock();
+        pool.closed = true;
+        pool.idle.clear();
+        self.changed.notify_all();
+        while pool.lent > 0 {
+            pool = self.changed.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lend(&self) -> Result<Lease<'_>, Fault> {
+        let mut pool = self.lock();
+        while pool.idle.is_empty() && pool.lent >= self.connections_max && !pool.closed {
+            pool = self.changed.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+        if pool.closed {
+            return Err(StoreError::Closed.into());
+        }
+        pool.lent += 1;
+        let mut lease = Lease { readers: self, connection: pool.idle.pop() };
+        drop(pool);
+        if lease.connection.is_none() {
+            lease.connection = Some(open_reader(&self.path)?);
+        }
+        Ok(lease)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection in use; gives its place back when it is dropped, also when opening failed.
+struct Lease<'r> {
+    readers: &'r Readers,
+    connection: Option<Connection>,
+}
+
+impl Lease<'_> {
+    fn connection(&self) -> Result<&Connection, Fault> {
+        self.connection.as_ref().ok_or(Fault::Store(StoreError::Closed))
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut pool = self.readers.lock();
+        pool.lent -= 1;
+        let connection = self.connection.take().filter(|_| !pool.closed);
+        pool.idle.extend(connection);
+        self.readers.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::super::connection::open_writer;
+    use super::super::migrate::COLLECTION;
+    use super::*;
+
+    fn count(connection: &Connection) -> Result<i64, Fault> {
+        Ok(connection.query_row("select count(*) from removals", [], |row| row.get(0))?)
+    }
+
+    #[test]
+    fn reads_run_at_once_and_connections_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let _writer = open_writer(&path, &COLLECTION, false).unwrap();
+        let readers = Readers::new(path, 3);
+        let all_read = Barrier::new(3);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    readers.read("testing", |connection| {
+                        all_read.wait();
+                        count(connection)
+                    })
+                });
+            }
+        });
+        assert_eq!(readers.lock().idle.len(), 3);
+    }
+
+    #[test]
+    fn a_read_beyond_the_bound_waits_for_a_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let _writer = open_writer(&path, &COLLECTION, false).unwrap();
+        let readers = Readers::new(path, 1);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| readers.read("testing", count).unwrap());
+            }
+        });
+        assert_eq!(readers.lock().idle.len(), 1);
+    }
+
+    #[test]
+    fn a_read_sees_one_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let writer = open_writer(&path, &COLLECTION, false).unwrap();
+        let readers = Readers::new(path, 1);
+        let seen = readers.read("testing", |connection| {
+            let before = count(connection)?;
+            writer.execute("insert into removals values (1, 1)", [])?;
+            Ok((before, count(connection)?))
+        });
+        assert_eq!(seen.unwrap(), (0, 0));
+        assert_eq!(readers.read("testing", count).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_opened_leaves_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = Readers::new(folder.path().join("absent.sqlite"), 1);
+        for _ in 0..2 {
+            let error = readers.read("testing", count).unwrap_err();
+            assert!(matches!(error, StoreError::Sqlite { doing: "testing", .. }), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_closed_pool_refuses() {
+        let readers = Readers::new(PathBuf::from("unused"), 1);
+        readers.close();
+        assert!(matches!(readers.read("testing", count), Err(StoreError::Closed)));
+    }
+}

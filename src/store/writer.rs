@@ -1,0 +1,449 @@
+//! The one writer of a database: a thread with a bounded queue that commits what waits together.
+//!
+//! A commit that survives power loss costs a wait for the disk. So the thread runs the commands that wait in one transaction,
+//! each in a savepoint of its own, commits once and only then answers them all: one command's failure undoes that command
+//! alone, a failed commit is everybody's. A crash before the commit leaves nothing of the group, and nobody was answered.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::connection::file_error;
+use super::error::Fault;
+use crate::domain::Sequence;
+
+/// Commands in one transaction.
+const GROUP_COMMANDS_MAX: usize = 256;
+
+/// Rows changed in one transaction before it takes no more commands: bounds how long the first one waits for its answer, and
+/// how far the write-ahead log grows between checkpoints.
+const GROUP_ROWS_MAX: u64 = 20_000;
+
+/// A handle on the thread. Dropping it ends the thread after what waits is written.
+pub(super) struct Writer {
+    queue: Mutex<Option<SyncSender<Box<dyn Command>>>>,
+    thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
+    limit: usize,
+}
+
+impl Writer {
+    /// Starts the thread, which owns the connection from now on.
+    pub(super) fn start(connection: Connection, write_queue_max: usize) -> Result<Self, StoreError> {
+        let limit = write_queue_max.max(1);
+        let (queue, commands) = sync_channel(limit);
+        let path = connection.path().unwrap_or_default().to_owned();
+        let thread = Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || run(connection, &commands))
+            .map_err(|error| file_error(path.as_ref(), error))?;
+        Ok(Self { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)), limit })
+    }
+
+    /// Runs a caller's write and waits until it is durable. A full queue is an error at once.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.submit(doing, work)?.wait()
+    }
+
+    /// Runs a write of the server's own and waits until it is durable; when the queue is full, first for a place in it.
+    /// Work that was accepted before must not be refused now.
+    pub(super) fn write_patiently<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (command, answer) = command(doing, work);
+        self.sender()?.send(command).map_err(|_| StoreError::Closed)?;
+        answer.wait()
+    }
+
+    /// Puts a write into the queue.
+    fn submit<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<Answer<T>, StoreError> {
+        let (command, answer) = command(doing, work);
+        self.sender()?.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => StoreError::WriteQueueFull { limit: self.limit },
+            TrySendError::Disconnected(_) => StoreError::Closed,
+        })?;
+        Ok(answer)
+    }
+
+    fn sender(&self) -> Result<SyncSender<Box<dyn Command>>, StoreError> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Closed)
+    }
+
+    /// Answers the writes that wait, checkpoints and closes the connection. Does nothing the second time.
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.map_or(Ok(()), |thread| thread.join().unwrap_or(Err(StoreError::Closed)))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot close a database");
+        }
+    }
+}
+
+/// The transaction that a group of commands shares. Dropped without `commit`, it leaves nothing.
+pub(super) struct WriteTransaction<'c> {
+    /// The writer's connection.
+    pub(super) connection: &'c Connection,
+    /// When the transaction began, in milliseconds since the Unix epoch.
+    pub(super) now_ms: i64,
+    sequence: u64,
+}
+
+impl<'c> WriteTransaction<'c> {
+    fn begin(connection: &'c Connection) -> Result<Self, Fault> {
+        connection.prepare_cached("begin immediate")?.execute([])?;
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let mut transaction = Self { connection, now_ms, sequence: 0 };
+        let sequence: i64 = connection.prepare_cached("select sequence from state")?.query_row([], |row| row.get(0))?;
+        transaction.sequence = u64::try_from(sequence).map_err(|_| StoreError::CorruptRow {
+            table: "state",
+            row: 1,
+            problem: "its sequence is negative",
+        })?;
+        Ok(transaction)
+    }
+
+    /// The last number that was drawn.
+    pub(super) fn sequence(&self) -> Sequence {
+        Sequence(self.sequence)
+    }
+
+    /// Draws the next number of the change sequence. Those of a command that fails are not used again.
+    pub(super) fn next_sequence(&mut self) -> i64 {
+        self.sequence += 1;
+        self.sequence as i64
+    }
+
+    fn commit(self) -> Result<(), Fault> {
+        self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
+        self.connection.prepare_cached("commit")?.execute([])?;
+        Ok(())
+    }
+}
+
+impl Drop for WriteTransaction<'_> {
+    fn drop(&mut self) {
+        // Some errors, such as a full disk, end the transaction on their own.
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("rollback")
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot roll back");
+        }
+    }
+}
+
+/// A write that waits in the queue.
+trait Command: Send {
+    /// Runs it in a savepoint. An error means that the whole transaction is lost, not this command alone.
+    fn run(&mut self, transaction: &mut WriteTransaction<'_>) -> Result<(), Fault>;
+
+    /// Sends the caller the result, or the group's error.
+    fn answer(self: Box<Self>, group: &Result<(), StoreError>);
+}
+
+/// Where a caller waits for the result of a command.
+struct Answer<T>(Receiver<Result<T, StoreError>>);
+
+impl<T> Answer<T> {
+    fn wait(self) -> Result<T, StoreError> {
+        self.0.recv().unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+struct Work<T, F> {
+    doing: &'static str,
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    answer: SyncSender<Result<T, StoreError>>,
+}
+
+fn command<T, F>(doing: &'static str, work: F) -> (Box<dyn Command>, Answer<T>)
+where
+    T: Send + 'static,
+    F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+{
+    let (answer, result) = sync_channel(1);
+    (Box::new(Work { doing, work: Some(work), result: None, answer }), Answer(result))
+}
+
+impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> Command for Work<T, F> {
+    fn run(&mut self, transaction: &mut WriteTransaction<'_>) -> Result<(), Fault> {
+        let Some(work) = self.work.take() else { return Ok(()) };
+        let connection = transaction.connection;
+        connection.prepare_cached("savepoint command")?.execute([])?;
+        let result = work(transaction).map_err(|fault| fault.while_doing(self.doing));
+        if let Err(error) = &result {
+            if connection.is_autocommit() {
+                return Err(error.clone().into());
+            }
+            connection.prepare_cached("rollback to command")?.execute([])?;
+        }
+        connection.prepare_cached("release command")?.execute([])?;
+        self.result = Some(result);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, group: &Result<(), StoreError>) {
+        let result = match (self.result, group) {
+            (Some(Err(own)), _) => Err(own),
+            (_, Err(error)) => Err(error.clone()),
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (None, Ok(())) => Err(StoreError::Closed),
+        };
+        // A caller that no longer waits needs no answer.
+        let _ = self.answer.send(result);
+    }
+}
+
+/// The thread: until every sender is gone and the queue is empty.
+fn run(connection: Connection, commands: &Receiver<Box<dyn Command>>) -> Result<(), StoreError> {
+    while let Ok(first) = commands.recv() {
+        let mut group = Vec::new();
+        let result = run_group(&connection, first, commands, &mut group).map_err(|fault| fault.while_doing("committing"));
+        for command in group {
+            command.answer(&result);
+        }
+    }
+    let checkpointed = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+    let closed = connection.close().map_err(|(_, error)| error);
+    checkpointed.and(closed).map_err(|error| Fault::from(error).while_doing("closing a database"))
+}
+
+/// Runs and commits what waits; `group` gets every command that was taken from the queue.
+fn run_group(
+    connection: &Connection,
+    first: Box<dyn Command>,
+    commands: &Receiver<Box<dyn Command>>,
+    group: &mut Vec<Box<dyn Command>>,
+) -> Result<(), Fault> {
+    let rows_before = connection.total_changes();
+    group.push(first);
+    let mut transaction = WriteTransaction::begin(connection)?;
+    loop {
+        if let Some(command) = group.last_mut() {
+            command.run(&mut transaction)?;
+        }
+        let full = group.len() >= GROUP_COMMANDS_MAX || connection.total_changes() - rows_before >= GROUP_ROWS_MAX;
+        match if full { None } else { commands.try_recv().ok() } {
+            Some(command) => group.push(command),
+            None => break,
+        }
+    }
+    transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::mpsc::channel;
+
+    use tempfile::TempDir;
+
+    use super::super::connection::{open_reader, open_writer};
+    use super::super::migrate::COLLECTION;
+    use super::*;
+
+    struct Fixture {
+        path: PathBuf,
+        writer: Writer,
+        _folder: TempDir,
+    }
+
+    fn fixture(write_queue_max: usize) -> Fixture {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let writer = Writer::start(open_writer(&path, &COLLECTION, true).unwrap(), write_queue_max).unwrap();
+        Fixture { path, writer, _folder: folder }
+    }
+
+    impl Fixture {
+        /// Occupies the thread until the sender is dropped. When this returns, the queue is empty.
+        fn stall(&self) -> (Answer<()>, std::sync::mpsc::Sender<()>) {
+            let (started, has_started) = channel();
+            let (gate, opened) = channel::<()>();
+            let answer = self
+                .writer
+                .submit("stalling", move |_| {
+                    started.send(()).unwrap();
+                    let _ = opened.recv();
+                    Ok(())
+                })
+                .unwrap();
+            has_started.recv().unwrap();
+            (answer, gate)
+        }
+
+        fn submit(&self, key: i64) -> Answer<usize> {
+            self.writer.submit("testing", move |transaction| insert(transaction, key)).unwrap()
+        }
+
+        /// What is committed.
+        fn keys(&self) -> Vec<i64> {
+            let reader = open_reader(&self.path).unwrap();
+            let mut statement = reader.prepare("select sequence from removals order by 1").unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        }
+    }
+
+    fn insert(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<usize, Fault> {
+        Ok(transaction.connection.execute("insert into removals values (?1, 0)", [key])?)
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_loses_nothing() {
+        let fixture = fixture(3);
+        let (stalled, gate) = fixture.stall();
+        let waiting = [1, 2, 3].map(|key| fixture.submit(key));
+        let refused = fixture.writer.write("testing", |transaction| insert(transaction, 4)).unwrap_err();
+        assert!(matches!(refused, StoreError::WriteQueueFull { limit: 3 }), "{refused:?}");
+        drop(gate);
+        stalled.wait().unwrap();
+        assert_eq!(waiting.map(|answer| answer.wait().unwrap()), [1, 1, 1]);
+        assert_eq!(fixture.keys(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn writes_that_wait_are_committed_together() {
+        let fixture = fixture(100);
+        let (_stalled, gate) = fixture.stall();
+        let waiting: Vec<_> = (1..=50).map(|key| fixture.submit(key)).collect();
+        let (reached, has_reached) = channel();
+        let (last_gate, opened) = channel::<()>();
+        let last = fixture.writer.submit("testing", move |transaction| {
+            reached
+                .send(transaction.connection.query_row("select count(*) from removals", [], |row| row.get::<_, i64>(0))?)
+                .unwrap();
+            let _ = opened.recv();
+            Ok(())
+        });
+        drop(gate);
+        assert_eq!(has_reached.recv().unwrap(), 50, "the last command sees the others before the commit");
+        assert_eq!(fixture.keys(), [0; 0], "nobody else does");
+        drop(last_gate);
+        last.unwrap().wait().unwrap();
+        assert_eq!(fixture.keys().len(), 50);
+        assert!(waiting.into_iter().all(|answer| answer.wait().is_ok()));
+    }
+
+    #[test]
+    fn a_command_that_fails_undoes_itself_alone() {
+        let fixture = fixture(100);
+        let (_stalled, gate) = fixture.stall();
+        let before = fixture.submit(1);
+        let failing = fixture.writer.submit("failing", |transaction| {
+            insert(transaction, 2)?;
+            insert(transaction, 2)
+        });
+        let after = fixture.submit(3);
+        drop(gate);
+        let error = failing.unwrap().wait().unwrap_err();
+        assert!(matches!(error, StoreError::Sqlite { doing: "failing", .. }), "{error:?}");
+        assert_eq!((before.wait().unwrap(), after.wait().unwrap()), (1, 1));
+        assert_eq!(fixture.keys(), [1, 3]);
+    }
+
+    #[test]
+    fn a_commit_that_fails_fails_every_command_and_leaves_nothing() {
+        let fixture = fixture(100);
+        let (stalled, gate) = fixture.stall();
+        let before = fixture.submit(1);
+        // A violation that SQLite reports at the commit.
+        let violating = fixture.writer.submit("violating", |transaction| {
+            transaction.connection.execute_batch("pragma defer_foreign_keys = on")?;
+            Ok(transaction.connection.execute("insert into passages (document, ordinal, start, end) values (9, 0, 0, 1)", [])?)
+        });
+        let after = fixture.submit(3);
+        drop(gate);
+        let committing = |error: &StoreError| matches!(error, StoreError::Sqlite { doing: "committing", .. });
+        assert!(committing(&stalled.wait().unwrap_err()));
+        for answer in [before, violating.unwrap(), after] {
+            assert!(committing(&answer.wait().unwrap_err()));
+        }
+        assert_eq!(fixture.keys(), [0; 0]);
+        fixture.submit(4).wait().unwrap();
+        assert_eq!(fixture.keys(), [4]);
+    }
+
+    #[test]
+    fn a_full_disk_is_named_and_writes_go_on_when_there_is_room() {
+        let fixture = fixture(100);
+        let pages = |pages: i64| {
+            let set = move |transaction: &mut WriteTransaction<'_>| {
+                let sql = format!("pragma max_page_count = {pages}");
+                Ok(transaction.connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
+            };
+            fixture.writer.write("testing", set).unwrap()
+        };
+        // SQLite raises the bound to the pages that there are.
+        let smallest = pages(1);
+        let large = |transaction: &mut WriteTransaction<'_>| {
+            let sql = "insert into documents (id, created_at_ms, updated_at_ms, sequence, metadata, text)
+                       values ('a', 0, 0, 1, '{}', ?1)";
+            Ok(transaction.connection.execute(sql, ["x".repeat(1 << 20)])?)
+        };
+        let error = fixture.writer.write("storing", large).unwrap_err();
+        assert!(matches!(error, StoreError::StorageUnavailable { doing: "storing", .. }), "{error:?}");
+        fixture.submit(1).wait().unwrap();
+        pages(smallest + 1_000);
+        assert_eq!(fixture.writer.write("storing", large).unwrap(), 1);
+    }
+
+    #[test]
+    fn closing_answers_what_waits() {
+        let fixture = fixture(100);
+        let (stalled, gate) = fixture.stall();
+        let waiting = [1, 2].map(|key| fixture.submit(key));
+        drop(gate);
+        fixture.writer.close().unwrap();
+        stalled.wait().unwrap();
+        assert_eq!(waiting.map(|answer| answer.wait().unwrap()), [1, 1]);
+        assert!(matches!(fixture.writer.write("testing", |_| Ok(())), Err(StoreError::Closed)));
+        assert!(matches!(fixture.writer.write_patiently("testing", |_| Ok(())), Err(StoreError::Closed)));
+        fixture.writer.close().unwrap();
+    }
+
+    #[test]
+    fn patient_writes_wait_for_a_place() {
+        let fixture = fixture(1);
+        let (_stalled, gate) = fixture.stall();
+        let waiting = fixture.submit(1);
+        std::thread::scope(|scope| {
+            let patient: Vec<_> = (2..6)
+                .map(|key| {
+                    let writer = &fixture.writer;
+                    scope.spawn(move || writer.write_patiently("testing", move |transaction| insert(transaction, key)))
+                })
+                .collect();
+            drop(gate);
+            assert!(patient.into_iter().all(|thread| thread.join().unwrap().is_ok()));
+        });
+        waiting.wait().unwrap();
+        assert_eq!(fixture.keys(), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_thread_that_died_answers_closed() {
+        let fixture = fixture(100);
+        let died = fixture.writer.write("testing", |_| -> Result<(), Fault> { panic!("a defect, made for this test") });
+        assert!(matches!(died, Err(StoreError::Closed)));
+        assert!(matches!(fixture.writer.write("testing", |_| Ok(())), Err(StoreError::Closed)));
+    }
+}

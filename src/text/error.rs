@@ -1,0 +1,26 @@
+//! What can go wrong between raw text and token ids.
+
+use std::path::PathBuf;
+
+/// An error of the text pipeline.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// The tokenizer's file cannot be read or is no tokenizer.
+    #[error("cannot load the tokenizer {}", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The tokenizer failed on a text.
+    #[error("cannot tokenize a text of {bytes} bytes")]
+    Tokenize {
+        /// The text's length.
+        bytes: usize,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,87 @@
+//! Normalization and pre-tokenization, as parts of `tokenizer.json`: NFKC, lower case, one space between words; then words,
+//! punctuation and digits apart, each piece marked with a leading `▁`.
+//!
+//! They live in the tokenizer's file, not in code beside it, so that any program that reads the file gets the same ids.
+
+use tokenizers::normalizers::{Lowercase, NFKC, Nmt, Sequence as Normalizers};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::punctuation::Punctuation;
+use tokenizers::pre_tokenizers::sequence::Sequence as PreTokenizers;
+use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
+use tokenizers::{NormalizedString, Normalizer, SplitDelimiterBehavior};
+
+/// The normalizer of text version 1. Control characters go, NFKC, lower case, and NFKC again, because lowering can leave a
+/// letter and its mark apart that have a composed form only in lower case (`J̌` has none, `ǰ` has).
+pub fn normalizer() -> Normalizers {
+    Normalizers::new(vec![Nmt.into(), NFKC.into(), Lowercase.into(), NFKC.into()])
+}
+
+/// The pre-tokenizer of text version 1. Punctuation is split off before the word mark is set, so that a word has the same
+/// pieces with a quotation mark before it as without.
+pub fn pre_tokenizer() -> PreTokenizers {
+    PreTokenizers::new(vec![
+        PreTokenizerWrapper::WhitespaceSplit(WhitespaceSplit),
+        PreTokenizerWrapper::Punctuation(Punctuation::new(SplitDelimiterBehavior::Isolated)),
+        PreTokenizerWrapper::Digits(Digits::new(false)),
+        PreTokenizerWrapper::Metaspace(Metaspace::new('▁', PrependScheme::Always, true)),
+    ])
+}
+
+/// Normalizes `text` as the tokenizer does before it looks for pieces.
+pub fn normalize(text: &str) -> String {
+    let mut normalized = NormalizedString::from(text);
+    match normalizer().normalize(&mut normalized) {
+        Ok(()) => normalized.get().to_owned(),
+        // These normalizers only rewrite characters; none of them has a failing path.
+        Err(_) => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &str, expect: &str) {
+        assert_eq!(normalize(text), expect, "normalize({text:?})");
+    }
+
+    #[test]
+    fn full_width_and_ligatures_become_plain() {
+        check("ＡＢＣ　１２３", "abc 123");
+        check("ﬁnden", "finden");
+        check("ｶﾞｷﾞ", "ガギ");
+    }
+
+    #[test]
+    fn case_goes_in_every_script_that_has_one() {
+        check("ÇA VA", "ça va");
+        check("ΚΑΛΗΜΈΡΑ", "καλημέρα");
+        check("ПРИВІТ", "привіт");
+        check("ԲԱՐԵՎ", "բարեվ");
+    }
+
+    #[test]
+    fn marks_compose_after_lowering() {
+        check("J\u{30c}", "\u{1f0}");
+        check("e\u{301}", "é");
+    }
+
+    #[test]
+    fn scripts_without_case_stay() {
+        for text in ["你好", "नमस्ते", "สวัสดี", "გამარჯობა", "မင်္ဂလာပါ"]
+        {
+            check(text, text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn normalizing_twice_changes_nothing(text in "\\PC{0,40}") {
+            let once = normalize(&text);
+            prop_assert_eq!(normalize(&once), once);
+        }
+    }
+}

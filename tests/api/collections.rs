@@ -1,0 +1,110 @@
+//! `/v1/collections`.
+
+use serde_json::json;
+
+use crate::example;
+use crate::server::{DIMENSION, Server};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_collection_is_empty_and_ready() {
+    let server = Server::start();
+    let answer = server.post("/v1/collections", &example("create_collection.request")).await;
+    assert_eq!((answer.status, answer.header("location")), (201, Some("/v1/collections/news")));
+    assert_eq!(answer.body["name"], "news");
+    assert_eq!(answer.body["dimension"], DIMENSION);
+    assert_eq!((&answer.body["documents"], &answer.body["passages_pending"]), (&json!(0), &json!(0)));
+    assert_eq!((&answer.body["index_state"], &answer.body["metric"]), (&json!("ready"), &json!("cosine")));
+    let created_at = answer.body["created_at"].as_str().expect("a time");
+    assert!(created_at.parse::<jiff::Timestamp>().is_ok(), "{created_at}");
+    let read = server.get("/v1/collections/news").await;
+    assert_eq!((read.status, &read.body["created_at"]), (200, &answer.body["created_at"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_without_description_omits_it() {
+    let server = Server::start();
+    let answer = server.post("/v1/collections", &json!({"name": "a", "description": null})).await;
+    assert_eq!((answer.status, answer.body.get("description")), (201, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_used_once() {
+    let server = Server::with_news().await;
+    server.post("/v1/collections", &json!({"name": "news"})).await.assert_error(409, "collection_exists", "", &["news"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_request_creates_nothing() {
+    let server = Server::start();
+    let check = async |body: serde_json::Value, code: &str, place: &str, words: &[&str]| {
+        server.post("/v1/collections", &body).await.assert_error(422, code, place, words);
+    };
+    check(json!({"name": "a b"}), "invalid_request", "/name", &["ASCII"]).await;
+    check(json!({"name": ""}), "invalid_request", "/name", &["1 to 64", "got 0"]).await;
+    check(json!({"name": "x".repeat(65)}), "invalid_request", "/name", &["1 to 64", "got 65"]).await;
+    check(json!({}), "invalid_request", "", &["missing field `name`"]).await;
+    check(json!({"name": 7}), "invalid_request", "/name", &["expected a string"]).await;
+    check(json!({"name": "a", "size": 7}), "invalid_request", "/size", &["unknown field `size`"]).await;
+    check(json!({"name": "a", "description": "x".repeat(5000)}), "invalid_request", "/description", &["4096", "5000"]).await;
+    check(json!({"name": "a", "model": "other"}), "unknown_model", "", &["other"]).await;
+    assert_eq!(server.get("/v1/collections").await.body, json!({"collections": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn collections_are_listed_by_name_in_pages() {
+    let server = Server::start();
+    for name in ["c", "a", "e", "b", "d"] {
+        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+    }
+    let (mut path, mut pages) = ("/v1/collections?limit=2".to_owned(), Vec::new());
+    loop {
+        let answer = server.get(&path).await;
+        assert_eq!(answer.status, 200);
+        let names = answer.body["collections"].as_array().expect("a list").iter();
+        pages.push(names.map(|one| one["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>().concat());
+        match answer.body["next_cursor"].as_str() {
+            Some(cursor) => path = format!("/v1/collections?limit=2&cursor={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(pages, ["ab", "cd", "e"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_page_is_refused() {
+    let server = Server::start();
+    let check = async |query: &str, code: &str, place: &str, words: &[&str]| {
+        server.get(&format!("/v1/collections?{query}")).await.assert_error(422, code, place, words);
+    };
+    check("limit=0", "invalid_request", "limit", &["from 1 to 1000", "\"0\""]).await;
+    check("limit=1001", "invalid_request", "limit", &["from 1 to 1000"]).await;
+    check("limit=ten", "invalid_request", "limit", &["\"ten\""]).await;
+    check("lmit=1", "invalid_request", "lmit", &["unknown parameter `lmit`", "`limit`"]).await;
+    check("limit=1&limit=2", "invalid_request", "limit", &["duplicate"]).await;
+    check("cursor=abc", "invalid_cursor", "cursor", &["next_cursor"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_collection_is_gone_and_its_name_free() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
+    assert_eq!(server.delete("/v1/collections/news").await.status, 204);
+    server.get("/v1/collections/news").await.assert_error(404, "collection_not_found", "", &["news"]);
+    server.delete("/v1/collections/news").await.assert_error(404, "collection_not_found", "", &["news"]);
+    let again = server.post("/v1/collections", &json!({"name": "news"})).await;
+    assert_eq!((again.status, &again.body["documents"]), (201, &json!(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_is_no_name_is_refused() {
+    let server = Server::start();
+    server.get("/v1/collections/a%20b").await.assert_error(422, "invalid_request", "collection", &["ASCII"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_follow_the_documents() {
+    let documents = json!([{"text": "Il pleut.", "language": "fr"}, {"text": "Il neige.", "language": "fr"}]);
+    let server = Server::with_documents(documents).await;
+    let answer = server.get("/v1/collections/news").await;
+    assert_eq!((&answer.body["documents"], &answer.body["passages"]), (&json!(2), &json!(2)));
+    assert_eq!(answer.body["languages"], json!([{"language": "fr", "documents": 2}]));
+}

@@ -1,0 +1,188 @@
+//! `/v1/collections/{collection}/documents`.
+
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::example;
+use crate::server::Server;
+
+const PATH: &str = "/v1/collections/news/documents";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_created_then_updated() {
+    let server = Server::with_news().await;
+    let first = server.post(PATH, &example("upsert_documents.request")).await;
+    assert_eq!((first.status, first.body), (200, example("upsert_documents.200")));
+    let second = server.post(PATH, &example("upsert_documents.request")).await;
+    let statuses = second.body["results"].as_array().expect("results").iter().map(|result| &result["status"]);
+    assert!(second.status == 200 && statuses.clone().all(|status| status == "updated"), "{}", second.text);
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], statuses.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_comes_back_as_it_was_sent() {
+    let metadata = json!({"b": [1, {"c": null}], "a": 0.5, "été": "水"});
+    let server = Server::with_documents(json!([{"id": "a", "text": " Ça va ?\n", "language": "fr", "metadata": metadata}])).await;
+    let answer = server.get(&format!("{PATH}/a")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!((&answer.body["text"], &answer.body["metadata"]), (&json!(" Ça va ?\n"), &metadata));
+    assert_eq!((&answer.body["language"], answer.body.get("language_confidence")), (&json!("fr"), None));
+    assert_eq!((&answer.body["indexed"], &answer.body["passages"]), (&json!(true), &json!(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_keeps_the_time_of_creation_and_raises_the_version() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "eins"}])).await;
+    let before = server.get(&format!("{PATH}/a")).await.body;
+    server.post(PATH, &json!({"documents": [{"id": "a", "text": "zwei"}]})).await;
+    let after = server.get(&format!("{PATH}/a")).await.body;
+    assert_eq!((&after["text"], &after["created_at"]), (&json!("zwei"), &before["created_at"]));
+    assert!(after["version"].as_u64() > before["version"].as_u64());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_without_id_gets_a_uuid() {
+    let server = Server::with_news().await;
+    let answer = server.post(PATH, &json!({"documents": [{"text": "Bonjour"}]})).await;
+    let id = answer.body["results"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!((id.len(), id.as_bytes()[14]), (36, b'7'), "{id}");
+    assert_eq!(server.get(&format!("{PATH}/{id}")).await.body["text"], "Bonjour");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_durable_when_stored_is_waited_for() {
+    let server = Server::with_news().await;
+    let answer = server.post(&format!("{PATH}?wait=stored"), &json!({"documents": [{"id": "a", "text": "Bonjour"}]})).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(server.get(&format!("{PATH}/a")).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn some_failed_is_no_plain_success() {
+    let server = Server::with_news().await;
+    let documents =
+        json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": " \n"}, {"id": "c", "text": "x", "language": "xx"}]);
+    let answer = server.post(PATH, &json!({"documents": documents})).await;
+    assert_eq!((answer.status, &answer.body["failed"]), (207, &json!(2)));
+    let results = &answer.body["results"];
+    assert_eq!(results[0], json!({"id": "a", "status": "created"}));
+    assert_eq!((&results[1]["id"], &results[1]["status"]), (&json!("b"), &json!("failed")));
+    assert_eq!(results[1]["error"]["pointer"], "/documents/1/text");
+    assert_eq!(results[2]["error"]["code"], "unknown_language");
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_failed_is_an_error() {
+    let server = Server::with_news().await;
+    let answer = server.post(PATH, &json!({"documents": [{"text": ""}, {"id": "", "text": "Bonjour"}]})).await;
+    answer.assert_error(422, "invalid_request", "/documents/0/text", &["white space", "1 more"]);
+    assert_eq!(answer.places(), ["/documents/0/text", "/documents/1/id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_document_is_checked_by_itself() {
+    let limits = Limits { text_bytes_max: 100, metadata_bytes_max: 200, metadata_depth_max: 3, ..Limits::default() };
+    let server = Server::with_limits(limits);
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    let check = async |document: Value, code: &str, member: &str, words: &[&str]| {
+        let answer = server.post(PATH, &json!({"documents": [document]})).await;
+        answer.assert_error(422, code, &format!("/documents/0{member}"), words);
+    };
+    check(json!({"text": "\u{3000}\t"}), "invalid_request", "/text", &["white space"]).await;
+    check(json!({"text": "語".repeat(34)}), "invalid_request", "/text", &["at most 100 bytes", "got 102"]).await;
+    check(json!({"text": "a", "id": "a\nb"}), "invalid_request", "/id", &["control characters"]).await;
+    check(json!({"text": "a", "id": "x".repeat(513)}), "invalid_request", "/id", &["1 to 512 bytes", "got 513"]).await;
+    check(json!({"text": "a", "language": "FR"}), "unknown_language", "/language", &["62", "\"FR\""]).await;
+    let deep = json!({"a": [{"b": {}}]});
+    check(json!({"text": "a", "metadata": deep}), "invalid_request", "/metadata", &["at most 3 levels", "got 4"]).await;
+    let large = json!({"a": "x".repeat(200)});
+    check(json!({"text": "a", "metadata": large}), "invalid_request", "/metadata", &["at most 200 bytes", "got 208"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_does_not_fit_stores_nothing() {
+    let server = Server::with_limits(Limits { batch_documents_max: 2, ..Limits::default() });
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    let good = json!({"id": "a", "text": "Bonjour"});
+    let check = async |body: Value, place: &str, words: &[&str]| {
+        server.post(PATH, &body).await.assert_error(422, "invalid_request", place, words);
+    };
+    check(json!({"documents": []}), "/documents", &["1 to 2 documents", "got 0"]).await;
+    check(json!({"documents": [good, good, good]}), "/documents", &["1 to 2 documents", "got 3"]).await;
+    check(json!({"documents": [good, {"txt": "a"}]}), "/documents/1/txt", &["unknown field `txt`"]).await;
+    check(json!({"documents": [good, {"id": "b"}]}), "/documents/1", &["missing field `text`"]).await;
+    check(json!({"documents": [good, {"text": 1}]}), "/documents/1/text", &["integer `1`", "expected a string"]).await;
+    check(json!({"documents": [good, {"text": "a", "metadata": []}]}), "/documents/1/metadata", &["expected an object"]).await;
+    check(json!({"documents": good}), "/documents", &["expected an array"]).await;
+    check(json!([[good]]), "", &["invalid type: array", "expected an object"]).await;
+    check(json!({"documents": [["a", "Bonjour"]]}), "/documents/0", &["invalid type: array"]).await;
+    assert_eq!(server.get(PATH).await.body, json!({"documents": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_nested_beyond_what_the_parser_takes_is_malformed() {
+    let server = Server::with_news().await;
+    let nested = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    let answer = server.post(PATH, &json!({"documents": [{"text": "a", "metadata": {"a": nested}}]})).await;
+    answer.assert_error(400, "malformed_json", "", &["recursion limit"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_are_checked() {
+    let server = Server::with_news().await;
+    let body = json!({"documents": [{"text": "Bonjour"}]});
+    let check = async |query: &str, place: &str, words: &[&str]| {
+        server.post(&format!("{PATH}?{query}"), &body).await.assert_error(422, "invalid_request", place, words);
+    };
+    check("wait=never", "wait", &["stored or indexed", "\"never\""]).await;
+    check("wiat=stored", "wiat", &["unknown parameter `wiat`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_text_is_an_id() {
+    let server = Server::with_news().await;
+    let cases = [
+        ("a/b", "a%2Fb"),
+        ("été 1", "%C3%A9t%C3%A9%201"),
+        ("文書?#", "%E6%96%87%E6%9B%B8%3F%23"),
+        ("100%", "100%25"),
+        ("a.b", "a.b"),
+    ];
+    for (id, encoded) in cases {
+        assert_eq!(server.post(PATH, &json!({"documents": [{"id": id, "text": "Bonjour"}]})).await.status, 200, "{id}");
+        assert_eq!(server.get(&format!("{PATH}/{encoded}")).await.body["id"], id);
+        assert_eq!(server.delete(&format!("{PATH}/{encoded}")).await.status, 204, "{id}");
+        server.get(&format!("{PATH}/{encoded}")).await.assert_error(404, "document_not_found", "", &[id]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_listed_by_id_in_pages() {
+    let documents: Vec<Value> = ["d", "b", "a", "c", "e"].iter().map(|id| json!({"id": id, "text": "Bonjour"})).collect();
+    let server = Server::with_documents(json!(documents)).await;
+    let first = server.get(&format!("{PATH}?limit=3")).await;
+    let ids =
+        |body: &Value| body["documents"].as_array().expect("a list").iter().map(|one| one["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&first.body), ["a", "b", "c"]);
+    let cursor = first.body["next_cursor"].as_str().expect("a cursor");
+    let second = server.get(&format!("{PATH}?limit=3&cursor={cursor}")).await;
+    assert_eq!((ids(&second.body), second.body.get("next_cursor")), (vec![json!("d"), json!("e")], None));
+    server.get(&format!("/v1/collections?cursor={cursor}")).await.assert_error(422, "invalid_cursor", "cursor", &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_collection_is_named() {
+    let server = Server::start();
+    let body = json!({"documents": [{"text": "Bonjour"}]});
+    for answer in [server.post(PATH, &body).await, server.get(PATH).await, server.get(&format!("{PATH}/a")).await] {
+        answer.assert_error(404, "collection_not_found", "", &["news"]);
+    }
+    server.delete(&format!("{PATH}/a")).await.assert_error(404, "collection_not_found", "", &["news"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_document_cannot_be_deleted() {
+    let server = Server::with_news().await;
+    server.delete(&format!("{PATH}/a")).await.assert_error(404, "document_not_found", "", &["a", "news"]);
+}

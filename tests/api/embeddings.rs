@@ -1,0 +1,102 @@
+//! `/v1/embeddings`, in OpenAI's shape.
+
+use axum::body::Body;
+use axum::http::Request;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::server::{Answer, DIMENSION, Server};
+
+const PATH: &str = "/v1/embeddings";
+
+fn assert_open_ai_error(answer: &Answer, status: u16, kind: &str, param: Option<&str>, code: &str, words: &[&str]) {
+    assert_eq!(answer.status, status, "{}", answer.text);
+    let error = &answer.body["error"];
+    assert_eq!((&error["type"], &error["param"], &error["code"]), (&json!(kind), &json!(param), &json!(code)), "{error}");
+    for word in words {
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(word)), "{word:?} is not in {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_text_gets_a_unit_embedding_in_order() {
+    let server = Server::start();
+    let answer = server.post(PATH, &json!({"input": ["Guten Morgen", "おはよう"]})).await;
+    assert_eq!((answer.status, &answer.body["object"]), (200, &json!("list")));
+    let data = answer.body["data"].as_array().expect("data");
+    assert_eq!(data.iter().map(|item| &item["index"]).collect::<Vec<_>>(), [0, 1]);
+    for item in data {
+        let values: Vec<f64> = serde_json::from_value(item["embedding"].clone()).expect("numbers");
+        assert_eq!((values.len(), &item["object"]), (DIMENSION, &json!("embedding")));
+        assert!((values.iter().map(|x| x * x).sum::<f64>() - 1.0).abs() < 1e-5);
+    }
+    let usage = &answer.body["usage"];
+    assert!(usage["prompt_tokens"].as_u64() > Some(0) && usage["prompt_tokens"] == usage["total_tokens"], "{usage}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_text_is_the_same_as_an_array_of_one() {
+    let server = Server::start();
+    let one = server.post(PATH, &json!({"input": "Guten Morgen"})).await;
+    let many = server.post(PATH, &json!({"input": ["Guten Morgen"]})).await;
+    assert_eq!((one.status, one.body), (200, many.body));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn base64_holds_the_same_floats() {
+    let server = Server::start();
+    let floats = server.post(PATH, &json!({"input": "Guten Morgen", "encoding_format": "float"})).await;
+    let floats: Vec<f32> = serde_json::from_value(floats.body["data"][0]["embedding"].clone()).expect("numbers");
+    // The document describes the form with numbers alone, so this answer is not checked against it.
+    let body = json!({"input": "Guten Morgen", "encoding_format": "base64", "user": "u"}).to_string();
+    let request = Request::post(PATH).header("content-type", "application/json").body(Body::from(body)).expect("a request");
+    let answer = server.send_unchecked(request).await;
+    let text = answer.body["data"][0]["embedding"].as_str().expect("base64");
+    let bytes = STANDARD.decode(text).expect("base64");
+    let decoded: Vec<f32> = bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect();
+    assert_eq!(decoded, floats);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loaded_model_may_be_named() {
+    let server = Server::start();
+    let models = server.get("/v1/models").await;
+    let body = json!({"input": "Hallo", "model": models.body["data"][0]["id"], "dimensions": DIMENSION});
+    let answer = server.post(PATH, &body).await;
+    assert_eq!((answer.status, &answer.body["model"]), (200, &models.body["data"][0]["id"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_are_refused_in_open_ais_shape() {
+    let server = Server::with_limits(Limits { embedding_inputs_max: 2, text_bytes_max: 50, ..Limits::default() });
+    let check = async |body: Value, param: Option<&str>, code: &str, words: &[&str]| {
+        assert_open_ai_error(&server.post(PATH, &body).await, 422, "invalid_request_error", param, code, words);
+    };
+    let invalid = "invalid_request";
+    check(json!({"input": []}), Some("input"), invalid, &["1 to 2 texts", "got 0"]).await;
+    check(json!({"input": ["a", "b", "c"]}), Some("input"), invalid, &["got 3"]).await;
+    check(json!({"input": ["a", " "]}), Some("input"), invalid, &["/input/1", "white space"]).await;
+    check(json!({"input": "x".repeat(51)}), Some("input"), invalid, &["at most 50 bytes", "got 51"]).await;
+    check(json!({"input": [1, 2]}), Some("input"), invalid, &["integer `1`", "expected a string"]).await;
+    check(json!({"input": {"a": 1}}), Some("input"), invalid, &["a string or an array of strings"]).await;
+    check(json!({}), None, invalid, &["missing field `input`"]).await;
+    check(json!({"input": "a", "model": "other"}), Some("model"), "unknown_model", &["\"other\""]).await;
+    check(json!({"input": "a", "dimensions": 3}), Some("dimensions"), invalid, &["64", "got 3"]).await;
+    check(json!({"input": "a", "encoding_format": "hex"}), Some("encoding_format"), invalid, &["`float` or `base64`"]).await;
+    check(json!({"input": "a", "inputs": "b"}), Some("inputs"), invalid, &["unknown field `inputs`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_framework_refuses_has_open_ais_shape_too() {
+    let server = Server::with_limits(Limits { body_bytes_max: 100, ..Limits::default() });
+    let check = async |request: Request<Body>, status: u16, code: &str| {
+        assert_open_ai_error(&server.send(request).await, status, "invalid_request_error", None, code, &[]);
+    };
+    let post = || Request::post(PATH).header("content-type", "application/json");
+    check(post().body(Body::from("{")).expect("a request"), 400, "malformed_json").await;
+    check(post().body(Body::from(vec![b' '; 101])).expect("a request"), 413, "body_too_large").await;
+    check(Request::post(PATH).body(Body::from("{}")).expect("a request"), 415, "unsupported_media_type").await;
+    check(Request::get(PATH).body(Body::empty()).expect("a request"), 405, "method_not_allowed").await;
+}

@@ -1,0 +1,158 @@
+//! What all resources share: errors, request ids, limits, media types, the document and its pages.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::routing::get;
+use dragoman::domain::{Code, Limits};
+use dragoman::http;
+use serde_json::json;
+
+use crate::server::{Server, answer};
+
+const PATH: &str = "/v1/collections";
+
+fn post(body: impl Into<Body>) -> Request<Body> {
+    Request::post(PATH).header("content-type", "application/json").body(body.into()).expect("a request")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_problem_has_every_member() {
+    let server = Server::start();
+    let answer = server.get("/v1/collections/none").await;
+    let id = answer.header("x-request-id").expect("an id");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    let expect = json!({
+        "type": "/docs/errors#collection_not_found",
+        "title": "There is no collection of this name",
+        "status": 404,
+        "detail": "there is no collection none",
+        "instance": "/v1/collections/none",
+        "code": "collection_not_found",
+        "request_id": id,
+    });
+    assert_eq!(answer.body, expect);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_id_is_echoed_or_made() {
+    let server = Server::start();
+    let check = async |sent: Option<&str>, echoed: bool| {
+        let mut request = Request::get("/healthz");
+        if let Some(id) = sent {
+            request = request.header("x-request-id", id);
+        }
+        let answer = server.send(request.body(Body::empty()).expect("a request")).await;
+        let id = answer.header("x-request-id").expect("an id");
+        assert_eq!(Some(id) == sent, echoed, "{sent:?} gave {id}");
+        assert!(echoed || id.len() == 36, "{id}");
+    };
+    check(Some("order-7/retry.2"), true).await;
+    check(Some("two words"), false).await;
+    check(Some(&"x".repeat(129)), false).await;
+    check(None, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_routes_and_methods_are_problems() {
+    let server = Server::start();
+    for path in ["/", "/v1", "/v1/nothing", "/v1/collections/", "/v1/collections/a/b", "/docs/nothing.js"] {
+        let answer = server.get(path).await;
+        answer.assert_error(404, "route_not_found", "", &["no route"]);
+        assert_eq!(answer.body["instance"], path);
+    }
+    let answer = server.delete(PATH).await;
+    answer.assert_error(405, "method_not_allowed", "", &["Allow"]);
+    let mut allowed: Vec<&str> = answer.header("allow").expect("a list").split(',').map(str::trim).collect();
+    allowed.sort_unstable();
+    assert_eq!(allowed, ["GET", "HEAD", "POST"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_must_be_json() {
+    let server = Server::start();
+    let check = async |body: &[u8], words: &[&str]| {
+        server.send(post(body.to_vec())).await.assert_error(400, "malformed_json", "", words);
+    };
+    check(b"", &["empty"]).await;
+    check(b"{\"name\": \"a\"", &["EOF", "line 1 column 12"]).await;
+    check(b"{\"name\": \"a\"} {}", &["trailing characters"]).await;
+    check(b"{\"name\": \"\xc3\x28\"}", &["UTF-8", "byte 10"]).await;
+    check(b"{'name': 'a'}", &["key must be a string"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_must_say_that_it_is_json() {
+    let server = Server::start();
+    let check = async |header: (&str, &str), words: &[&str]| {
+        let request = Request::post(PATH).header(header.0, header.1).body(Body::from("{}")).expect("a request");
+        server.send(request).await.assert_error(415, "unsupported_media_type", header.0, words);
+    };
+    check(("content-type", "text/plain"), &["application/json", "text/plain"]).await;
+    check(("content-type", "application/x-www-form-urlencoded"), &["application/x-www-form-urlencoded"]).await;
+    check(("content-type", "application/json; charset=latin1"), &["latin1"]).await;
+    check(("content-encoding", "gzip"), &["gzip"]).await;
+    let body = json!({"name": "a"}).to_string();
+    let request = Request::post(PATH).header("content-type", "Application/JSON; charset=UTF-8").body(Body::from(body));
+    assert_eq!(server.send(request.expect("a request")).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_beyond_the_limit_is_refused_with_the_limit() {
+    let server = Server::with_limits(Limits { body_bytes_max: 100, ..Limits::default() });
+    server.send(post(vec![b' '; 101])).await.assert_error(413, "body_too_large", "", &["at most 100 bytes"]);
+    let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "4000");
+    let answer = server.send(announced.body(Body::from("{}")).expect("a request")).await;
+    answer.assert_error(413, "body_too_large", "", &["100", "got 4000"]);
+    let mut body = json!({"name": "a"}).to_string();
+    body.extend(std::iter::repeat_n(' ', 100 - body.len()));
+    assert_eq!(server.send(post(body)).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_must_be_well_encoded() {
+    let server = Server::with_news().await;
+    let check = async |path: &str, words: &[&str]| {
+        server.get(path).await.assert_error(422, "invalid_request", "", words);
+    };
+    check("/v1/collections/news/documents/%zz", &["%", "hexadecimal"]).await;
+    check("/v1/collections/news/documents/a%2", &["hexadecimal"]).await;
+    check("/v1/collections/news/documents/%ff", &["UTF-8"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_an_internal_error_that_hides_its_text() {
+    async fn broken() {
+        panic!("the secret is 42");
+    }
+    let router: Router = http::envelope::wrap(Router::new().route("/broken", get(broken)));
+    let answer = answer(router, Request::get("/broken").body(Body::empty()).expect("a request")).await;
+    answer.assert_error(500, "internal", "", &["request id"]);
+    assert!(!answer.text.contains("secret"), "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_and_its_pages_are_served() {
+    let server = Server::start();
+    let document = server.get("/openapi.json").await;
+    assert_eq!((document.status, document.header("content-type")), (200, Some("application/json")));
+    assert_eq!(document.body, http::document());
+    let errors = server.get("/docs/errors").await;
+    for code in Code::ALL {
+        assert!(errors.text.contains(&format!("id=\"{}\"", code.name())), "{code:?} has no anchor");
+    }
+    assert_eq!(server.get("/docs").await.header("location"), Some("/docs/"));
+    let page = server.get("/docs/").await;
+    assert!(page.status == 200 && page.text.contains("swagger-ui"), "{}", page.text);
+    let settings = server.get("/docs/swagger-initializer.js").await;
+    assert!(settings.text.contains("/openapi.json") && !settings.text.contains("petstore"), "{}", settings.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_load_nothing_from_elsewhere() {
+    let server = Server::start();
+    for path in ["/docs/", "/docs/errors", "/docs/swagger-initializer.js"] {
+        let page = server.get(path).await;
+        assert!(!page.text.contains("http://") && !page.text.contains("https://"), "{path}: {}", page.text);
+    }
+}

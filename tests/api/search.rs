@@ -1,0 +1,118 @@
+//! `/v1/collections/{collection}/search`.
+
+use serde_json::{Value, json};
+
+use crate::example;
+use crate::server::{Answer, Server};
+
+const PATH: &str = "/v1/collections/news/search";
+
+fn documents() -> Value {
+    json!([
+        {"id": "fr", "text": "Le marché ouvre à sept heures.", "language": "fr", "metadata": {"year": 2020, "author": {"name": "Ada"}}},
+        {"id": "de", "text": "Der Zug nach Basel fällt heute aus.", "language": "de", "metadata": {"year": 2021, "open": true}},
+        {"id": "ja", "text": "図書館は月曜日が休みです。", "language": "ja", "metadata": {"year": 2020}},
+    ])
+}
+
+fn ids(answer: &Answer) -> Vec<&str> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["id"].as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nearest_document_comes_first_with_its_passage() {
+    let server = Server::with_documents(documents()).await;
+    let answer = server.post(PATH, &json!({"query": "図書館は月曜日が休みです。"})).await;
+    assert_eq!((ids(&answer).len(), ids(&answer)[0]), (3, "ja"));
+    let hit = &answer.body["hits"][0];
+    assert!(hit["score"].as_f64().is_some_and(|score| score > 0.99), "{hit}");
+    assert_eq!(hit["passage"], json!({"text": "図書館は月曜日が休みです。", "start": 0, "end": 13}));
+    assert_eq!((&hit["language"], &hit["metadata"]), (&json!("ja"), &json!({"year": 2020})));
+    assert_eq!(answer.body["query_truncated"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_finds_its_document() {
+    let server = Server::with_news().await;
+    server.post("/v1/collections/news/documents", &example("upsert_documents.request")).await;
+    assert_eq!(ids(&server.post(PATH, &example("search_documents.request")).await), ["fr-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hits_are_restricted_by_limit_language_and_filter() {
+    let server = Server::with_documents(documents()).await;
+    let check = async |restriction: Value, expect: &[&str]| {
+        let mut body = json!({"query": "Le marché ouvre à sept heures."});
+        body.as_object_mut().expect("an object").extend(restriction.as_object().expect("an object").clone());
+        let answer = server.post(PATH, &body).await;
+        let mut found = ids(&answer);
+        found.sort_unstable();
+        assert_eq!(found, expect, "{restriction}");
+    };
+    check(json!({"limit": 1}), &["fr"]).await;
+    check(json!({"languages": ["de", "ja"]}), &["de", "ja"]).await;
+    check(json!({"languages": []}), &["de", "fr", "ja"]).await;
+    check(json!({"languages": null, "filter": null}), &["de", "fr", "ja"]).await;
+    check(json!({"filter": {"field": "year", "eq": 2020}}), &["fr", "ja"]).await;
+    check(json!({"filter": {"field": "metadata.year", "eq": 2020.0}}), &["fr", "ja"]).await;
+    check(json!({"filter": {"field": "author.name", "eq": "Ada"}}), &["fr"]).await;
+    check(json!({"filter": {"field": "open", "eq": true}}), &["de"]).await;
+    check(json!({"filter": {"field": "open", "eq": 1}}), &[]).await;
+    check(json!({"filter": {"and": [{"field": "year", "eq": 2020}, {"field": "author.name", "eq": "Eve"}]}}), &[]).await;
+    check(json!({"filter": {"and": []}, "mode": "dense"}), &["de", "fr", "ja"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_documents_and_old_versions_are_never_found() {
+    let server = Server::with_documents(documents()).await;
+    assert_eq!(server.delete("/v1/collections/news/documents/de").await.status, 204);
+    let update = json!({"documents": [{"id": "fr", "text": "Wir suchen einen Gärtner."}]});
+    assert_eq!(server.post("/v1/collections/news/documents", &update).await.status, 200);
+    let answer = server.post(PATH, &json!({"query": "Le marché ouvre à sept heures."})).await;
+    let mut found = ids(&answer);
+    found.sort_unstable();
+    assert_eq!(found, ["fr", "ja"]);
+    let texts = answer.body["hits"].as_array().expect("hits").iter().map(|hit| hit["text"].as_str().expect("a text"));
+    assert!(!texts.into_iter().any(|text| text.contains("marché")), "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_collection_has_no_hits() {
+    let server = Server::with_news().await;
+    assert_eq!(ids(&server.post(PATH, &json!({"query": "Hallo"})).await), Vec::<&str>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_search_names_its_place() {
+    let server = Server::with_news().await;
+    let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
+        server.post(PATH, &body).await.assert_error(422, code, place, words);
+    };
+    check(json!({}), "invalid_request", "", &["missing field `query`"]).await;
+    check(json!({"query": " "}), "invalid_request", "/query", &["white space"]).await;
+    check(json!({"query": "x".repeat((1 << 20) + 1)}), "invalid_request", "/query", &["1048576", "1048577"]).await;
+    check(json!({"query": "a", "limit": 0}), "invalid_request", "/limit", &["from 1 to 1000", "got 0"]).await;
+    check(json!({"query": "a", "limit": 1001}), "invalid_request", "/limit", &["got 1001"]).await;
+    check(json!({"query": "a", "limit": -1}), "invalid_request", "/limit", &["`-1`", "non-negative integer"]).await;
+    check(json!({"query": "a", "limit": "5"}), "invalid_request", "/limit", &["string \"5\""]).await;
+    check(json!({"query": "a", "languages": ["fr", "xx"]}), "unknown_language", "/languages/1", &["\"xx\""]).await;
+    check(json!({"query": "a", "languages": "fr"}), "invalid_request", "/languages", &["expected an array"]).await;
+    check(json!({"query": "a", "mode": "lexical"}), "invalid_request", "/mode", &["unknown variant `lexical`", "`dense`"]).await;
+    check(json!({"query": "a", "top_k": 3}), "invalid_request", "/top_k", &["unknown field `top_k`", "`limit`"]).await;
+    check(json!({"query": "a", "filter": {"field": "y", "gte": 1}}), "invalid_filter", "/filter/gte", &["supported are and, eq"])
+        .await;
+    check(
+        json!({"query": "a", "filter": {"and": [{"field": "y", "eq": {}}]}}),
+        "invalid_filter",
+        "/filter/and/0/eq",
+        &["an object"],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_collection_is_named() {
+    let server = Server::start();
+    server.post(PATH, &json!({"query": "Hallo"})).await.assert_error(404, "collection_not_found", "", &["news"]);
+}

@@ -1,0 +1,299 @@
+//! The embedder as its callers see it: the queue with the fake encoder, and the real ONNX session with a tiny model.
+
+#[path = "support/tiny_bundle.rs"]
+mod tiny_bundle;
+
+use std::sync::Arc;
+
+use dragoman::domain::Device;
+use dragoman::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
+use tiny_bundle::Shape;
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn fake(queue_texts_max: usize, batch_tokens_max: usize) -> (Embedder, FakeControl) {
+    Embedder::fake_with(&FakeOptions { queue_texts_max, batch_tokens_max, ..FakeOptions::of(32) })
+}
+
+/// Submits texts from a task of their own, after all that were submitted so far: waits until the queue holds them.
+async fn submit(embedder: &Embedder, words: &[&str], priority: Priority) -> tokio::task::JoinHandle<Result<usize, EmbedError>> {
+    let depth = embedder.queue_depth() + words.len();
+    let (embedder_of_task, texts) = (embedder.clone(), texts(words));
+    let task = tokio::spawn(async move { Ok(embedder_of_task.embed(texts, priority).await?.len()) });
+    while embedder.queue_depth() < depth {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+/// Holds the encoder with a first batch, so that everything after it waits.
+async fn hold(embedder: &Embedder, control: &FakeControl) -> tokio::task::JoinHandle<()> {
+    control.pause();
+    let held = embedder.clone();
+    let task = tokio::spawn(async move {
+        held.embed(texts(&["first"]), Priority::Query).await.expect("the held batch runs in the end");
+    });
+    let control = control.clone();
+    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.expect("the control waits");
+    task
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_come_in_the_order_of_the_texts() {
+    let (embedder, _control) = fake(1_000, 40);
+    let words: Vec<String> = (0..200).map(|n| format!("text{n} {}", "and more ".repeat(n % 7))).collect();
+    let together = embedder.embed(words.clone(), Priority::Ingest).await.unwrap();
+    for (word, embedded) in words.iter().zip(&together) {
+        let alone = embedder.embed(vec![word.clone()], Priority::Query).await.unwrap().remove(0);
+        assert_eq!(&alone, embedded, "{word}");
+    }
+}
+
+#[tokio::test]
+async fn no_texts_are_answered_at_once() {
+    assert_eq!(Embedder::fake(8).embed(Vec::new(), Priority::Query).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_blank_text_has_an_embedding_and_a_long_one_is_truncated() {
+    let embedder = Embedder::fake(8);
+    let embedded = embedder.embed(texts(&["", &"word ".repeat(30)]), Priority::Query).await.unwrap();
+    assert_eq!((embedded[0].tokens, embedded[0].truncated), (1, false));
+    assert_eq!((embedded[1].tokens, embedded[1].truncated), (16, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_refuses_with_both_numbers_and_recovers() {
+    let (embedder, control) = fake(3, 1_024);
+    let first = hold(&embedder, &control).await;
+    let waiting = submit(&embedder, &["a", "b"], Priority::Ingest).await;
+    assert_eq!(embedder.queue_depth(), 2);
+    let refused = embedder.embed(texts(&["c", "d"]), Priority::Query).await;
+    assert!(matches!(refused, Err(EmbedError::QueueFull { waiting: 2, limit: 3 })), "{refused:?}");
+    let last = submit(&embedder, &["c"], Priority::Query).await;
+    control.resume();
+    first.await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), 2);
+    assert_eq!(last.await.unwrap().unwrap(), 1);
+    assert_eq!(embedder.queue_depth(), 0);
+}
+
+#[tokio::test]
+async fn more_than_the_queue_ever_takes_is_another_error() {
+    let (embedder, _control) = fake(3, 1_024);
+    let refused = embedder.embed(texts(&["a", "b", "c", "d"]), Priority::Ingest).await.unwrap_err();
+    assert_eq!(refused.to_string(), "4 texts were sent at once, the embedding queue takes at most 3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_go_ahead_of_bulk_work_that_came_before() {
+    let (embedder, control) = fake(100, 6);
+    let first = hold(&embedder, &control).await;
+    let bulk = submit(&embedder, &["one two three", "one two three"], Priority::Ingest).await;
+    let query = submit(&embedder, &["hello"], Priority::Query).await;
+    control.resume();
+    for task in [bulk, query] {
+        task.await.unwrap().unwrap();
+    }
+    first.await.unwrap();
+    assert_eq!(control.batches(), [vec![1], vec![1], vec![3, 3]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_work_gets_its_turn_under_a_stream_of_queries() {
+    let (embedder, control) = fake(100, 2);
+    let first = hold(&embedder, &control).await;
+    let bulk = submit(&embedder, &["one two"], Priority::Ingest).await;
+    let queries = submit(&embedder, &["q"; 20], Priority::Query).await;
+    control.resume();
+    bulk.await.unwrap().unwrap();
+    queries.await.unwrap().unwrap();
+    first.await.unwrap();
+    // The held batch and three of queries, then the bulk text.
+    assert_eq!(control.batches()[4], [2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_texts_are_sorted_into_batches_under_the_budget() {
+    let (embedder, control) = fake(100, 8);
+    let first = hold(&embedder, &control).await;
+    let many = submit(&embedder, &["a b c d", "a", "a b c d", "a", "a b"], Priority::Ingest).await;
+    control.resume();
+    many.await.unwrap().unwrap();
+    first.await.unwrap();
+    assert_eq!(control.batches(), [vec![1], vec![1, 1, 2], vec![4, 4]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_batch_answers_its_own_texts_only() {
+    let (embedder, control) = fake(100, 2);
+    control.fail_on("bad");
+    let first = hold(&embedder, &control).await;
+    let bad = submit(&embedder, &["so bad"], Priority::Query).await;
+    let good = submit(&embedder, &["so good"], Priority::Query).await;
+    control.resume();
+    first.await.unwrap();
+    assert!(matches!(bad.await.unwrap(), Err(EmbedError::Forward { texts: 1, .. })));
+    assert_eq!(good.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_an_error_and_the_next_text_is_served() {
+    let (embedder, control) = fake(100, 1_024);
+    control.panic_on("boom");
+    let error = embedder.embed(texts(&["boom"]), Priority::Query).await.unwrap_err();
+    assert_eq!(error.to_string(), "the encoder panicked: the fake encoder was told to panic");
+    assert_eq!(embedder.embed(texts(&["calm"]), Priority::Query).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_texts_of_a_caller_who_went_away_are_not_encoded() {
+    let (embedder, control) = fake(100, 1_024);
+    let first = hold(&embedder, &control).await;
+    let gone = submit(&embedder, &["never mind", "me"], Priority::Ingest).await;
+    let stays = submit(&embedder, &["still here now"], Priority::Ingest).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    control.resume();
+    first.await.unwrap();
+    stays.await.unwrap().unwrap();
+    assert_eq!(control.batches(), [vec![1], vec![3]]);
+    assert_eq!(embedder.queue_depth(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_answers_what_waits_and_refuses_what_comes() {
+    let (embedder, control) = fake(100, 1_024);
+    let first = hold(&embedder, &control).await;
+    let waiting = submit(&embedder, &["a"], Priority::Ingest).await;
+    embedder.stop();
+    assert!(matches!(waiting.await.unwrap(), Err(EmbedError::Stopping)));
+    assert!(matches!(embedder.embed(texts(&["b"]), Priority::Query).await, Err(EmbedError::Stopping)));
+    control.resume();
+    first.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_callers_at_once_all_get_their_own_answer() {
+    let (embedder, _control) = fake(10_000, 64);
+    let embedder = Arc::new(embedder);
+    let tasks: Vec<_> = (0..64)
+        .map(|caller| {
+            let embedder = Arc::clone(&embedder);
+            tokio::spawn(async move {
+                for turn in 0..20 {
+                    let word = format!("caller{caller} turn{turn}");
+                    let priority = if turn % 2 == 0 { Priority::Query } else { Priority::Ingest };
+                    let pair = embedder.embed(vec![word.clone(), word], priority).await.unwrap();
+                    assert_eq!(pair[0], pair[1]);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+fn cpu() -> EmbedOptions {
+    EmbedOptions { device: DeviceChoice::Cpu, threads: 1, batch_tokens_max: 64, queue_texts_max: 100 }
+}
+
+fn tiny(shape: &Shape, options: &EmbedOptions) -> Result<Embedder, EmbedError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    Embedder::start(&tiny_bundle::write(folder.path(), shape), options)
+}
+
+/// Checks the embedding of a text by the tiny model, alone and beside a longer text.
+async fn check(text: &str, expect: [f32; 4]) {
+    let embedder = tiny(&Shape::default(), &cpu()).expect("the tiny bundle starts");
+    let alone = embedder.embed(texts(&[text]), Priority::Query).await.expect("the text is embedded");
+    let padded = embedder.embed(texts(&[text, "up up up up up"]), Priority::Query).await.expect("the texts are embedded");
+    for embedded in [&alone[0], &padded[0]] {
+        for (got, expect) in embedded.embedding.as_slice().iter().zip(expect) {
+            assert!((got - expect).abs() < 1e-6, "{text:?} gives {:?}", embedded.embedding);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_session_s_output_comes_back_with_unit_length_and_without_padding() {
+    let half = 0.5f32.sqrt();
+    check("north", [1.0, 0.0, 0.0, 0.0]).await;
+    check("north east", [half, half, 0.0, 0.0]).await;
+    check("north north south elsewhere", [half, 0.0, 0.0, half]).await;
+}
+
+#[tokio::test]
+async fn a_text_without_a_finite_direction_fails_alone() {
+    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    for bad in ["nowhere", "north south"] {
+        let (failed, fine) =
+            tokio::join!(embedder.embed(texts(&[bad]), Priority::Query), embedder.embed(texts(&["east up"]), Priority::Query));
+        assert!(matches!(failed, Err(EmbedError::NotFinite)), "{bad}");
+        assert!(fine.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_counted_and_cut_at_the_model_s_limit() {
+    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let embedded = embedder.embed(texts(&["north east", &"up ".repeat(9)]), Priority::Ingest).await.unwrap();
+    assert_eq!((embedded[0].tokens, embedded[0].truncated), (2, false));
+    assert_eq!((embedded[1].tokens, embedded[1].truncated), (8, true));
+}
+
+#[test]
+fn the_model_s_card_comes_from_the_manifest() {
+    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let model = embedder.model();
+    assert_eq!((model.name.as_str(), model.version.as_str(), model.dimension, model.tokens_max), ("tiny", "1.0.0", 4, 8));
+    assert_eq!((model.device, model.device_note.clone()), (Device::Cpu, None));
+    assert_eq!(model.quality, [("made_up".to_owned(), 0.5)]);
+    assert_eq!(model.fingerprint.len(), 64);
+}
+
+#[test]
+fn without_fp16_weights_auto_runs_on_the_cpu_and_says_why() {
+    let embedder = tiny(&Shape::default(), &EmbedOptions { device: DeviceChoice::Auto, ..cpu() }).unwrap();
+    assert_eq!(embedder.model().device, Device::Cpu);
+    assert_eq!(embedder.model().device_note.as_deref(), Some("not on CUDA: the bundle has no model.fp16.onnx"));
+}
+
+#[test]
+fn without_fp16_weights_a_cuda_device_is_refused() {
+    let error = tiny(&Shape::default(), &EmbedOptions { device: DeviceChoice::Cuda(1), ..cpu() }).unwrap_err();
+    assert_eq!(error.to_string(), "cannot run on cuda:1: the bundle has no model.fp16.onnx");
+}
+
+#[test]
+fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
+    for (shape, expect) in [
+        (
+            Shape { input: "ids", ..Shape::default() },
+            "the model has the inputs [\"ids\", \"attention_mask\"], a bundle's encoder has an input input_ids",
+        ),
+        (
+            Shape { output: "pooled", ..Shape::default() },
+            "the model has the outputs [\"pooled\"], a bundle's encoder has an output sentence_embedding",
+        ),
+        (
+            Shape { manifest_dimension: 5, ..Shape::default() },
+            "a bundle's encoder has an output sentence_embedding: f32 [batch, 5]",
+        ),
+    ] {
+        let error = tiny(&shape, &cpu()).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+}
+
+#[test]
+fn weights_that_are_no_model_are_refused_with_their_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    std::fs::write(folder.path().join("model.onnx"), b"no model").unwrap();
+    let error = Embedder::start(&bundle, &cpu()).unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot load the model {}", folder.path().join("model.onnx").display()));
+}

@@ -1,0 +1,184 @@
+//! Which module may import which: the layers of the server and of the trainer, and what breaks them.
+
+use super::source::{Source, is_word};
+
+/// A module at the top of a package, and the ones that it may import, besides itself. A row imports only rows above it.
+pub type Layers = &'static [(&'static str, &'static [&'static str])];
+
+/// The server. `service` imports `text` to recognize the language of documents; everything else about text is `embed`'s.
+pub const SERVER: Layers = &[
+    ("lib", &[]),
+    ("domain", &[]),
+    ("bundle", &["domain"]),
+    ("text", &["bundle", "domain"]),
+    ("store", &["domain"]),
+    ("index", &["domain"]),
+    ("embed", &["text", "bundle", "domain"]),
+    ("service", &["store", "index", "embed", "text", "domain"]),
+    ("http", &["service", "domain"]),
+    ("config", &["domain"]),
+    ("telemetry", &["config"]),
+    ("app", &["domain", "bundle", "text", "store", "index", "embed", "service", "http", "config", "telemetry"]),
+    ("main", &["app", "config", "telemetry"]),
+];
+
+/// The trainer. `model` imports `data` for the shape of a batch.
+pub const TRAINER: Layers = &[
+    ("lib", &[]),
+    ("error", &[]),
+    ("config", &["error"]),
+    ("data", &["config", "error"]),
+    ("model", &["config", "data"]),
+    ("objective", &[]),
+    ("optim", &["config", "model"]),
+    ("checkpoint", &["error", "model", "optim"]),
+    ("progress", &["config", "error"]),
+    ("train", &["checkpoint", "config", "data", "error", "model", "objective", "optim", "progress"]),
+    ("eval", &["config", "data", "error", "model"]),
+    ("export", &["config", "error", "eval"]),
+    ("plot", &["error"]),
+    ("commands", &["config", "data", "error", "eval", "export", "model", "plot", "train"]),
+    ("main", &["commands", "config", "data", "error", "train"]),
+];
+
+/// What the trainer may import from the server's library. Only the shared modules exist for it.
+pub const SHARED: Layers = &[
+    ("data", &["text", "domain"]),
+    ("model", &["bundle", "domain"]),
+    ("objective", &[]),
+    ("eval", &["text", "bundle", "domain"]),
+    ("export", &["text", "bundle", "domain"]),
+    ("error", &["text", "bundle"]),
+    ("commands", &["text"]),
+    ("main", &["text", "bundle", "domain"]),
+];
+
+/// Finds imports of `package` (or `crate`) that its table does not have. `folder` is where its sources lie.
+pub fn forbidden_imports(source: &Source, folder: &str, package: &str, layers: Layers) -> Vec<String> {
+    let layer = layer_of(source, folder);
+    let Some((_, allowed)) = layers.iter().find(|(name, _)| *name == layer) else {
+        return vec![format!("{}: the layer {layer} has no row in tests/house/layers.rs", source.path)];
+    };
+    let mut imports = imported(source, "crate", module_depth(source, folder));
+    imports.extend(imported(source, package, 0));
+    imports
+        .into_iter()
+        .filter(|(module, _)| *module != layer && !allowed.contains(&module.as_str()))
+        .map(|(module, line)| format!("{}:{line}: {layer} imports {module}", source.path))
+        .collect()
+}
+
+/// Finds imports of the shared library by the trainer that `SHARED` does not have.
+pub fn forbidden_shared_imports(source: &Source) -> Vec<String> {
+    let layer = layer_of(source, "training/src");
+    let allowed = SHARED.iter().find(|(name, _)| *name == layer).map_or(&[][..], |(_, allowed)| *allowed);
+    imported(source, "dragoman", 0)
+        .into_iter()
+        .filter(|(module, _)| !allowed.contains(&module.as_str()))
+        .map(|(module, line)| format!("{}:{line}: {layer} imports dragoman::{module}", source.path))
+        .collect()
+}
+
+/// Finds what an objective must not know: files, the network, the process.
+pub fn input_and_output(source: &Source) -> Vec<String> {
+    let outside = ["fs", "io", "net", "path", "process", "env"];
+    imported(source, "std", 0)
+        .into_iter()
+        .filter(|(module, _)| outside.contains(&module.as_str()))
+        .map(|(module, line)| format!("{}:{line}: an objective uses std::{module}", source.path))
+        .collect()
+}
+
+/// The modules that a row of `layers` may import although they stand below it, or do not exist.
+pub fn upward_rows(layers: Layers) -> Vec<String> {
+    let position = |name: &str| layers.iter().position(|(row, _)| *row == name);
+    let mut upward = Vec::new();
+    for (at, (row, allowed)) in layers.iter().enumerate() {
+        for name in allowed.iter().filter(|name| position(name).is_none_or(|other| other >= at)) {
+            upward.push(format!("{row} may import {name}, which does not stand above it"));
+        }
+    }
+    upward
+}
+
+fn relative<'a>(source: &'a Source, folder: &str) -> &'a str {
+    source.path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')).unwrap_or(&source.path)
+}
+
+fn layer_of<'a>(source: &'a Source, folder: &str) -> &'a str {
+    let path = relative(source, folder);
+    path.split('/').next().unwrap_or(path).trim_end_matches(".rs")
+}
+
+/// How many `super` lead from the file's module to the package's root.
+fn module_depth(source: &Source, folder: &str) -> usize {
+    let path = relative(source, folder);
+    let is_folder_root = path.ends_with("/mod.rs") || ["lib.rs", "main.rs"].contains(&path);
+    path.split('/').count() - usize::from(is_folder_root)
+}
+
+/// The modules right below `root` that paths name, with their lines. For `crate`, a path by as many `super` as `depth` (of the
+/// file; modules inside it add to that) counts too.
+fn imported(source: &Source, root: &str, depth: usize) -> Vec<(String, usize)> {
+    let tokens = &source.tokens;
+    let mut found = Vec::new();
+    let mut braces = 0;
+    let mut modules = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        match tokens[at].text.as_str() {
+            "{" => {
+                braces += 1;
+                if at >= 2 && tokens[at - 2].text == "mod" {
+                    modules.push(braces);
+                }
+            }
+            "}" => {
+                modules.pop_if(|opened| *opened == braces);
+                braces -= 1;
+            }
+            word if word == root && source.starts_with(at + 1, &[":", ":"]) && !follows_path(source, at) => {
+                found.extend(first_segments(source, at + 3));
+            }
+            "super" if root == "crate" && !follows_path(source, at) => {
+                let supers = (0..).take_while(|step| source.starts_with(at + 3 * step, &["super", ":", ":"])).count();
+                if supers > 0 && supers == depth + modules.len() {
+                    found.extend(first_segments(source, at + 3 * supers));
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+fn follows_path(source: &Source, at: usize) -> bool {
+    at > 0 && source.tokens[at - 1].text == ":" && at > 1 && source.tokens[at - 2].text == ":"
+}
+
+/// The first segment of the path at `at`, or of each path in the braces there.
+fn first_segments(source: &Source, at: usize) -> Vec<(String, usize)> {
+    let tokens = &source.tokens[at.min(source.tokens.len())..];
+    let mut segments = Vec::new();
+    let mut depth = 0;
+    let mut begins = true;
+    for token in tokens {
+        match token.text.as_str() {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            "," if depth == 1 => begins = true,
+            text if begins => {
+                if is_word(text) || text == "*" {
+                    segments.push((text.to_owned(), token.line));
+                }
+                begins = false;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    segments
+}

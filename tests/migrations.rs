@@ -1,0 +1,207 @@
+//! Migrations: released files never change, databases of every version open, newer and foreign ones are refused untouched.
+//!
+//! `tests/fixtures/databases` keeps one small database of each version, made by the server of that time.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence};
+use dragoman::store::{Catalog, Change, DocumentStore, PreparedDocument, StoreError, StoreOptions};
+use rusqlite::Connection;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// Every migration with its SHA-256. A released one is never edited: add a file, and its line here.
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("catalog/0001_collections.sql", "29e000847f3aa32caab3ab5346d3a162262917071e4513475822c83be1c3cfc5"),
+    ("collection/0001_documents.sql", "64b9442e2dde4ac8d0652b7dd6ebf60b3f96a83bd5f8e9d4b323609c2c4c4434"),
+];
+
+const OPTIONS: StoreOptions = StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2 };
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The files of a folder by name, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// A copy of `fixtures/databases/<name>` under the name that the server expects.
+fn fixture(name: &str, expected: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(root().join("tests/fixtures/databases").join(name), folder.path().join(expected)).unwrap();
+    folder
+}
+
+fn version(database: &Path) -> i64 {
+    Connection::open(database).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+fn set_pragma(database: &Path, name: &str, value: i64) {
+    Connection::open(database).unwrap().pragma_update(None, name, value).unwrap();
+}
+
+/// How many migrations of this kind there are.
+fn newest(kind: &str) -> i64 {
+    MIGRATIONS.iter().filter(|(file, _)| file.starts_with(kind)).count() as i64
+}
+
+#[test]
+fn released_migrations_are_as_they_were() {
+    let mut found = Vec::new();
+    for kind in ["catalog", "collection"] {
+        for file in files(&root().join("migrations").join(kind)) {
+            let hash: String = Sha256::digest(fs::read(&file).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
+            found.push((format!("{kind}/{}", file.file_name().unwrap().to_str().unwrap()), hash));
+        }
+    }
+    let expected: Vec<_> = MIGRATIONS.iter().map(|(file, hash)| (file.to_string(), hash.to_string())).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_migration_is_numbered_and_says_why() {
+    for kind in ["catalog", "collection"] {
+        for (place, file) in files(&root().join("migrations").join(kind)).iter().enumerate() {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            assert!(name.starts_with(&format!("{:04}_", place + 1)), "{name} is not number {}", place + 1);
+            assert!(fs::read_to_string(file).unwrap().starts_with("-- "), "{name} does not open with a comment");
+        }
+    }
+}
+
+#[test]
+fn a_new_database_has_the_newest_version() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Catalog::open(folder.path()).unwrap());
+    drop(DocumentStore::open(folder.path(), &OPTIONS).unwrap());
+    assert_eq!(version(&folder.path().join("catalog.sqlite")), newest("catalog"));
+    assert_eq!(version(&folder.path().join("documents.sqlite")), newest("collection"));
+}
+
+#[test]
+fn every_version_has_its_fixture() {
+    for kind in ["catalog", "collection"] {
+        for version_made in 1..=newest(kind) {
+            let path = root().join(format!("tests/fixtures/databases/{kind}_{version_made}.sqlite"));
+            let copy = tempfile::tempdir().unwrap();
+            fs::copy(path, copy.path().join("copy")).unwrap();
+            assert_eq!(version(&copy.path().join("copy")), version_made);
+        }
+    }
+}
+
+#[test]
+fn catalogs_of_every_version_open_with_what_they_hold() {
+    for made in 1..=newest("catalog") {
+        let folder = fixture(&format!("catalog_{made}.sqlite"), "catalog.sqlite");
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let news = catalog.get(&CollectionName::parse("news").unwrap()).unwrap().unwrap();
+        assert_eq!(
+            (news.id.0.as_str(), news.dimension, news.model.as_str()),
+            ("0198c0de-0000-7000-8000-000000000001", 4, "ems-small")
+        );
+        assert_eq!(catalog.count().unwrap(), 2);
+        drop(catalog);
+        assert_eq!(version(&folder.path().join("catalog.sqlite")), newest("catalog"));
+    }
+}
+
+#[test]
+fn collections_of_every_version_open_with_what_they_hold() {
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let texts: Vec<_> = all(&store).into_iter().map(|document| (document.text, document.indexed)).collect();
+        assert_eq!(texts, [("Der Zug hat Verspätung.".to_owned(), true), ("電車が遅れている。".to_owned(), false)]);
+        assert!(matches!(
+            store.changes(Sequence(0), 10).unwrap()[..],
+            [(_, Change::Embedded(PassageId(1), _)), (_, Change::Removed(PassageId(3)))]
+        ));
+        let new = PreparedDocument {
+            id: dragoman::domain::DocumentId::parse("new").unwrap(),
+            text: "Le train est en retard.".to_owned(),
+            language: None,
+            language_confidence: None,
+            metadata: Metadata::new(),
+            passages: vec![0..8, 8..23],
+        };
+        assert!(store.upsert(vec![new]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
+        store.close().unwrap();
+        assert_eq!(version(&folder.path().join("documents.sqlite")), newest("collection"));
+    }
+}
+
+fn all(store: &DocumentStore) -> Vec<Document> {
+    store.list(&Page { limit: 10, after: None }).unwrap().documents
+}
+
+#[test]
+fn an_older_database_becomes_what_a_new_one_is() {
+    let schema = |database: &Path| -> Vec<(String, Option<String>)> {
+        let connection = Connection::open(database).unwrap();
+        let mut statement = connection.prepare("select name, sql from sqlite_schema order by name").unwrap();
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let new = tempfile::tempdir().unwrap();
+    drop(DocumentStore::open(new.path(), &OPTIONS).unwrap());
+    for made in 1..=newest("collection") {
+        let old = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        drop(DocumentStore::open(old.path(), &OPTIONS).unwrap());
+        let [old, new] = [&old, &new].map(|folder| schema(&folder.path().join("documents.sqlite")));
+        assert_eq!(old, new);
+    }
+}
+
+#[test]
+fn newer_databases_are_refused_and_left_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Catalog::open(folder.path()).unwrap());
+    drop(DocumentStore::open(folder.path(), &OPTIONS).unwrap());
+    for (kind, name) in [("catalog", "catalog.sqlite"), ("collection", "documents.sqlite")] {
+        let path = folder.path().join(name);
+        set_pragma(&path, "user_version", 9_999);
+        let before = fs::read(&path).unwrap();
+        let error = open(kind, folder.path());
+        let expect = newest(kind);
+        assert!(matches!(error, StoreError::NewerDatabase { found: 9_999, known } if known == expect), "{error:?}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+#[test]
+fn foreign_databases_are_refused_and_left_as_they_are() {
+    for (kind, name) in [("catalog", "catalog.sqlite"), ("collection", "documents.sqlite")] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        Connection::open(&path).unwrap().execute_batch("create table recipes (dish text)").unwrap();
+        for application_id in [0, 42] {
+            set_pragma(&path, "application_id", application_id);
+            let before = fs::read(&path).unwrap();
+            let error = open(kind, folder.path());
+            assert!(matches!(error, StoreError::ForeignDatabase { found, .. } if found == application_id), "{error:?}");
+            assert_eq!(fs::read(&path).unwrap(), before);
+        }
+    }
+}
+
+#[test]
+fn a_catalog_is_no_collection() {
+    let folder = fixture("catalog_1.sqlite", "documents.sqlite");
+    let error = open("collection", folder.path());
+    assert!(matches!(error, StoreError::ForeignDatabase { .. }), "{error:?}");
+}
+
+/// The error of opening what must not open.
+fn open(kind: &str, folder: &Path) -> StoreError {
+    match kind {
+        "catalog" => Catalog::open(folder).err().unwrap(),
+        _ => DocumentStore::open(folder, &OPTIONS).err().unwrap(),
+    }
+}

@@ -1,0 +1,284 @@
+//! The OpenAPI document: the committed file is the generated one, and it keeps the rules that generators need.
+//!
+//! `DRAGOMAN_BLESS=1 cargo test --test openapi` writes the file anew after a change of the API.
+
+#[path = "support/schema.rs"]
+mod schema;
+
+use std::collections::BTreeSet;
+
+use dragoman::domain::Code;
+use dragoman::http;
+use serde_json::Value;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+
+/// An operation with its path and method.
+struct Operation<'a> {
+    path: &'a str,
+    id: &'a str,
+    body: &'a Value,
+}
+
+fn operations(document: &Value) -> Vec<Operation<'_>> {
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, body) in item.as_object().expect("a path item") {
+            assert!(METHODS.contains(&method.as_str()), "{path} has the member {method}");
+            found.push(Operation { path, id: body["operationId"].as_str().expect("an operationId"), body });
+        }
+    }
+    found
+}
+
+impl Operation<'_> {
+    fn has_body(&self) -> bool {
+        !self.body["requestBody"].is_null()
+    }
+
+    fn has_parameter(&self, name: &str) -> bool {
+        self.body["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == name))
+    }
+
+    fn media_type(&self) -> &'static str {
+        if self.path == "/v1/embeddings" { "application/json" } else { "application/problem+json" }
+    }
+
+    /// Whether `code` is documented at the status that it has.
+    fn documents(&self, code: Code) -> bool {
+        let response = &self.body["responses"][code.status().to_string()];
+        !response["content"][self.media_type()]["examples"][code.name()].is_null()
+    }
+
+    fn responses(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.body["responses"].as_object().expect("responses").iter()
+    }
+}
+
+/// Calls `visit` with every schema of the document, nested ones too, and where it is.
+fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    fn walk(place: &str, schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
+        visit(place, schema);
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            walk(&format!("{place}/{name}"), property, visit);
+        }
+        for member in ["items", "additionalProperties"] {
+            if schema[member].is_object() {
+                walk(&format!("{place}/{member}"), &schema[member], visit);
+            }
+        }
+        for member in ["oneOf", "anyOf", "allOf"] {
+            for (index, one) in schema[member].as_array().into_iter().flatten().enumerate() {
+                walk(&format!("{place}/{member}/{index}"), one, visit);
+            }
+        }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+        walk(name, schema, visit);
+    }
+}
+
+#[test]
+fn the_committed_file_is_the_generated_one() {
+    let generated = format!("{}\n", serde_json::to_string_pretty(&http::document()).expect("JSON"));
+    if std::env::var_os("DRAGOMAN_BLESS").is_some() {
+        std::fs::write(FILE, &generated).expect("the file can be written");
+    }
+    let committed = std::fs::read_to_string(FILE).unwrap_or_default();
+    assert!(committed == generated, "openapi/openapi.json is out of date: run DRAGOMAN_BLESS=1 cargo test --test openapi");
+}
+
+#[test]
+fn the_frame_has_what_generators_ask_for() {
+    let document = http::document();
+    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(document["info"]["license"]["identifier"], "Apache-2.0");
+    assert!(document["info"]["license"]["name"].is_string());
+    assert!(document["servers"].as_array().is_some_and(|servers| !servers.is_empty()));
+    assert!(document["security"].is_array());
+}
+
+#[test]
+fn every_operation_is_named_tagged_and_described() {
+    let document = http::document();
+    let tags: BTreeSet<&str> = document["tags"].as_array().expect("tags").iter().filter_map(|tag| tag["name"].as_str()).collect();
+    let mut ids = BTreeSet::new();
+    for operation in operations(&document) {
+        let Operation { path, id, body } = operation;
+        assert!(ids.insert(id), "{id} is used twice");
+        assert!(id.split_once('_').is_some() && id.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{id}: verb_noun");
+        let own: Vec<&str> = body["tags"].as_array().expect("tags").iter().filter_map(Value::as_str).collect();
+        assert!(own.len() == 1 && tags.contains(own[0]), "{path}: {own:?}");
+        for member in ["summary", "description"] {
+            assert!(body[member].as_str().is_some_and(|text| !text.is_empty()), "{id} has no {member}");
+        }
+        for parameter in body["parameters"].as_array().into_iter().flatten() {
+            assert!(parameter["description"].as_str().is_some_and(|text| !text.is_empty()), "{id}: {parameter}");
+            assert!(parameter["schema"]["type"] != "object", "{id}: no parameter is an object: {parameter}");
+        }
+        for (status, response) in operation.responses() {
+            assert!(response["description"].as_str().is_some_and(|text| !text.is_empty()), "{id} {status}");
+        }
+    }
+}
+
+#[test]
+fn every_schema_and_property_is_described_and_no_object_is_inline() {
+    each_schema(&http::document(), &mut |place, schema| {
+        let (depth, last) = (place.matches('/').count(), place.rsplit('/').next().unwrap_or_default());
+        let element = ["items", "additionalProperties"].contains(&last) || place.contains("oneOf");
+        if !element {
+            assert!(schema["description"].as_str().is_some_and(|text| !text.is_empty()), "{place} is not described: {schema}");
+        }
+        assert!(depth == 0 || schema["type"] != "object", "{place} is an inline object");
+        assert!(schema["anyOf"].is_null() && schema["allOf"].is_null(), "{place}: {schema}");
+        assert!(schema["oneOf"].is_null() || place == "EmbeddingInput", "{place} is an untagged union: {schema}");
+    });
+}
+
+#[test]
+fn schema_names_do_not_collide_with_runtimes_of_generators() {
+    let taboo =
+        ["Error", "ResponseError", "Response", "ApiResponse", "Configuration", "Document", "Collection", "Model", "Object"];
+    for name in http::document()["components"]["schemas"].as_object().expect("schemas").keys() {
+        assert!(!taboo.contains(&name.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn bodies_are_named_components_with_one_success_and_one_error_type() {
+    let document = http::document();
+    for operation in operations(&document) {
+        let (mut success, mut failure) = (BTreeSet::new(), BTreeSet::new());
+        for (status, response) in operation.responses() {
+            for (media_type, content) in response["content"].as_object().into_iter().flatten() {
+                let name = content["schema"]["$ref"].as_str().unwrap_or_else(|| panic!("{} {status} is inline", operation.id));
+                let side = if status.starts_with('2') { &mut success } else { &mut failure };
+                side.insert((media_type.as_str(), name));
+            }
+        }
+        assert!(success.len() <= 1, "{}: {success:?}", operation.id);
+        assert_eq!(failure.len(), 1, "{}: {failure:?}", operation.id);
+        if operation.has_body() {
+            let content = &operation.body["requestBody"]["content"]["application/json"];
+            assert!(content["schema"]["$ref"].is_string(), "{} has an inline body", operation.id);
+        }
+    }
+}
+
+#[test]
+fn optional_members_are_omitted_not_null() {
+    each_schema(&http::document(), &mut |place, schema| {
+        let nullable = schema["type"].as_array().is_some_and(|types| types.iter().any(|one| one == "null"));
+        assert!(!nullable || place == "OpenAiProblemDetail/param", "{place} may be null");
+    });
+}
+
+#[test]
+fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
+    let document = http::document();
+    let all = operations(&document);
+    for &code in Code::ALL {
+        let routes: Vec<&Operation> = all.iter().filter(|operation| operation.documents(code)).collect();
+        let expect = |must: &dyn Fn(&Operation) -> bool| {
+            for operation in &all {
+                assert_eq!(operation.documents(code), must(operation), "{} and {}", operation.id, code.name());
+            }
+        };
+        match code {
+            Code::RouteNotFound | Code::MethodNotAllowed => {
+                assert!(routes.is_empty(), "no operation answers {}", code.name());
+                let about = document["info"]["description"].as_str().unwrap_or_default();
+                assert!(about.contains(code.name()), "{} is told where all operations are", code.name());
+            }
+            Code::Internal => expect(&|_| true),
+            Code::MalformedJson | Code::BodyTooLarge | Code::UnsupportedMediaType => expect(&|operation| operation.has_body()),
+            Code::InvalidRequest => expect(&|operation| operation.has_body() || !operation.body["parameters"].is_null()),
+            Code::InvalidCursor => expect(&|operation| operation.has_parameter("cursor")),
+            Code::CollectionNotFound => expect(&|operation| operation.has_parameter("collection")),
+            Code::DocumentNotFound => expect(&|operation| operation.has_parameter("id")),
+            Code::InvalidFilter => expect(&|operation| operation.id == "search_documents"),
+            Code::CollectionExists | Code::TooManyCollections => expect(&|operation| operation.id == "create_collection"),
+            Code::Unavailable => expect(&|operation| !["check_health", "list_models"].contains(&operation.id)),
+            Code::StorageUnavailable => expect(&|operation| operation.path.starts_with("/v1/collections")),
+            Code::UnknownLanguage | Code::UnknownModel | Code::ModelMismatch | Code::Overloaded => {
+                assert!(!routes.is_empty(), "{} is documented nowhere", code.name())
+            }
+        }
+    }
+}
+
+#[test]
+fn statuses_are_documented_exactly_for_their_codes() {
+    let document = http::document();
+    for operation in operations(&document) {
+        for (status, response) in operation.responses().filter(|(status, _)| !status.starts_with('2')) {
+            let codes = response["content"][operation.media_type()]["examples"].as_object().expect("one example per code");
+            for name in codes.keys() {
+                let code = Code::ALL.iter().find(|code| code.name() == name).expect("a code of the list");
+                assert_eq!(code.status().to_string(), *status, "{} documents {name}", operation.id);
+            }
+            let retry = !response["headers"]["retry-after"].is_null();
+            assert_eq!(retry, ["429", "503"].contains(&status.as_str()), "{} {status}: retry-after", operation.id);
+        }
+    }
+}
+
+#[test]
+fn every_body_has_an_example_and_every_example_fits() {
+    let document = http::document();
+    let check = |place: String, content: &Value| {
+        let single = content["example"].clone();
+        let several = content["examples"].as_object().into_iter().flatten().map(|(_, example)| example["value"].clone());
+        let examples: Vec<Value> = several.chain(Some(single).filter(|one| !one.is_null())).collect();
+        assert!(!examples.is_empty(), "{place} has no example");
+        for example in examples {
+            let problems = schema::violations(&document, &content["schema"], &example);
+            assert!(problems.is_empty(), "{place}: {problems:?}");
+        }
+    };
+    for operation in operations(&document) {
+        for content in operation.body["requestBody"]["content"].as_object().into_iter().flat_map(|all| all.values()) {
+            check(format!("{} request", operation.id), content);
+        }
+        for (status, response) in operation.responses() {
+            for content in response["content"].as_object().into_iter().flat_map(|all| all.values()) {
+                check(format!("{} {status}", operation.id), content);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_schema_is_used() {
+    fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, member)| match member.as_str() {
+                Some(target) if name == "$ref" => {
+                    found.insert(target.trim_start_matches("#/components/schemas/"));
+                }
+                _ => references(member, found),
+            }),
+            Value::Array(elements) => elements.iter().for_each(|element| references(element, found)),
+            _ => {}
+        }
+    }
+    let document = http::document();
+    let mut referenced = BTreeSet::new();
+    references(&document, &mut referenced);
+    let schemas = document["components"]["schemas"].as_object().expect("schemas");
+    assert_eq!(referenced, schemas.keys().map(String::as_str).collect());
+}
+
+#[test]
+fn every_default_fits_its_schema() {
+    let document = http::document();
+    each_schema(&document, &mut |place, schema| {
+        if !schema["default"].is_null() {
+            let problems = schema::violations(&document, schema, &schema["default"]);
+            assert!(problems.is_empty(), "{place}: {problems:?}");
+        }
+    });
+}

@@ -1,0 +1,172 @@
+//! Recall@10 of the HNSW index against exact search, on seeded clustered data: fresh, after a third was replaced, after a
+//! round trip through disk, and when built by several threads.
+
+use dragoman::domain::{Embedding, PassageId, Sequence};
+use dragoman::index::{Index, IndexParameters, load, save, search_exact};
+
+const DIMENSION: usize = 96;
+const PASSAGES: u64 = 4_000;
+const QUERIES: u64 = 200;
+const LIMIT: usize = 10;
+const RECALL_MIN: f64 = 0.95;
+
+const PARAMETERS: IndexParameters =
+    IndexParameters { dimension: DIMENSION, connectivity: 16, expansion_add: 128, expansion_search: 64 };
+
+/// SplitMix64, so that the data is the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// About normal: the sum of twelve uniform numbers less six.
+    fn normal(&mut self) -> f32 {
+        (0..12).map(|_| (self.next() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
+    }
+
+    fn values(&mut self) -> Vec<f32> {
+        (0..DIMENSION).map(|_| self.normal()).collect()
+    }
+}
+
+/// Embeddings around shared centers, as sentences gather around subjects.
+struct Clusters {
+    centers: Vec<Vec<f32>>,
+    random: Random,
+}
+
+impl Clusters {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let centers = (0..50).map(|_| random.values()).collect();
+        Self { centers, random }
+    }
+
+    fn embedding(&mut self) -> Embedding {
+        let center = (self.random.next() % self.centers.len() as u64) as usize;
+        let noise = self.random.values();
+        let values = self.centers[center].iter().zip(noise).map(|(a, b)| a + 0.5 * b).collect();
+        Embedding::normalized(values).expect("random values have a direction")
+    }
+}
+
+struct Data {
+    passages: Vec<(PassageId, Embedding)>,
+    queries: Vec<Embedding>,
+    clusters: Clusters,
+}
+
+fn data() -> Data {
+    let mut clusters = Clusters::new(7);
+    let passages = (0..PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
+    let queries = (0..QUERIES).map(|_| clusters.embedding()).collect();
+    Data { passages, queries, clusters }
+}
+
+fn build(passages: &[(PassageId, Embedding)]) -> Index {
+    let index = Index::create(&PARAMETERS).expect("an index");
+    for (key, embedding) in passages {
+        index.add(*key, embedding).expect("it adds");
+    }
+    index
+}
+
+/// Part of the exact ten nearest that the index finds, over all queries.
+fn recall(index: &Index, data: &Data) -> f64 {
+    let mut found = 0;
+    for query in &data.queries {
+        let exact = search_exact(data.passages.iter().map(|(key, embedding)| (*key, embedding)), query, LIMIT);
+        let approximate = index.search(query, LIMIT).expect("it searches");
+        assert_eq!(approximate.len(), LIMIT);
+        assert!(approximate.windows(2).all(|pair| pair[0].score >= pair[1].score), "nearest first");
+        found += exact.iter().filter(|hit| approximate.iter().any(|other| other.passage == hit.passage)).count();
+    }
+    found as f64 / (data.queries.len() * LIMIT) as f64
+}
+
+#[track_caller]
+fn check(index: &Index, data: &Data) {
+    let recall = recall(index, data);
+    println!("recall@{LIMIT} {recall:.4}");
+    assert!(recall >= RECALL_MIN, "recall@{LIMIT} is {recall:.4}");
+}
+
+#[test]
+fn a_fresh_index_finds_what_exact_search_finds() {
+    let data = data();
+    check(&build(&data.passages), &data);
+}
+
+#[test]
+fn scores_are_those_of_exact_search_within_the_rounding_of_f16() {
+    let data = data();
+    let index = build(&data.passages);
+    for query in &data.queries {
+        for hit in index.search(query, LIMIT).unwrap() {
+            let exact = query.cosine(&data.passages[hit.passage.0 as usize].1);
+            assert!((hit.score - exact).abs() < 1e-3, "{} against {exact}", hit.score);
+        }
+    }
+}
+
+#[test]
+fn replacing_a_third_costs_no_recall() {
+    let mut data = data();
+    let index = build(&data.passages);
+    for place in (0..data.passages.len()).step_by(3) {
+        let embedding = data.clusters.embedding();
+        index.add(data.passages[place].0, &embedding).unwrap();
+        data.passages[place].1 = embedding;
+    }
+    assert_eq!(index.len() as u64, PASSAGES);
+    check(&index, &data);
+}
+
+#[test]
+fn removing_a_third_costs_no_recall() {
+    let mut data = data();
+    let index = build(&data.passages);
+    data.passages.retain(|(key, _)| key.0 % 3 != 0);
+    for key in (0..PASSAGES).step_by(3) {
+        assert!(index.remove(PassageId(key)).unwrap());
+    }
+    check(&index, &data);
+}
+
+#[test]
+fn a_round_trip_through_disk_costs_nothing() {
+    let data = data();
+    let index = build(&data.passages);
+    let folder = tempfile::tempdir().unwrap();
+    save(&index, folder.path(), Sequence(9)).unwrap();
+    let loaded = load(folder.path(), &PARAMETERS).unwrap();
+    assert_eq!(loaded.sequence, Sequence(9));
+    for query in &data.queries {
+        assert_eq!(loaded.index.search(query, LIMIT).unwrap(), index.search(query, LIMIT).unwrap());
+    }
+}
+
+#[test]
+fn threads_that_build_it_together_cost_no_recall() {
+    let data = data();
+    let index = Index::create(&PARAMETERS).unwrap();
+    std::thread::scope(|scope| {
+        for part in data.passages.chunks(data.passages.len() / 4) {
+            let (index, queries) = (&index, &data.queries);
+            scope.spawn(move || {
+                for (turn, (key, embedding)) in part.iter().enumerate() {
+                    index.add(*key, embedding).unwrap();
+                    index.search(&queries[turn % queries.len()], LIMIT).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(index.len() as u64, PASSAGES);
+    check(&index, &data);
+}

@@ -1,0 +1,143 @@
+//! Collections: their names are unique, their model is checked, and a deleted one is gone with its files.
+
+use dragoman::domain::{Code, IndexState, NewCollection, Page, Wait};
+use dragoman::service::Error;
+
+use crate::{Setting, document, id, name, open, open_with, request};
+
+fn new(collection: &str) -> NewCollection {
+    NewCollection { name: name(collection), description: Some("for a test".to_owned()), model: None }
+}
+
+#[tokio::test]
+async fn a_new_collection_is_empty_and_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    let view = running.service.create_collection(new("news")).await.unwrap();
+    assert_eq!(view.collection.name, name("news"));
+    assert_eq!((view.collection.model.as_str(), view.collection.dimension), ("fake", 64));
+    assert_eq!((view.counts.documents, view.index_state), (0, IndexState::Ready));
+    assert!(running.hits("news", "anything").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_name_is_given_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let error = running.service.create_collection(new("news")).await.unwrap_err();
+    assert_eq!(error.code(), Code::CollectionExists);
+    assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn only_the_loaded_model_can_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    let asked = |model: &str| NewCollection { model: Some(model.to_owned()), ..new(model) };
+    running.service.create_collection(asked("fake")).await.unwrap();
+    let error = running.service.create_collection(asked("other")).await.unwrap_err();
+    assert!(matches!(&error, Error::UnknownModel { asked, loaded } if asked == "other" && loaded == "fake"), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_number_of_collections_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut setting = Setting::default();
+    setting.limits.collections_max = 2;
+    let running = open_with(folder.path(), setting).await;
+    running.create("a").await;
+    running.create("b").await;
+    let error = running.service.create_collection(new("c")).await.unwrap_err();
+    assert_eq!(error.code(), Code::TooManyCollections);
+    running.service.delete_collection(&name("a")).await.unwrap();
+    running.create("c").await;
+}
+
+#[tokio::test]
+async fn collections_are_listed_by_name_in_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    for collection in ["c", "a", "e", "b", "d"] {
+        running.create(collection).await;
+    }
+    let mut pages = Vec::new();
+    let mut after = None;
+    loop {
+        let (views, next) = running.service.list_collections(Page { limit: 2, after }).await.unwrap();
+        pages.push(views.iter().map(|view| view.collection.name.to_string()).collect::<String>());
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, ["ab", "cd", "e"]);
+}
+
+#[tokio::test]
+async fn a_view_counts_what_the_collection_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "the first words").await;
+    running.write("news", "b", "some other words").await;
+    let view = running.service.get_collection(&name("news")).await.unwrap();
+    assert_eq!((view.counts.documents, view.counts.passages, view.counts.passages_pending), (2, 2, 0));
+    assert!(view.counts.disk_bytes > 0);
+}
+
+#[tokio::test]
+async fn a_deleted_collection_is_gone_with_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "some words").await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    let not_found = |code: Code| assert_eq!(code, Code::CollectionNotFound);
+    not_found(running.service.get_collection(&name("news")).await.unwrap_err().code());
+    not_found(running.service.delete_collection(&name("news")).await.unwrap_err().code());
+    not_found(running.service.get_document(&name("news"), &id("a")).await.unwrap_err().code());
+    not_found(running.upsert("news", vec![document("b", "words")], Wait::Stored).await.unwrap_err().code());
+    not_found(running.search("news", request("words", 1)).await.unwrap_err().code());
+    assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_name_can_be_used_again_for_an_empty_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "some words").await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
+    assert!(running.hits("news", "some words").await.is_empty());
+    assert_eq!(running.text("news", "a").await, None);
+}
+
+#[tokio::test]
+async fn a_write_that_waits_for_the_encoder_of_a_deleted_collection_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.control.pause();
+    let service = running.service.clone();
+    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let control = running.control.clone();
+    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.control.resume();
+    assert_eq!(write.await.unwrap().unwrap_err().code(), Code::CollectionNotFound);
+}
+
+#[tokio::test]
+async fn a_stopped_service_refuses_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.service.shutdown().await.unwrap();
+    assert!(!running.service.readiness().ready);
+    let unavailable = |error: Error| assert_eq!(error.code(), Code::Unavailable);
+    unavailable(running.service.create_collection(new("more")).await.unwrap_err());
+    unavailable(running.upsert("news", vec![document("a", "words")], Wait::Stored).await.unwrap_err());
+    unavailable(running.search("news", request("words", 1)).await.unwrap_err());
+}

@@ -1,0 +1,142 @@
+//! The service in process, with the stand-in encoder: what it promises about writes, searches, restarts and deletions.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod collections;
+mod recovery;
+mod search;
+mod writes;
+
+use std::future::Future;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use dragoman::domain::{
+    Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, SearchRequest, UpsertOutcome, Wait,
+};
+use dragoman::embed::{Embedder, FakeControl, FakeOptions};
+use dragoman::service::{Error, Parts, Service};
+
+/// How long a test waits for what must come, before it says that it did not.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How to open a service.
+struct Setting {
+    fake: FakeOptions,
+    limits: Limits,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self { fake: FakeOptions::of(64), limits: Limits::default() }
+    }
+}
+
+/// An open service with the handles that tests want.
+struct Running {
+    service: Service,
+    embedder: Embedder,
+    control: FakeControl,
+}
+
+/// Opens a service in `folder`.
+fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
+    let (embedder, control) = Embedder::fake_with(&setting.fake);
+    let parts =
+        Parts { data_dir: folder.to_owned(), embedder: embedder.clone(), limits: setting.limits.clone(), power_safe: false };
+    Ok(Running { service: Service::open(parts)?, embedder, control })
+}
+
+/// Opens a service in `folder` and waits until it is ready. The threads of one that went away without stopping may hold the
+/// folder for another moment.
+async fn open_with(folder: &Path, setting: Setting) -> Running {
+    let deadline = Instant::now() + PATIENCE;
+    let running = loop {
+        match try_open(folder, &setting) {
+            Err(error) if error.code() == Code::Unavailable && Instant::now() < deadline => tokio::task::yield_now().await,
+            opened => break opened.unwrap(),
+        }
+    };
+    eventually("the service is ready", async || running.service.readiness().ready).await;
+    running
+}
+
+async fn open(folder: &Path) -> Running {
+    open_with(folder, Setting::default()).await
+}
+
+impl Running {
+    /// Stops in order.
+    async fn shutdown(self) {
+        self.service.shutdown().await.unwrap();
+    }
+
+    /// Goes away as a killed process does: without saving or closing anything in order.
+    fn crash(self) {
+        drop(self);
+    }
+
+    async fn create(&self, collection: &str) {
+        let new = NewCollection { name: name(collection), description: None, model: None };
+        self.service.create_collection(new).await.unwrap();
+    }
+
+    async fn upsert(&self, collection: &str, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
+        self.service.upsert(&name(collection), documents, wait).await
+    }
+
+    /// Writes one document and waits until it is searchable.
+    async fn write(&self, collection: &str, id: &str, text: &str) {
+        self.upsert(collection, vec![document(id, text)], Wait::Indexed).await.unwrap();
+    }
+
+    async fn text(&self, collection: &str, id_text: &str) -> Option<String> {
+        match self.service.get_document(&name(collection), &id(id_text)).await {
+            Ok(document) => Some(document.text),
+            Err(Error::DocumentNotFound { .. }) => None,
+            Err(error) => panic!("cannot read {id_text}: {error}"),
+        }
+    }
+
+    async fn hits(&self, collection: &str, query: &str) -> Vec<Hit> {
+        self.search(collection, request(query, 10)).await.unwrap()
+    }
+
+    async fn search(&self, collection: &str, request: SearchRequest) -> Result<Vec<Hit>, Error> {
+        self.service.search(&name(collection), request).await.map(|answer| answer.hits)
+    }
+
+    /// The ids of the hits of a query, nearest first.
+    async fn found(&self, collection: &str, query: &str) -> Vec<String> {
+        ids(&self.hits(collection, query).await)
+    }
+}
+
+fn name(text: &str) -> CollectionName {
+    CollectionName::parse(text).unwrap()
+}
+
+fn id(text: &str) -> DocumentId {
+    DocumentId::parse(text).unwrap()
+}
+
+fn ids(hits: &[Hit]) -> Vec<String> {
+    hits.iter().map(|hit| hit.id.as_str().to_owned()).collect()
+}
+
+fn document(id_text: &str, text: &str) -> NewDocument {
+    NewDocument { id: Some(id(id_text)), text: text.to_owned(), language: None, metadata: Metadata::new() }
+}
+
+fn request(query: &str, limit: usize) -> SearchRequest {
+    SearchRequest { query: query.to_owned(), limit, languages: Vec::new(), filter: Vec::new() }
+}
+
+/// Waits until `condition` holds; fails the test when it does not within `PATIENCE`.
+async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

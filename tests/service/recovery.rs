@@ -1,0 +1,211 @@
+//! Restarts: the databases are the truth, whatever has become of the index files.
+
+use std::path::{Path, PathBuf};
+
+use dragoman::domain::{Code, Wait};
+use dragoman::embed::FakeOptions;
+
+use crate::{Running, Setting, document, eventually, id, name, open, open_with, try_open};
+
+/// The folder of the only collection.
+fn collection_folder(data_dir: &Path) -> PathBuf {
+    let mut entries = std::fs::read_dir(data_dir.join("collections")).unwrap();
+    entries.next().unwrap().unwrap().path()
+}
+
+/// Opens a service with documents 0 to 99 in the collection `news`.
+async fn with_documents(folder: &Path) -> Running {
+    let running = open(folder).await;
+    running.create("news").await;
+    let documents = (0..100).map(|n| document(&format!("d{n}"), &text(n))).collect();
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    running
+}
+
+fn text(n: usize) -> String {
+    format!("number {n} speaks of w{n} and x{n}")
+}
+
+/// Checks that documents 0 to 99 are found by their texts.
+async fn check_all_found(running: &Running) {
+    for n in 0..100 {
+        assert_eq!(running.found("news", &text(n)).await[0], format!("d{n}"));
+    }
+}
+
+#[tokio::test]
+async fn a_restart_keeps_everything_and_embeds_nothing_again() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let running = open(folder.path()).await;
+    assert_eq!(running.control.batches().len(), 0);
+    check_all_found(&running).await;
+}
+
+#[tokio::test]
+async fn changes_after_the_index_was_saved_are_caught_up() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let running = open(folder.path()).await;
+    running.write("news", "d5", "an entirely new text").await;
+    running.write("news", "later", "a later document").await;
+    running.service.delete_document(&name("news"), &id("d7")).await.unwrap();
+    running.crash();
+    let running = open(folder.path()).await;
+    assert_eq!(running.found("news", "an entirely new text").await[0], "d5");
+    assert_eq!(running.found("news", "a later document").await[0], "later");
+    assert!(!running.found("news", &text(7)).await.contains(&"d7".to_owned()));
+    assert_eq!(running.found("news", &text(8)).await[0], "d8");
+}
+
+/// Damages the saved index and checks that it is rebuilt.
+async fn check_rebuilt(damage: impl Fn(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    damage(&collection_folder(folder.path()));
+    let running = open(folder.path()).await;
+    assert_eq!(running.control.batches().len(), 0);
+    check_all_found(&running).await;
+}
+
+#[tokio::test]
+async fn a_lost_index_is_rebuilt() {
+    check_rebuilt(|folder| {
+        std::fs::remove_file(folder.join("index.usearch")).unwrap();
+        std::fs::remove_file(folder.join("index.json")).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn half_an_index_is_rebuilt() {
+    check_rebuilt(|folder| std::fs::remove_file(folder.join("index.usearch")).unwrap()).await;
+    check_rebuilt(|folder| std::fs::remove_file(folder.join("index.json")).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_torn_index_is_rebuilt() {
+    check_rebuilt(|folder| {
+        let path = folder.join("index.usearch");
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_changed_index_is_rebuilt() {
+    check_rebuilt(|folder| {
+        let path = folder.join("index.usearch");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0xff;
+        std::fs::write(&path, &bytes).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_index_without_description_is_rebuilt() {
+    check_rebuilt(|folder| std::fs::write(folder.join("index.json"), "{").unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_old_index_that_cannot_catch_up_is_rebuilt() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let collection = collection_folder(folder.path());
+    let files = ["index.usearch", "index.json"].map(|file| collection.join(file));
+    let old = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    let running = open(folder.path()).await;
+    running.service.delete_document(&name("news"), &id("d7")).await.unwrap();
+    running.write("news", "d5", "an entirely new text").await;
+    running.shutdown().await;
+    for (file, bytes) in files.iter().zip(old) {
+        std::fs::write(file, bytes).unwrap();
+    }
+    let running = open(folder.path()).await;
+    assert!(!running.found("news", &text(7)).await.contains(&"d7".to_owned()));
+    assert_eq!(running.found("news", "an entirely new text").await[0], "d5");
+    assert_eq!(running.found("news", &text(8)).await[0], "d8");
+}
+
+#[tokio::test]
+async fn an_index_from_the_future_of_its_database_is_rebuilt() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "the first words").await;
+    running.shutdown().await;
+    let collection = collection_folder(folder.path());
+    let database = collection.join("documents.sqlite");
+    let old = std::fs::read(&database).unwrap();
+    let running = open(folder.path()).await;
+    running.write("news", "b", "words of a lost write").await;
+    running.shutdown().await;
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(collection.join(format!("documents.sqlite{suffix}")));
+    }
+    std::fs::write(&database, old).unwrap();
+    let running = open(folder.path()).await;
+    running.write("news", "c", "words of a new write").await;
+    assert_eq!(running.found("news", "words of a new write").await, ["c", "a"]);
+}
+
+#[tokio::test]
+async fn what_was_stored_but_not_embedded_is_embedded_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = FakeOptions { queue_texts_max: 0, ..FakeOptions::of(64) };
+    let running = open_with(folder.path(), Setting { fake: full, ..Setting::default() }).await;
+    running.create("news").await;
+    running.upsert("news", vec![document("a", "some words")], Wait::Stored).await.unwrap();
+    assert!(!running.service.get_document(&name("news"), &id("a")).await.unwrap().indexed);
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    eventually("it is found", async || running.found("news", "some words").await == ["a"]).await;
+}
+
+#[tokio::test]
+async fn a_data_directory_has_one_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let _running = open(folder.path()).await;
+    let error = try_open(folder.path(), &Setting::default()).err().unwrap();
+    assert_eq!(error.code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn a_folder_without_a_row_is_removed_when_it_is_surely_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let collections = folder.path().join("collections");
+    let orphan = collections.join("0197a1b2-0000-7000-8000-000000000000");
+    let foreign = collections.join("my notes");
+    for path in [&orphan, &foreign] {
+        std::fs::create_dir(path).unwrap();
+    }
+    let running = open(folder.path()).await;
+    assert!(!orphan.exists() && foreign.exists());
+    check_all_found(&running).await;
+}
+
+#[tokio::test]
+async fn folders_stay_when_the_catalog_was_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let data = collection_folder(folder.path());
+    for file in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        let _ = std::fs::remove_file(folder.path().join(file));
+    }
+    let _running = open(folder.path()).await;
+    assert!(data.join("documents.sqlite").exists());
+}
+
+#[tokio::test]
+async fn a_collection_whose_folder_is_lost_is_an_error_not_an_empty_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let data = collection_folder(folder.path());
+    std::fs::remove_dir_all(&data).unwrap();
+    let error = try_open(folder.path(), &Setting::default()).err().unwrap();
+    assert!(error.to_string().contains(&data.display().to_string()), "{error}");
+}

@@ -1,0 +1,150 @@
+//! Searches: filters, passages, and what happens with another model.
+
+use dragoman::domain::{Code, Equals, Language, NewDocument, Scalar, SearchRequest, Wait};
+use dragoman::embed::FakeOptions;
+
+use crate::{Running, Setting, document, id, ids, name, open, open_with, request};
+
+async fn with_collection(folder: &tempfile::TempDir) -> Running {
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running
+}
+
+fn equals(field: &str, value: Scalar) -> Equals {
+    Equals { path: vec![field.to_owned()], value }
+}
+
+#[tokio::test]
+async fn languages_narrow_a_search() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    let documents = ["fr", "de", "ja"].map(|code| NewDocument { language: Language::parse(code), ..document(code, "words") });
+    running.upsert("news", documents.into(), Wait::Indexed).await.unwrap();
+    let found = async |codes: &[&str]| {
+        let languages = codes.iter().map(|code| Language::parse(code).unwrap()).collect();
+        let mut found = ids(&running.search("news", SearchRequest { languages, ..request("words", 10) }).await.unwrap());
+        found.sort();
+        found
+    };
+    assert_eq!(found(&["de"]).await, ["de"]);
+    assert_eq!(found(&["fr", "ja"]).await, ["fr", "ja"]);
+    assert_eq!(found(&["th"]).await, [""; 0]);
+    assert_eq!(found(&[]).await, ["de", "fr", "ja"]);
+}
+
+#[tokio::test]
+async fn metadata_narrows_a_search_and_follows_its_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    let in_year = |id: &str, year: i64| {
+        let mut document = document(id, "the same words");
+        document.metadata.insert("year".to_owned(), year.into());
+        document
+    };
+    running.upsert("news", vec![in_year("old", 1999), in_year("new", 2020)], Wait::Indexed).await.unwrap();
+    let found = async || {
+        let filter = vec![equals("year", Scalar::Integer(2020))];
+        let mut found = ids(&running.search("news", SearchRequest { filter, ..request("words", 10) }).await.unwrap());
+        found.sort();
+        found
+    };
+    assert_eq!(found().await, ["new"]);
+    running.upsert("news", vec![in_year("old", 2020)], Wait::Indexed).await.unwrap();
+    assert_eq!(found().await, ["new", "old"]);
+}
+
+#[tokio::test]
+async fn a_filter_that_leaves_many_finds_them_behind_nearer_ones_that_do_not_match() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
+    running.create("news").await;
+    let document = |n: usize| {
+        let text = if n < 100 { format!("grey sea {n}") } else { format!("number {n} of many") };
+        let mut document = NewDocument { language: Language::parse("en"), ..document(&format!("d{n}"), &text) };
+        document.metadata.insert("wanted".to_owned(), (n >= 100).into());
+        document
+    };
+    for thousand in 0..5 {
+        let documents = (thousand * 1_000..(thousand + 1) * 1_000).map(document).collect();
+        running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    }
+    let filter = vec![equals("wanted", Scalar::Bool(true))];
+    let hits = running.search("news", SearchRequest { filter, ..request("grey sea 5", 7) }).await.unwrap();
+    assert_eq!(hits.len(), 7);
+    assert!(hits.iter().all(|hit| hit.metadata["wanted"] == true), "{:?}", ids(&hits));
+    assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
+}
+
+#[tokio::test]
+async fn a_document_of_many_passages_is_one_hit() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    let long = "The grey sea rolls and rolls against the old harbor wall of the town all day. ".repeat(20);
+    running.upsert("news", vec![document("long", &long), document("short", "fresh bread")], Wait::Indexed).await.unwrap();
+    assert!(running.service.get_document(&name("news"), &id("long")).await.unwrap().passages > 5);
+    for limit in [1, 2, 10] {
+        let found = ids(&running.search("news", request("the grey sea", limit)).await.unwrap());
+        assert_eq!(found, ["long", "short"][..limit.min(2)]);
+    }
+}
+
+#[tokio::test]
+async fn the_passage_of_a_hit_is_counted_in_characters() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    let first = "Тёплый хлеб лежит на столе и пахнет так, что все сразу идут на кухню завтракать вместе с нами.";
+    let second = "Серое море шумит весь день и всю ночь у старой стены порта, и никто его не слышит сегодня.";
+    running.write("news", "a", &format!("{first} {second}")).await;
+    let hit = running.hits("news", second).await.remove(0);
+    let cut: String = hit.text.chars().skip(hit.passage.start).take(hit.passage.end - hit.passage.start).collect();
+    assert_eq!(cut, hit.passage.text);
+    assert!(hit.passage.start >= first.chars().count(), "{:?}", hit.passage);
+}
+
+#[tokio::test]
+async fn hits_are_as_many_as_asked_for_nearest_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    let documents = (0..50).map(|n| document(&format!("d{n}"), &format!("text number {n}"))).collect();
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    for (limit, expect) in [(1, 1), (20, 20), (50, 50), (100, 50)] {
+        let hits = running.search("news", request("text number 7", limit)).await.unwrap();
+        assert_eq!(hits.len(), expect, "limit {limit}");
+        assert_eq!(hits[0].id, id("d7"));
+        assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
+    }
+}
+
+#[tokio::test]
+async fn deleted_documents_do_not_crowd_out_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    let documents = (0..200).map(|n| document(&format!("d{n}"), &format!("grey sea {n}"))).collect();
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    running.write("news", "left", "fresh bread").await;
+    for n in 0..200 {
+        running.service.delete_document(&name("news"), &id(&format!("d{n}"))).await.unwrap();
+    }
+    assert_eq!(running.found("news", "grey sea").await, ["left"]);
+}
+
+#[tokio::test]
+async fn another_model_can_read_and_delete_but_neither_search_nor_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder).await;
+    running.write("news", "a", "some words").await;
+    running.write("news", "b", "some words").await;
+    running.shutdown().await;
+    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
+    let search = running.search("news", request("some words", 1)).await.unwrap_err();
+    assert_eq!(search.code(), Code::ModelMismatch);
+    assert!(search.to_string().contains("fake-64") && search.to_string().contains("fake-32"), "{search}");
+    let write = running.upsert("news", vec![document("c", "words")], Wait::Stored).await.unwrap_err();
+    assert_eq!(write.code(), Code::ModelMismatch);
+    assert_eq!(running.text("news", "a").await.as_deref(), Some("some words"));
+    running.service.delete_document(&name("news"), &id("a")).await.unwrap();
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    assert_eq!(running.found("news", "some words").await, ["b"]);
+}

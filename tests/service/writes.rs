@@ -1,0 +1,228 @@
+//! Writes: what was answered is there and found; what was replaced or deleted is not; what is refused left nothing behind.
+
+use dragoman::domain::{Code, Language, NewDocument, UpsertStatus, Wait};
+use dragoman::embed::FakeOptions;
+use dragoman::service::Error;
+
+use crate::{Running, Setting, document, eventually, id, name, open_with};
+
+async fn with_collection(folder: &tempfile::TempDir, setting: Setting) -> Running {
+    let running = open_with(folder.path(), setting).await;
+    running.create("news").await;
+    running
+}
+
+#[tokio::test]
+async fn a_document_is_found_once_its_write_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let documents = vec![document("sea", "waves roll over the grey sea"), document("bread", "fresh bread from the oven")];
+    let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| outcome.status == UpsertStatus::Created), "{outcomes:?}");
+    assert_eq!(running.found("news", "fresh bread from the oven").await, ["bread", "sea"]);
+    assert!(running.service.get_document(&name("news"), &id("bread")).await.unwrap().indexed);
+}
+
+#[tokio::test]
+async fn an_updated_document_is_found_with_its_new_text_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.write("news", "a", "waves roll over the grey sea").await;
+    let outcomes = running.upsert("news", vec![document("a", "fresh bread from the oven")], Wait::Indexed).await.unwrap();
+    assert_eq!(outcomes[0].status, UpsertStatus::Updated);
+    let hits = running.hits("news", "waves roll over the grey sea").await;
+    assert_eq!(hits.iter().map(|hit| hit.text.as_str()).collect::<Vec<_>>(), ["fresh bread from the oven"]);
+    assert!(hits[0].score < 0.9, "the score is the new text's: {}", hits[0].score);
+}
+
+#[tokio::test]
+async fn a_deleted_document_is_never_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.write("news", "a", "waves roll over the grey sea").await;
+    running.write("news", "b", "fresh bread from the oven").await;
+    running.service.delete_document(&name("news"), &id("a")).await.unwrap();
+    assert_eq!(running.found("news", "waves roll over the grey sea").await, ["b"]);
+    assert_eq!(running.text("news", "a").await, None);
+    let again = running.service.delete_document(&name("news"), &id("a")).await.unwrap_err();
+    assert_eq!(again.code(), Code::DocumentNotFound);
+}
+
+#[tokio::test]
+async fn a_document_that_is_deleted_while_it_is_embedded_stays_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.control.pause();
+    let service = running.service.clone();
+    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let control = running.control.clone();
+    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    running.service.delete_document(&name("news"), &id("a")).await.unwrap();
+    running.control.resume();
+    write.await.unwrap().unwrap();
+    assert!(running.found("news", "words").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_stored_document_is_found_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let documents = (0..300).map(|n| document(&format!("d{n}"), &format!("number {n} has word w{n}"))).collect();
+    running.upsert("news", documents, Wait::Stored).await.unwrap();
+    assert_eq!(running.text("news", "d299").await.as_deref(), Some("number 299 has word w299"));
+    let pending = async || running.service.get_collection(&name("news")).await.unwrap().counts.passages_pending;
+    eventually("nothing is pending", async || pending().await == 0).await;
+    eventually("the last is found", async || running.found("news", "number 299 has word w299").await[0] == "d299").await;
+}
+
+#[tokio::test]
+async fn a_write_that_waits_goes_ahead_of_the_backlog() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let backlog = (0..1_000).map(|n| document(&format!("d{n}"), &format!("backlog text {n}"))).collect();
+    running.control.pause();
+    running.upsert("news", backlog, Wait::Stored).await.unwrap();
+    let control = running.control.clone();
+    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    let service = running.service.clone();
+    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    eventually("the write is queued", async || running.embedder.queue_depth() > 0).await;
+    running.control.resume();
+    write.await.unwrap().unwrap();
+    // The one text of one word. The batch before it was already at the encoder.
+    let place = running.control.batches().iter().position(|batch| batch.contains(&1));
+    assert_eq!(place, Some(1));
+    assert_eq!(running.found("news", "words").await[0], "a");
+}
+
+#[tokio::test]
+async fn a_change_of_metadata_alone_embeds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.write("news", "a", "some words").await;
+    let batches = running.control.batches().len();
+    let mut changed = document("a", "some words");
+    changed.metadata.insert("year".to_owned(), 2020.into());
+    running.upsert("news", vec![changed], Wait::Indexed).await.unwrap();
+    assert_eq!(running.control.batches().len(), batches);
+    assert_eq!(running.hits("news", "some words").await[0].metadata["year"], 2020);
+}
+
+#[tokio::test]
+async fn a_document_without_id_gets_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let documents = (0..2).map(|n| NewDocument { id: None, ..document("x", &format!("text {n}")) }).collect();
+    let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    let ids: Vec<_> = outcomes.iter().map(|outcome| outcome.id.clone().unwrap()).collect();
+    assert!(ids[0] < ids[1], "{ids:?}");
+    assert_eq!(running.text("news", ids[1].as_str()).await.as_deref(), Some("text 1"));
+}
+
+#[tokio::test]
+async fn an_id_that_comes_twice_in_one_request_fails_the_second_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let documents = vec![document("a", "first"), document("b", "other"), document("a", "second"), document("c", "last")];
+    let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    let UpsertStatus::Failed { code, detail } = &outcomes[2].status else { panic!("{outcomes:?}") };
+    assert_eq!(*code, Code::InvalidRequest);
+    assert!(detail.contains("\"a\"") && detail.contains("position 0"), "{detail}");
+    assert_eq!(outcomes[2].id, Some(id("a")));
+    assert_eq!((&outcomes[3].id, &outcomes[3].status), (&Some(id("c")), &UpsertStatus::Created));
+    assert_eq!(running.text("news", "a").await.as_deref(), Some("first"));
+}
+
+#[tokio::test]
+async fn the_language_is_the_callers_or_detected() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let text = "Der Zug nach Hamburg fährt heute leider erst eine halbe Stunde später ab.";
+    let given = NewDocument { language: Language::parse("nl"), ..document("given", text) };
+    running.upsert("news", vec![given, document("detected", text)], Wait::Stored).await.unwrap();
+    let given = running.service.get_document(&name("news"), &id("given")).await.unwrap();
+    assert_eq!((given.language, given.language_confidence), (Language::parse("nl"), None));
+    let detected = running.service.get_document(&name("news"), &id("detected")).await.unwrap();
+    assert_eq!(detected.language, Language::parse("de"));
+    assert!(detected.language_confidence.is_some_and(|confidence| confidence > 0.5), "{detected:?}");
+}
+
+#[tokio::test]
+async fn a_full_write_queue_refuses_and_stores_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut setting = Setting::default();
+    setting.limits.write_queue_max = 1;
+    let running = with_collection(&folder, setting).await;
+    let mut writes = Vec::new();
+    for n in 0..40 {
+        let service = running.service.clone();
+        let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
+        writes.push(tokio::spawn(async move { service.upsert(&name("news"), documents, Wait::Stored).await }));
+    }
+    for (n, write) in writes.into_iter().enumerate() {
+        let outcome = write.await.unwrap();
+        let stored = running.text("news", &format!("d{n}")).await;
+        match outcome {
+            Ok(_) => assert!(stored.is_some(), "d{n} was acknowledged"),
+            Err(error) => {
+                assert_eq!(error.code(), Code::Overloaded, "{error:?}");
+                assert_eq!(stored, None, "d{n} was refused");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_encoder_queue_refuses_before_anything_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut setting = Setting { fake: FakeOptions { queue_texts_max: 1, ..FakeOptions::of(64) }, ..Setting::default() };
+    setting.limits.embed_queue_texts_max = 1;
+    let running = with_collection(&folder, setting).await;
+    running.control.pause();
+    let write = |n: usize| {
+        let service = running.service.clone();
+        let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
+        tokio::spawn(async move { service.upsert(&name("news"), documents, Wait::Indexed).await })
+    };
+    let running_one = write(0);
+    let control = running.control.clone();
+    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    let waiting_one = write(1);
+    eventually("one text waits", async || running.embedder.queue_depth() == 1).await;
+    let refused = write(2).await.unwrap().unwrap_err();
+    assert!(matches!(&refused, Error::EncoderBusy { waiting: 1, limit: 1 }), "{refused:?}");
+    assert_eq!(refused.code(), Code::Overloaded);
+    assert_eq!(running.text("news", "d2").await, None);
+    running.control.resume();
+    running_one.await.unwrap().unwrap();
+    waiting_one.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_the_encoder_fails_on_is_stored_and_hinders_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.control.fail_on("poison");
+    let documents = vec![document("good", "clear water"), document("bad", "pure poison")];
+    let error = running.upsert("news", documents, Wait::Indexed).await.unwrap_err();
+    assert!(matches!(&error, Error::NotIndexed(_)), "{error:?}");
+    assert_eq!(error.code(), Code::Internal);
+    assert_eq!(running.text("news", "bad").await.as_deref(), Some("pure poison"));
+    eventually("the good one is found", async || running.found("news", "clear water").await == ["good"]).await;
+    running.write("news", "later", "more clear water").await;
+    assert_eq!(running.found("news", "more clear water").await[0], "later");
+}
+
+#[tokio::test]
+async fn a_write_whose_caller_goes_away_is_finished_in_the_background() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.control.pause();
+    let service = running.service.clone();
+    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let control = running.control.clone();
+    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    write.abort();
+    running.control.resume();
+    eventually("it is found", async || running.found("news", "words").await == ["a"]).await;
+}

@@ -1,0 +1,72 @@
+//! Filters through the three methods that take one. What a filter means is tested beside its compiler.
+
+use dragoman::domain::{Equals, PassageId, Scalar};
+use dragoman::store::{DocumentStore, PreparedDocument, SearchFilter};
+use serde_json::json;
+
+use crate::{cut, document, embed, id, keys, language, put, store};
+
+/// Three documents, of which `b` has two passages and `c` waits for its embedding; gives their keys.
+fn filled(store: &DocumentStore) -> [Vec<PassageId>; 3] {
+    let with = |document: PreparedDocument, code: &str, year: i64| {
+        let metadata = json!({"year": year, "odd.\"key": {"ключ": "да"}}).as_object().unwrap().clone();
+        put(store, PreparedDocument { language: language(code), metadata, ..document })
+    };
+    let a = with(document("a", "un train part"), "fr", 2020);
+    let b = with(cut("b", "eins zwei", vec![0..4, 5..9]), "de", 2020);
+    let c = with(document("c", "trois"), "fr", 2021);
+    embed(store, &a.pending);
+    embed(store, &b.pending);
+    [a, b, c].map(|outcome| keys(&outcome.pending))
+}
+
+fn filter(languages: &[&str], equals: &[(&[&str], Scalar)]) -> SearchFilter {
+    SearchFilter {
+        languages: languages.iter().filter_map(|code| language(code)).collect(),
+        equals: equals
+            .iter()
+            .map(|(path, value)| Equals { path: path.iter().map(|&key| key.to_owned()).collect(), value: value.clone() })
+            .collect(),
+    }
+}
+
+#[test]
+fn all_three_agree_on_what_matches() {
+    let (_folder, store) = store();
+    let [a, b, c] = filled(&store);
+    let year = |year| (["year"].as_slice(), Scalar::Integer(year));
+    let odd = (["odd.\"key", "ключ"].as_slice(), Scalar::Text("да".to_owned()));
+    let all = [a.clone(), b.clone(), c.clone()].concat();
+    let check = |filter: &SearchFilter, documents: usize, passages: &[&[PassageId]], embedded: &[&[PassageId]]| {
+        assert_eq!(store.count_matching(filter, 10).unwrap(), documents, "{filter:?}");
+        assert_eq!(store.keep_matching(filter, &all).unwrap(), passages.concat(), "{filter:?}");
+        let mut found: Vec<_> = store.matching_embeddings(filter).unwrap().into_iter().map(|(id, _)| id).collect();
+        found.sort();
+        assert_eq!(found, embedded.concat(), "{filter:?}");
+    };
+    check(&filter(&[], &[]), 3, &[&a, &b, &c], &[&a, &b]);
+    check(&filter(&["fr"], &[]), 2, &[&a, &c], &[&a]);
+    check(&filter(&["fr", "de"], &[year(2020)]), 2, &[&a, &b], &[&a, &b]);
+    check(&filter(&["fr"], &[year(2021)]), 1, &[&c], &[]);
+    check(&filter(&[], std::slice::from_ref(&odd)), 3, &[&a, &b, &c], &[&a, &b]);
+    check(&filter(&["de"], &[odd, year(2020)]), 1, &[&b], &[&b]);
+    check(&filter(&["ja"], &[]), 0, &[], &[]);
+}
+
+#[test]
+fn counting_stops_at_the_limit() {
+    let (_folder, store) = store();
+    filled(&store);
+    for (limit, expect) in [(0, 0), (1, 1), (2, 2), (3, 2), (usize::MAX, 2)] {
+        assert_eq!(store.count_matching(&filter(&["fr"], &[]), limit).unwrap(), expect);
+    }
+}
+
+#[test]
+fn what_is_kept_stays_in_order_and_what_is_gone_is_dropped() {
+    let (_folder, store) = store();
+    let [a, b, c] = filled(&store);
+    store.delete(&id("a")).unwrap();
+    let asked = [c[0], a[0], b[1], PassageId(999), b[0], PassageId(u64::MAX)];
+    assert_eq!(store.keep_matching(&SearchFilter::default(), &asked).unwrap(), [c[0], b[1], b[0]]);
+}

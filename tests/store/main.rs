@@ -1,0 +1,63 @@
+//! The contract of `DocumentStore`, through its public methods: what a method answers, what a restart leaves, what damage does.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod changes;
+mod damage;
+mod documents;
+mod filters;
+mod restart;
+
+use std::ops::Range;
+
+use dragoman::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
+use dragoman::store::{DocumentStore, PendingPassage, PreparedDocument, StoreOptions, Upserted};
+use tempfile::TempDir;
+
+const OPTIONS: StoreOptions = StoreOptions { power_safe: false, write_queue_max: 1_024, readers_max: 4 };
+
+/// An empty store in a folder of its own.
+fn store() -> (TempDir, DocumentStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    (folder, store)
+}
+
+fn id(text: &str) -> DocumentId {
+    DocumentId::parse(text).unwrap()
+}
+
+fn language(code: &str) -> Option<Language> {
+    Some(Language::parse(code).unwrap())
+}
+
+/// A document of one passage.
+fn document(name: &str, text: &str) -> PreparedDocument {
+    let whole = 0..text.len();
+    cut(name, text, vec![whole])
+}
+
+/// A document cut into these passages.
+fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
+    let metadata = Metadata::new();
+    PreparedDocument { id: id(name), text: text.to_owned(), language: None, language_confidence: None, metadata, passages }
+}
+
+/// Stores one document.
+fn put(store: &DocumentStore, document: PreparedDocument) -> Upserted {
+    store.upsert(vec![document]).unwrap().remove(0)
+}
+
+/// Gives every passage that waits an embedding of its own.
+fn embed(store: &DocumentStore, pending: &[PendingPassage]) -> Vec<(PassageId, Embedding)> {
+    let embeddings = pending.iter().map(|passage| (passage.id, embedding(passage.id.0 as f32))).collect();
+    store.set_embeddings(embeddings).unwrap()
+}
+
+fn embedding(number: f32) -> Embedding {
+    Embedding::normalized(vec![1.0, number, -2.0]).unwrap()
+}
+
+fn keys(pending: &[PendingPassage]) -> Vec<PassageId> {
+    pending.iter().map(|passage| passage.id).collect()
+}

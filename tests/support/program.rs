@@ -1,0 +1,150 @@
+//! The real program as a child process, and a small client for it.
+
+#![allow(dead_code, reason = "each test target uses its part")]
+#![expect(clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a test waits for what must come, before it says that it did not.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server; killed when dropped.
+pub struct Program {
+    child: Child,
+    log: Option<JoinHandle<Vec<String>>>,
+    client: Client,
+}
+
+/// Calls one server. Clones share their connections.
+#[derive(Clone)]
+pub struct Client {
+    agent: ureq::Agent,
+    base: String,
+}
+
+/// The program with what every test gives it. The address comes by environment, so that a test's own flag wins.
+pub fn command(data: &Path, model: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
+    command.args(["serve", "--log-format", "json", "--model", model, "--data"]).arg(data);
+    command.env("DRAGOMAN_LISTEN", "127.0.0.1:0");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+impl Program {
+    /// Starts the server on a free port and waits until it is ready.
+    pub fn start(data: &Path, model: &str) -> Self {
+        let mut child = command(data, model).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let log = std::thread::spawn(move || {
+            let lines = stderr.lines().map_while(Result::ok);
+            lines.inspect(|line| listening(line).into_iter().for_each(|address| drop(sender.send(address)))).collect()
+        });
+        let mut program = Self { child, log: Some(log), client: Client::to("") };
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(address) => program.client = Client::to(&address),
+            Err(_) => panic!("the server does not listen:\n{}", program.kill().join("\n")),
+        }
+        program.client.wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+        program
+    }
+
+    /// A client of this server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Ends it as nothing can be caught or finished; gives its log.
+    pub fn kill(&mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.log.take().map(|log| log.join().unwrap()).unwrap_or_default()
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub fn terminate(mut self) -> ExitStatus {
+        let kill = format!("kill -TERM {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the server does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Client {
+    fn to(address: &str) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
+        Self { agent: config.into(), base: format!("http://{address}") }
+    }
+
+    /// Gives status and body.
+    pub fn get(&self, path: &str) -> (u16, Value) {
+        answer(self.agent.get(format!("{}{path}", self.base)).call()).unwrap()
+    }
+
+    /// Gives status and body.
+    pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.try_post(path, body).unwrap()
+    }
+
+    /// Gives status and body, or that the server is gone.
+    pub fn try_post(&self, path: &str, body: &Value) -> Result<(u16, Value), ureq::Error> {
+        answer(self.agent.post(format!("{}{path}", self.base)).send_json(body))
+    }
+
+    /// Gives status and body, or that the server is gone.
+    pub fn try_delete(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
+        answer(self.agent.delete(format!("{}{path}", self.base)).call())
+    }
+
+    /// Searches and gives the hits.
+    pub fn hits(&self, collection: &str, body: &Value) -> Vec<Value> {
+        let (status, body) = self.post(&format!("/v1/collections/{collection}/search"), body);
+        assert_eq!(status, 200, "{body}");
+        body["hits"].as_array().unwrap().clone()
+    }
+
+    /// Waits until `condition` holds; fails the test when it does not within `PATIENCE`.
+    pub fn wait_until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !condition(self) {
+            assert!(Instant::now() < deadline, "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn answer(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<(u16, Value), ureq::Error> {
+    let mut response = response?;
+    let body = response.body_mut().read_to_string()?;
+    Ok((response.status().as_u16(), serde_json::from_str(&body).unwrap_or(Value::Null)))
+}
+
+/// The address in the log line that says where the server listens.
+fn listening(line: &str) -> Option<String> {
+    let event: Value = serde_json::from_str(line).ok()?;
+    if event["message"] != "listening" {
+        return None;
+    }
+    event["address"].as_str().map(str::to_owned)
+}

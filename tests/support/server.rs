@@ -1,0 +1,166 @@
+//! The whole server in process: routes, service and store, with a deterministic encoder instead of a model.
+//!
+//! Every answer is checked against the OpenAPI document as it comes, so that no test can pass while an answer, a status or an
+//! error code is undocumented.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, Request};
+use dragoman::domain::Limits;
+use dragoman::embed::Embedder;
+use dragoman::http;
+use dragoman::service::{Parts, Service};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+use crate::schema;
+
+/// Values per embedding of the encoder.
+pub const DIMENSION: usize = 64;
+
+/// A server with an empty data directory of its own, removed at the end.
+pub struct Server {
+    router: Router,
+    document: Value,
+    _folder: TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// The body; null when it is empty or no JSON.
+    pub body: Value,
+    pub text: String,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    pub fn with_limits(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let parts = Parts { data_dir: folder.path().to_owned(), embedder: Embedder::fake(DIMENSION), limits, power_safe: false };
+        let service = Service::open(parts).expect("an empty data directory opens");
+        Self { router: http::router(service), document: http::document(), _folder: folder }
+    }
+
+    /// A server that has the empty collection `news`.
+    pub async fn with_news() -> Self {
+        let server = Self::start();
+        let answer = server.post("/v1/collections", &json!({"name": "news"})).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        server
+    }
+
+    /// A server whose collection `news` holds `documents`.
+    pub async fn with_documents(documents: Value) -> Self {
+        let server = Self::with_news().await;
+        let answer = server.post("/v1/collections/news/documents", &json!({"documents": documents})).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        server
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path, Body::empty()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.call(Method::DELETE, path, Body::empty()).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.call(Method::POST, path, Body::from(body.to_string())).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Body) -> Answer {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        self.send(request.body(body).expect("a request")).await
+    }
+
+    /// Sends any request and checks the answer against the document.
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
+        let answer = answer(self.router.clone(), request).await;
+        self.check(&method, &path, &answer);
+        answer
+    }
+
+    /// Sends a request whose answer the document describes in words alone.
+    pub async fn send_unchecked(&self, request: Request<Body>) -> Answer {
+        answer(self.router.clone(), request).await
+    }
+
+    fn check(&self, method: &str, path: &str, answer: &Answer) {
+        let paths = self.document["paths"].as_object().expect("paths");
+        let Some((_, item)) = paths.iter().find(|(template, _)| fits(template, path)) else { return };
+        let operation = &item[method];
+        if operation.is_null() {
+            assert_eq!(answer.status, 405);
+            return;
+        }
+        let response = &operation["responses"][answer.status.to_string()];
+        assert!(!response.is_null(), "{method} {path} does not document status {}: {}", answer.status, answer.text);
+        let Some(contents) = response["content"].as_object() else {
+            assert_eq!(answer.text, "", "{method} {path} documents no body");
+            return;
+        };
+        let media_type = answer.headers[CONTENT_TYPE].to_str().expect("ASCII");
+        let content = contents.get(media_type).unwrap_or_else(|| panic!("{method} {path} does not document {media_type}"));
+        let problems = schema::violations(&self.document, &content["schema"], &answer.body);
+        assert!(problems.is_empty(), "{method} {path} answers {}: {problems:?}", answer.body);
+        if let Some(code) = answer.code().filter(|_| answer.status >= 400) {
+            assert!(!content["examples"][code].is_null(), "{method} {path} does not document {code}");
+        }
+    }
+}
+
+impl Answer {
+    /// The error's code, of either shape.
+    pub fn code(&self) -> Option<&str> {
+        self.body["code"].as_str().or_else(|| self.body["error"]["code"].as_str())
+    }
+
+    /// The places that a problem names, of the body or of parameters.
+    pub fn places(&self) -> Vec<&str> {
+        let errors = self.body["errors"].as_array().into_iter().flatten();
+        errors.filter_map(|error| error["pointer"].as_str().or_else(|| error["parameter"].as_str())).collect()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Asserts that this is an error with this status, code and place, whose detail has all of `words`.
+    pub fn assert_error(&self, status: u16, code: &str, place: &str, words: &[&str]) {
+        assert_eq!((self.status, self.code()), (status, Some(code)), "{}", self.text);
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.places().first().copied().unwrap_or_default(), place, "{}", self.text);
+        let detail = self.body["detail"].as_str().unwrap_or_default();
+        for word in words {
+            assert!(detail.contains(word), "{word:?} is not in {detail:?}");
+        }
+    }
+}
+
+/// Runs one request through `router`; every answer has a request id.
+pub async fn answer(router: Router, request: Request<Body>) -> Answer {
+    let response = router.oneshot(request).await.expect("the router always answers");
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.expect("a body").to_bytes();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(head.headers.contains_key("x-request-id"), "no request id");
+    let (status, body) = (head.status.as_u16(), serde_json::from_str(&text).unwrap_or_default());
+    Answer { status, headers: head.headers, body, text }
+}
+
+fn fits(template: &str, path: &str) -> bool {
+    let (template, path): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
+    template.len() == path.len()
+        && template.iter().zip(&path).all(|(part, value)| part == value || part.starts_with('{') && !value.is_empty())
+}

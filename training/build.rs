@@ -1,0 +1,9 @@
+//! Lets the trainer's binaries and tests find libtorch at run time without LD_LIBRARY_PATH.
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=LIBTORCH");
+    if let Ok(libtorch) = std::env::var("LIBTORCH") {
+        let libtorch = std::path::absolute(&libtorch).unwrap_or_else(|_| libtorch.into());
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{}/lib", libtorch.display());
+    }
+}

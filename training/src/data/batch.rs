@@ -1,0 +1,154 @@
+//! A step's sentences as tensors: token rows gathered once, sentences of like length padded together.
+
+use rustc_hash::FxHashMap;
+use tch::{Device, Kind, Tensor};
+
+use super::sampler::Sentence;
+
+/// Groups are padded to a multiple of this.
+const LENGTH_STEP: usize = 8;
+
+/// The sentences of one step, left sides first, then right sides in the same order.
+pub struct Batch {
+    /// Pairs.
+    pub pairs: usize,
+    /// The distinct token ids of the batch. [distinct]
+    pub distinct: Tensor,
+    /// Sentences of like length together.
+    pub groups: Vec<Group>,
+    /// For each sentence its row when the groups are laid end to end. [2 x pairs]
+    pub order: Tensor,
+    /// `Language::index` of each sentence. [2 x pairs]
+    pub languages: Tensor,
+    /// Token ids of each sentence, padded with -1: the targets of XTR. [2 x pairs, len]
+    pub targets: Tensor,
+    /// Places in `distinct` of all tokens, sentence after sentence. [tokens]
+    pub flat: Tensor,
+    /// Where each sentence begins in `flat`. [2 x pairs]
+    pub offsets: Tensor,
+}
+
+/// Sentences padded to the longest of them.
+pub struct Group {
+    /// Places in `distinct`; padding has 0. [batch, len]
+    pub ids: Tensor,
+    /// 1 for tokens, 0 for padding. [batch, len]
+    pub mask: Tensor,
+}
+
+impl Batch {
+    /// Makes a batch, its groups of `group_rows` sentences each (the last may have fewer).
+    pub fn new(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
+        let sentences: Vec<&Sentence> = pairs.iter().map(|pair| &pair.0).chain(pairs.iter().map(|pair| &pair.1)).collect();
+        let mut places: FxHashMap<u16, i64> = FxHashMap::default();
+        let mut distinct = Vec::new();
+        let placed: Vec<Vec<i64>> = sentences
+            .iter()
+            .map(|sentence| {
+                let place = |&id: &u16| {
+                    *places.entry(id).or_insert_with(|| {
+                        distinct.push(i64::from(id));
+                        distinct.len() as i64 - 1
+                    })
+                };
+                sentence.ids.iter().map(place).collect()
+            })
+            .collect();
+        let mut by_length: Vec<usize> = (0..sentences.len()).collect();
+        by_length.sort_by_key(|&index| placed[index].len());
+        let mut order = vec![0i64; sentences.len()];
+        for (row, &index) in by_length.iter().enumerate() {
+            order[index] = row as i64;
+        }
+        let mut offset = 0;
+        let offsets: Vec<i64> = placed
+            .iter()
+            .map(|ids| {
+                let start = offset;
+                offset += ids.len() as i64;
+                start
+            })
+            .collect();
+        Self {
+            pairs: pairs.len(),
+            groups: by_length
+                .chunks(group_rows)
+                .map(|rows| pad(&rows.iter().map(|&row| placed[row].as_slice()).collect::<Vec<_>>()))
+                .collect(),
+            order: Tensor::from_slice(&order),
+            languages: Tensor::from_slice(&sentences.iter().map(|sentence| sentence.language).collect::<Vec<_>>()),
+            targets: targets(&sentences),
+            flat: Tensor::from_slice(&placed.concat()),
+            offsets: Tensor::from_slice(&offsets),
+            distinct: Tensor::from_slice(&distinct),
+        }
+    }
+
+    /// The batch on another device.
+    pub fn to_device(self, device: Device) -> Self {
+        let move_group = |group: Group| Group { ids: group.ids.to_device(device), mask: group.mask.to_device(device) };
+        Self {
+            pairs: self.pairs,
+            distinct: self.distinct.to_device(device),
+            groups: self.groups.into_iter().map(move_group).collect(),
+            order: self.order.to_device(device),
+            languages: self.languages.to_device(device),
+            targets: self.targets.to_device(device),
+            flat: self.flat.to_device(device),
+            offsets: self.offsets.to_device(device),
+        }
+    }
+}
+
+/// Pads rows of ids to the longest, rounded up: on the CPU every new shape costs the compilation of its kernels, more than
+/// the padding.
+pub fn pad(rows: &[&[i64]]) -> Group {
+    let length = rows.iter().map(|row| row.len()).max().unwrap_or(0).next_multiple_of(LENGTH_STEP);
+    let mut ids = vec![0i64; rows.len() * length];
+    let mut mask = vec![0f32; rows.len() * length];
+    for (number, row) in rows.iter().enumerate() {
+        ids[number * length..number * length + row.len()].copy_from_slice(row);
+        mask[number * length..number * length + row.len()].fill(1.0);
+    }
+    let shape = [rows.len() as i64, length as i64];
+    Group { ids: Tensor::from_slice(&ids).view(shape), mask: Tensor::from_slice(&mask).view(shape).to_kind(Kind::Float) }
+}
+
+fn targets(sentences: &[&Sentence]) -> Tensor {
+    let length = sentences.iter().map(|sentence| sentence.ids.len()).max().unwrap_or(0);
+    let mut padded = vec![-1i64; sentences.len() * length];
+    for (number, sentence) in sentences.iter().enumerate() {
+        for (place, &id) in sentence.ids.iter().enumerate() {
+            padded[number * length + place] = i64::from(id);
+        }
+    }
+    Tensor::from_slice(&padded).view([sentences.len() as i64, length as i64])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(ids: &[u16]) -> Sentence {
+        Sentence { ids: ids.to_vec(), language: 3 }
+    }
+
+    #[test]
+    fn groups_laid_end_to_end_and_reordered_give_the_sentences_back() {
+        let pairs = [(sentence(&[5, 6, 7, 8]), sentence(&[9])), (sentence(&[5, 5]), sentence(&[7, 6, 5]))];
+        let batch = Batch::new(&pairs, 3);
+        let distinct: Vec<i64> = Vec::try_from(&batch.distinct).unwrap();
+        let mut rows = Vec::new();
+        for group in &batch.groups {
+            let (count, length) = group.ids.size2().unwrap();
+            assert!(count <= 3 && length == 8);
+            for row in 0..count {
+                let real = group.mask.get(row).sum(Kind::Int64).int64_value(&[]);
+                rows.push((0..real).map(|at| distinct[group.ids.int64_value(&[row, at]) as usize]).collect::<Vec<_>>());
+            }
+        }
+        let order: Vec<i64> = Vec::try_from(&batch.order).unwrap();
+        let restored: Vec<_> = order.iter().map(|&row| rows[row as usize].clone()).collect();
+        assert_eq!(restored, [vec![5, 6, 7, 8], vec![5, 5], vec![9], vec![7, 6, 5]]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads parallel text: bilingual TSV, aligned line files and OPUS Moses pairs, plain or zstd-compressed.
+//!
+//! - `NAME.xx-yy.tsv[.zst]`: one pair per line, `xx-text<TAB>yy-text`.
+//! - `NAME.xx.txt[.zst]`: the same line number in every file of NAME is the same segment; an empty line is a missing one.
+//! - `NAME.xx-yy.xx[.zst]` beside `NAME.xx-yy.yy[.zst]`: OPUS Moses, line by line.
+//!
+//! Files of languages outside the 62 are passed over; `find` says which.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use dragoman::domain::Language;
+
+use crate::error::Error;
+
+/// A set of segments in two or more languages.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    /// The file name up to its first dot: what the configuration weights.
+    pub name: String,
+    /// Unique among all corpora of a folder: the name, with the language pair when it is bilingual.
+    pub key: String,
+    /// Where its text is.
+    pub source: Source,
+}
+
+/// The files of a corpus.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// One file with both languages.
+    Tsv(PathBuf, [Language; 2]),
+    /// One file per language, aligned by line.
+    Lines(BTreeMap<Language, PathBuf>),
+}
+
+/// What a folder holds.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The corpora, in the order of their keys.
+    pub corpora: Vec<Corpus>,
+    /// Files that were passed over, with the reason.
+    pub skipped: Vec<(PathBuf, String)>,
+}
+
+/// Finds the corpora in `folder`.
+pub fn find(folder: &Path) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let mut aligned: BTreeMap<(String, String), BTreeMap<Language, PathBuf>> = BTreeMap::new();
+    let entries = std::fs::read_dir(folder).map_err(|source| Error::file(folder, source))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(|source| Error::file(folder, source))?.path());
+    }
+    paths.sort();
+    for path in paths.into_iter().filter(|path| path.is_file()) {
+        match classify(&path) {
+            Ok(Kind::Tsv { name, pair }) => {
+                let key = format!("{name}.{}-{}", pair[0], pair[1]);
+                found.corpora.push(Corpus { name, key, source: Source::Tsv(path, pair) });
+            }
+            Ok(Kind::Lines { name, key, language }) => {
+                aligned.entry((name, key)).or_default().insert(language, path);
+            }
+            Err(reason) => found.skipped.push((path, reason)),
+        }
+    }
+    for ((name, key), files) in aligned {
+        if files.len() >= 2 {
+            found.corpora.push(Corpus { name, key, source: Source::Lines(files) });
+        } else {
+            found.skipped.extend(files.into_values().map(|path| (path, "no file of another language beside it".to_owned())));
+        }
+    }
+    found.corpora.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(found)
+}
+
+impl Corpus {
+    /// Its languages.
+    pub fn languages(&self) -> Vec<Language> {
+        match &self.source {
+            Source::Tsv(_, pair) => pair.to_vec(),
+            Source::Lines(files) => files.keys().copied().collect(),
+        }
+    }
+
+    /// Reads everything: one column per language, in the order of `languages`, all of the same length.
+    pub fn read(&self) -> Result<Vec<Vec<String>>, Error> {
+        match &self.source {
+            Source::Tsv(path, _) => {
+                let (mut left, mut right) = (Vec::new(), Vec::new());
+                for (number, line) in read_lines(path)?.into_iter().enumerate() {
+                    let Some((a, b)) = line.split_once('\t') else {
+                        return Err(Error::Line { path: path.clone(), line: number + 1, problem: "expected text<TAB>text" });
+                    };
+                    left.push(a.to_owned());
+                    right.push(b.to_owned());
+                }
+                Ok(vec![left, right])
+            }
+            Source::Lines(files) => {
+                let mut columns = files.values().map(|path| read_lines(path)).collect::<Result<Vec<_>, _>>()?;
+                let longest = columns.iter().map(Vec::len).max().unwrap_or(0);
+                for (column, path) in columns.iter_mut().zip(files.values()) {
+                    if column.len() != longest {
+                        return Err(Error::Misaligned { path: path.clone(), expected: longest, got: column.len() });
+                    }
+                }
+                Ok(std::mem::take(&mut columns))
+            }
+        }
+    }
+}
+
+/// Reads a text file, zstd-compressed when its name ends so, as lines without their ends.
+pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
+    let file = File::open(path).map_err(|source| Error::file(path, source))?;
+    let reader: Box<dyn Read> = if path.extension().is_some_and(|extension| extension == "zst") {
+        Box::new(zstd::Decoder::new(file).map_err(|source| Error::file(path, source))?)
+    } else {
+        Box::new(file)
+    };
+    BufReader::with_capacity(1 << 20, reader).lines().collect::<Result<_, _>>().map_err(|source| Error::file(path, source))
+}
+
+enum Kind {
+    Tsv { name: String, pair: [Language; 2] },
+    Lines { name: String, key: String, language: Language },
+}
+
+fn classify(path: &Path) -> Result<Kind, String> {
+    let file = path.file_name().and_then(|name| name.to_str()).ok_or("the name is not UTF-8")?;
+    let parts: Vec<&str> = file.strip_suffix(".zst").unwrap_or(file).rsplitn(3, '.').collect();
+    let [ending, middle, name] = parts[..] else { return Err("not named like a corpus".to_owned()) };
+    let language = |code: &str| Language::parse(code).ok_or_else(|| format!("{code} is not among the languages"));
+    let pair = |codes: &str| -> Result<[Language; 2], String> {
+        let (a, b) = codes.split_once('-').ok_or_else(|| format!("{codes} is no language pair"))?;
+        Ok([language(a)?, language(b)?])
+    };
+    let name = name.to_owned();
+    match ending {
+        "tsv" => Ok(Kind::Tsv { pair: pair(middle)?, name }),
+        "txt" => Ok(Kind::Lines { language: language(middle)?, key: name.clone(), name }),
+        _ => {
+            let sides = pair(middle)?;
+            let language = language(ending)?;
+            if !sides.contains(&language) {
+                return Err(format!("{ending} is not in the pair {middle}"));
+            }
+            Ok(Kind::Lines { key: format!("{name}.{middle}"), name, language })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn the_three_formats_are_found_by_name() {
+        let folder = folder(&[
+            ("talk.de-en.tsv", "guten Tag\tgood day\n"),
+            ("news.fr.txt", "bonjour\n\n"),
+            ("news.en.txt", "hello\nbye\n"),
+            ("opus.en-fi.en", "yes\n"),
+            ("opus.en-fi.fi", "kyllä\n"),
+        ]);
+        let found = find(folder.path()).unwrap();
+        let keys: Vec<_> = found.corpora.iter().map(|corpus| corpus.key.as_str()).collect();
+        assert_eq!(keys, ["news", "opus.en-fi", "talk.de-en"]);
+        assert_eq!(found.corpora[0].read().unwrap(), [["hello", "bye"], ["bonjour", ""]]);
+        assert_eq!(found.corpora[1].read().unwrap(), [["yes"], ["kyllä"]]);
+        assert_eq!(found.corpora[2].read().unwrap(), [["guten Tag"], ["good day"]]);
+    }
+
+    #[test]
+    fn foreign_languages_and_lone_files_are_named() {
+        let folder = folder(&[("a.xx-en.tsv", "x\ty\n"), ("b.en.txt", "alone\n"), ("notes", "")]);
+        let found = find(folder.path()).unwrap();
+        assert!(found.corpora.is_empty());
+        assert_eq!(found.skipped.len(), 3);
+    }
+
+    #[test]
+    fn files_of_different_length_are_refused() {
+        let folder = folder(&[("n.en.txt", "one\ntwo\n"), ("n.fr.txt", "un\n")]);
+        let corpus = &find(folder.path()).unwrap().corpora[0];
+        assert!(matches!(corpus.read(), Err(Error::Misaligned { expected: 2, got: 1, .. })));
+    }
+
+    #[test]
+    fn a_line_without_tab_is_named_by_number() {
+        let folder = folder(&[("t.de-en.tsv", "gut\tgood\nschlecht\n")]);
+        let corpus = &find(folder.path()).unwrap().corpora[0];
+        assert!(matches!(corpus.read(), Err(Error::Line { line: 2, .. })));
+    }
+
+    #[test]
+    fn compressed_files_read_like_plain_ones() {
+        let folder = folder(&[]);
+        let path = folder.path().join("t.de-en.tsv.zst");
+        std::fs::write(&path, zstd::encode_all("eins\tone\n".as_bytes(), 1).unwrap()).unwrap();
+        assert_eq!(find(folder.path()).unwrap().corpora[0].read().unwrap(), [["eins"], ["one"]]);
+    }
+}

@@ -1,0 +1,14 @@
+//! From text files to batches of token ids.
+
+/// Tensors.
+pub mod batch;
+/// Reads parallel text.
+pub mod corpus;
+/// Text to shards.
+pub mod prepare;
+/// Which pairs a step sees.
+pub mod sampler;
+/// Tokenized corpora on disk.
+pub mod shard;
+/// Trains the tokenizer.
+pub mod tokenizer;

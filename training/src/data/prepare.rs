@@ -1,0 +1,93 @@
+//! From parallel text to shards: tokenizes every corpus once, and leaves out what an evaluation will ask.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use dragoman::text::{Tokenizer, normalize::normalize};
+use rayon::prelude::*;
+use rustc_hash::{FxBuildHasher, FxHashSet};
+
+use super::corpus::{self, Source};
+use super::shard;
+use crate::error::Error;
+
+/// Tokens that a shard keeps of one segment.
+const TOKENS_MAX: usize = 128;
+
+/// Tokenizes the corpora in `raw` into shards in `out`. A segment that equals, normalized, a line or a tab-separated field of
+/// any file in the folders `exclude` is left out.
+pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) -> Result<(), Error> {
+    let tokenizer = Tokenizer::load(tokenizer)?;
+    let excluded = excluded_texts(exclude)?;
+    std::fs::create_dir_all(out).map_err(|source| Error::file(out, source))?;
+    let found = corpus::find(raw)?;
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, reason) in found.skipped {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    for (reason, files) in reasons {
+        println!("passed over {files} files: {reason}");
+    }
+    let (mut segments, mut left_out) = (0, 0);
+    let total = found.corpora.len();
+    for (number, corpus) in found.corpora.iter().enumerate() {
+        let mut columns = Vec::new();
+        for texts in corpus.read()? {
+            let column: Vec<(Vec<u16>, bool)> =
+                texts.par_iter().with_min_len(256).map(|text| encode(&tokenizer, &excluded, text)).collect::<Result<_, _>>()?;
+            segments += column.iter().filter(|(ids, _)| !ids.is_empty()).count();
+            left_out += column.iter().filter(|(_, hit)| *hit).count();
+            columns.push(column.into_iter().map(|(ids, _)| ids).collect::<Vec<_>>());
+        }
+        if let Source::Tsv(..) = corpus.source {
+            blank_half_pairs(&mut columns);
+        }
+        let path = out.join(format!("{}.{}", corpus.key, shard::ENDING));
+        shard::write(&path, &corpus.name, &corpus.key, &corpus.languages(), &columns)?;
+        if (number + 1) % 50 == 0 || number + 1 == total {
+            println!("{}/{total} corpora, {segments} segments, {left_out} left out because an evaluation has them", number + 1);
+        }
+    }
+    if segments == 0 { Err(Error::NoData { path: raw.to_owned() }) } else { Ok(()) }
+}
+
+fn encode(tokenizer: &Tokenizer, excluded: &FxHashSet<u64>, text: &str) -> Result<(Vec<u16>, bool), Error> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok((Vec::new(), false));
+    }
+    if excluded.contains(&key(text)) {
+        return Ok((Vec::new(), true));
+    }
+    let ids = tokenizer.encode(text, TOKENS_MAX)?.ids;
+    Ok((ids.into_iter().map(|id| id as u16).collect(), false))
+}
+
+fn blank_half_pairs(columns: &mut [Vec<Vec<u16>>]) {
+    if let [left, right] = columns {
+        for (a, b) in left.iter_mut().zip(right) {
+            if a.is_empty() || b.is_empty() {
+                a.clear();
+                b.clear();
+            }
+        }
+    }
+}
+
+fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
+    let mut excluded = FxHashSet::default();
+    for folder in folders {
+        for entry in std::fs::read_dir(folder).map_err(|source| Error::file(folder, source))? {
+            let path = entry.map_err(|source| Error::file(folder, source))?.path();
+            for line in corpus::read_lines(&path)? {
+                excluded.extend(line.split('\t').filter(|field| field.chars().count() > 3).map(key));
+            }
+        }
+    }
+    Ok(excluded)
+}
+
+fn key(text: &str) -> u64 {
+    use std::hash::BuildHasher as _;
+    FxBuildHasher.hash_one(normalize(text.trim()))
+}

@@ -1,0 +1,167 @@
+//! Shards: tokenized corpora as files that are memory-mapped, so that a large corpus needs no more memory than a small one.
+//!
+//! Layout, little-endian: the magic, the header's length as u64, the header as JSON, then per language an array of
+//! segments + 1 offsets (u64, counted in ids) and the ids (u16). An empty range is a missing segment.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use dragoman::domain::Language;
+use memmap2::Mmap;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+const MAGIC: &[u8; 8] = b"DRGSHRD1";
+
+/// File ending of shards.
+pub const ENDING: &str = "shard";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    name: String,
+    key: String,
+    languages: Vec<String>,
+    segments: usize,
+    ids: Vec<usize>,
+}
+
+/// A tokenized corpus on disk.
+pub struct Shard {
+    map: Mmap,
+    /// The corpus's name: what the configuration weights.
+    pub name: String,
+    /// Unique among the shards of a folder.
+    pub key: String,
+    /// The columns' languages.
+    pub languages: Vec<Language>,
+    /// Rows.
+    pub segments: usize,
+    /// Per column: byte position of its offsets, and of its ids.
+    columns: Vec<(usize, usize)>,
+}
+
+/// Writes a corpus: one column of token ids per language, all of the same length.
+pub fn write(path: &Path, name: &str, key: &str, languages: &[Language], columns: &[Vec<Vec<u16>>]) -> Result<(), Error> {
+    let file = |source| Error::file(path, source);
+    let header = Header {
+        name: name.to_owned(),
+        key: key.to_owned(),
+        languages: languages.iter().map(|language| language.code().to_owned()).collect(),
+        segments: columns.first().map_or(0, Vec::len),
+        ids: columns.iter().map(|column| column.iter().map(Vec::len).sum()).collect(),
+    };
+    let json = serde_json::to_vec(&header).map_err(|source| file(source.into()))?;
+    let partial = path.with_extension("partial");
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(file)?);
+    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(file);
+    put(MAGIC)?;
+    put(&(json.len() as u64).to_le_bytes())?;
+    put(&json)?;
+    for column in columns {
+        let mut offset = 0u64;
+        put(&offset.to_le_bytes())?;
+        for ids in column {
+            offset += ids.len() as u64;
+            put(&offset.to_le_bytes())?;
+        }
+        for id in column.iter().flatten() {
+            put(&id.to_le_bytes())?;
+        }
+    }
+    out.into_inner().map_err(|error| file(error.into_error()))?.sync_all().map_err(file)?;
+    std::fs::rename(&partial, path).map_err(file)
+}
+
+impl Shard {
+    /// Maps a shard and checks that its size is what its header says.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let broken = |problem: &str| Error::Content { path: path.to_owned(), problem: problem.to_owned() };
+        let file = File::open(path).map_err(|source| Error::file(path, source))?;
+        #[expect(
+            unsafe_code,
+            reason = "mapping is unsafe only because another process may truncate the file; shards are written once"
+        )]
+        let map = unsafe { Mmap::map(&file) }.map_err(|source| Error::file(path, source))?;
+        if map.len() < 16 || &map[..8] != MAGIC {
+            return Err(broken("no shard"));
+        }
+        let header_end = 16usize.saturating_add(read_u64(&map, 8) as usize);
+        let json = map.get(16..header_end).ok_or_else(|| broken("cut off in the header"))?;
+        let header: Header = serde_json::from_slice(json).map_err(|error| broken(&error.to_string()))?;
+        let languages = header.languages.iter().map(|code| Language::parse(code).ok_or_else(|| broken("unknown language")));
+        let languages = languages.collect::<Result<Vec<_>, _>>()?;
+        let mut columns = Vec::new();
+        let mut at = header_end;
+        for ids in &header.ids {
+            let ids_at = at + 8 * (header.segments + 1);
+            columns.push((at, ids_at));
+            at = ids_at + 2 * ids;
+        }
+        if at != map.len() || columns.len() != languages.len() {
+            return Err(broken("its size is not what its header says"));
+        }
+        Ok(Self { map, name: header.name, key: header.key, languages, segments: header.segments, columns })
+    }
+
+    /// Whether `row` has a segment in `column`.
+    pub fn has(&self, column: usize, row: usize) -> bool {
+        let (start, end) = self.range(column, row);
+        end > start
+    }
+
+    /// The token ids of `row` in `column`, at most `tokens_max` of them; empty when missing.
+    pub fn ids(&self, column: usize, row: usize, tokens_max: usize) -> Vec<u16> {
+        let (start, end) = self.range(column, row);
+        let end = end.min(start + tokens_max);
+        let at = self.columns[column].1;
+        self.map[at + 2 * start..at + 2 * end].chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
+    }
+
+    fn range(&self, column: usize, row: usize) -> (usize, usize) {
+        let at = self.columns[column].0 + 8 * row;
+        (read_u64(&self.map, at) as usize, read_u64(&self.map, at + 8) as usize)
+    }
+}
+
+fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn languages(codes: &[&str]) -> Vec<Language> {
+        codes.iter().map(|code| Language::parse(code).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.shard");
+        let columns = [vec![vec![1, 2, 3], vec![]], vec![vec![9], vec![65_535, 4]]];
+        write(&path, "a", "a.de-en", &languages(&["de", "en"]), &columns).unwrap();
+        let shard = Shard::open(&path).unwrap();
+        assert_eq!((shard.name.as_str(), shard.key.as_str(), shard.segments), ("a", "a.de-en", 2));
+        assert_eq!(shard.ids(0, 0, 120), [1, 2, 3]);
+        assert_eq!(shard.ids(0, 0, 2), [1, 2]);
+        assert_eq!(shard.ids(1, 1, 120), [65_535, 4]);
+        assert!(!shard.has(0, 1) && shard.has(1, 0));
+    }
+
+    #[test]
+    fn a_torn_shard_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.shard");
+        write(&path, "a", "a", &languages(&["de", "en"]), &[vec![vec![1; 50]], vec![vec![2; 50]]]).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for length in [0, 10, 40, bytes.len() - 1] {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            assert!(matches!(Shard::open(&path), Err(Error::Content { .. } | Error::File { .. })), "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong while training: always named with the file, the line or the setting that is to blame.
+
+use std::path::{Path, PathBuf};
+
+/// An error of the trainer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error("cannot access {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A line of a file is not in its format.
+    #[error("{}:{line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What was expected.
+        problem: &'static str,
+    },
+    /// Aligned files differ in length.
+    #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
+    Misaligned {
+        /// The file.
+        path: PathBuf,
+        /// Lines of the others.
+        expected: usize,
+        /// Lines of this one.
+        got: usize,
+    },
+    /// A file's content is not what this program writes.
+    #[error("{} is not usable: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A setting is out of range, or two contradict each other.
+    #[error("setting {setting}: {problem}")]
+    Setting {
+        /// Its name in the configuration or on the command line.
+        setting: &'static str,
+        /// Expected and got.
+        problem: String,
+    },
+    /// Nothing to train or measure on.
+    #[error("no usable data in {}", path.display())]
+    NoData {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The loss is not a number any more.
+    #[error("the loss is {loss} at step {step}; a lower learning rate or longer warm-up may help")]
+    Diverged {
+        /// The step.
+        step: u64,
+        /// The loss.
+        loss: f64,
+    },
+    /// A measurement that the export must pass did not.
+    #[error("parity of {variant}: {problem}")]
+    Parity {
+        /// fp32, fp16 or int8.
+        variant: &'static str,
+        /// Expected and got.
+        problem: String,
+    },
+    /// libtorch failed.
+    #[error("libtorch failed")]
+    Torch(#[from] tch::TchError),
+    /// ONNX Runtime failed.
+    #[error("ONNX Runtime failed")]
+    Onnx(#[from] ort::Error),
+    /// The text pipeline failed.
+    #[error(transparent)]
+    Text(#[from] dragoman::text::TextError),
+    /// The bundle failed.
+    #[error(transparent)]
+    Bundle(#[from] dragoman::bundle::BundleError),
+    /// The tokenizer's training failed.
+    #[error("cannot train the tokenizer")]
+    Tokenizer(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Names the file that an input or output error is about.
+    pub fn file(path: &Path, source: std::io::Error) -> Self {
+        Self::File { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,216 @@
+//! What can be measured: something that turns texts into embeddings. Tokenizing and batching are the same for all of them.
+
+use std::path::Path;
+
+use dragoman::bundle::{Bundle, MODEL_INT8, TOKENIZER};
+use dragoman::text::Tokenizer;
+use rayon::prelude::*;
+
+use super::session::OnnxEncoder;
+use crate::error::Error;
+
+/// Texts times longest text in one forward pass, padding included.
+const BATCH_TOKENS_MAX: usize = 4_096;
+
+/// Turns texts into embeddings, one per text, in their order.
+pub trait SentenceEncoder {
+    /// Embeds `texts`.
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error>;
+}
+
+/// Turns token ids into embeddings.
+pub trait TokenEncoder {
+    /// Values per embedding.
+    fn dimension(&self) -> usize;
+
+    /// Runs one forward pass. Gives [texts, dimension], of any length.
+    fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error>;
+
+    /// Embeds texts of at least one token each, in batches of neighbors in length; answers in the order of the texts.
+    fn embed(&mut self, texts: &[Vec<u32>]) -> Result<Embeddings, Error> {
+        let dimension = self.dimension();
+        let mut values = vec![0.0; texts.len() * dimension];
+        for numbers in batches(texts) {
+            let rows = self.embed_batch(&PaddedBatch::new(texts, &numbers))?;
+            for (row, text) in rows.chunks_exact(dimension).zip(numbers) {
+                values[text * dimension..][..dimension].copy_from_slice(row);
+            }
+        }
+        Embeddings::normalized(values, dimension)
+    }
+}
+
+/// Token ids of texts, padded to the longest of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaddedBatch {
+    /// Texts.
+    pub texts: usize,
+    /// Tokens of the longest text.
+    pub length: usize,
+    /// [texts, length], 0 where there is padding.
+    pub ids: Vec<i64>,
+    /// [texts, length], 1 for tokens, 0 for padding.
+    pub mask: Vec<i64>,
+}
+
+impl PaddedBatch {
+    /// Pads those of `texts` that `numbers` names.
+    fn new(texts: &[Vec<u32>], numbers: &[usize]) -> Self {
+        let length = numbers.iter().map(|&text| texts[text].len()).max().unwrap_or(0);
+        let mut ids = vec![0; numbers.len() * length];
+        let mut mask = ids.clone();
+        for (row, &text) in numbers.iter().enumerate() {
+            for (column, &id) in texts[text].iter().enumerate() {
+                ids[row * length + column] = i64::from(id);
+                mask[row * length + column] = 1;
+            }
+        }
+        Self { texts: numbers.len(), length, ids, mask }
+    }
+}
+
+/// Numbers of texts that run together: neighbors in length, within the token budget, at least one.
+fn batches(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by_key(|&text| texts[text].len());
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    for text in order {
+        match batches.last_mut() {
+            // Texts come by length, so the newest is the longest of its batch.
+            Some(batch) if (batch.len() + 1) * texts[text].len() <= BATCH_TOKENS_MAX => batch.push(text),
+            _ => batches.push(vec![text]),
+        }
+    }
+    batches
+}
+
+/// Embeddings of unit length, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embeddings {
+    values: Vec<f32>,
+    dimension: usize,
+}
+
+impl Embeddings {
+    /// Scales the rows of `values` to unit length. A row without a direction is an error that names its number.
+    pub fn normalized(mut values: Vec<f32>, dimension: usize) -> Result<Self, Error> {
+        for (number, row) in values.chunks_exact_mut(dimension).enumerate() {
+            let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+            if !norm.is_finite() || norm == 0.0 {
+                let problem = format!("the embedding of text {number} has the length {norm}");
+                return Err(Error::Setting { setting: "model", problem });
+            }
+            row.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
+        }
+        Ok(Self { values, dimension })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.dimension
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Values per embedding.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// All values, row by row.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The embeddings one by one.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.values.chunks_exact(self.dimension)
+    }
+
+    /// `count` embeddings from number `start` on.
+    pub fn part(&self, start: usize, count: usize) -> Self {
+        let values = self.values[start * self.dimension..][..count * self.dimension].to_vec();
+        Self { values, dimension: self.dimension }
+    }
+}
+
+/// A tokenizer before a token encoder.
+pub struct TextEncoder<E> {
+    /// The tokenizer.
+    pub tokenizer: Tokenizer,
+    /// Tokens that are read of one text.
+    pub tokens_max: usize,
+    /// What reads them.
+    pub encoder: E,
+}
+
+impl TextEncoder<OnnxEncoder> {
+    /// Opens a bundle as the server does on a CPU: its tokenizer and its int8 graph, on `threads` threads; 0 means one per core.
+    pub fn open_bundle(folder: &Path, threads: usize) -> Result<Self, Error> {
+        let bundle = Bundle::open(folder)?;
+        Ok(Self {
+            tokenizer: Tokenizer::load(&bundle.path(TOKENIZER))?,
+            tokens_max: bundle.manifest.tokens_max,
+            encoder: OnnxEncoder::open(&bundle.path(MODEL_INT8), threads)?,
+        })
+    }
+}
+
+impl<E: TokenEncoder> SentenceEncoder for TextEncoder<E> {
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error> {
+        let ids = tokenize(&self.tokenizer, texts, self.tokens_max)?;
+        self.encoder.embed(&ids)
+    }
+}
+
+/// Token ids of `texts`.
+pub fn tokenize(tokenizer: &Tokenizer, texts: &[String], tokens_max: usize) -> Result<Vec<Vec<u32>>, Error> {
+    let tokenized: Result<Vec<_>, _> =
+        texts.par_iter().map(|text| tokenizer.encode(text, tokens_max).map(|tokens| tokens.ids)).collect();
+    Ok(tokenized?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives each text its first id and its length, and notes the batches.
+    struct Recorder(Vec<usize>);
+
+    impl TokenEncoder for Recorder {
+        fn dimension(&self) -> usize {
+            2
+        }
+
+        fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {
+            self.0.push(batch.texts);
+            let rows = batch.ids.chunks(batch.length).zip(batch.mask.chunks(batch.length));
+            Ok(rows.flat_map(|(ids, mask)| [ids[0] as f32, mask.iter().sum::<i64>() as f32]).collect())
+        }
+    }
+
+    #[test]
+    fn batches_stay_within_the_budget_and_hold_each_text_once() {
+        let texts: Vec<Vec<u32>> = [3, BATCH_TOKENS_MAX + 1, 1_000, 2_000, 2_048, 1].map(|length| vec![7; length]).into();
+        assert_eq!(batches(&texts), [vec![5, 0, 2], vec![3, 4], vec![1]]);
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_texts_and_of_unit_length() {
+        let mut recorder = Recorder(Vec::new());
+        let embeddings = recorder.embed(&[vec![4, 0, 0], vec![8, 1, 2, 3, 4, 5], vec![0]]).unwrap();
+        assert_eq!(embeddings.values(), [0.8, 0.6, 0.8, 0.6, 0.0, 1.0]);
+        assert_eq!(recorder.0, [3]);
+    }
+
+    #[test]
+    fn an_embedding_without_direction_is_refused_by_number() {
+        for bad in [0.0, f32::NAN, f32::INFINITY] {
+            let error = Embeddings::normalized(vec![1.0, 0.0, bad, 0.0], 2).unwrap_err();
+            assert!(error.to_string().contains("text 1"), "{error}");
+        }
+    }
+}

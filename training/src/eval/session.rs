@@ -1,0 +1,88 @@
+//! Runs an exported graph: token ids in, embeddings out.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ort::environment::Environment;
+use ort::inputs;
+use ort::session::Session;
+use ort::value::TensorRef;
+
+use super::encoder::{PaddedBatch, TokenEncoder};
+use crate::error::Error;
+
+/// What the library is called where `ORT_DYLIB_PATH` does not say.
+const LIBRARY: &str = "libonnxruntime.so";
+
+/// A loaded graph.
+pub struct OnnxEncoder {
+    session: Session,
+    dimension: usize,
+}
+
+impl OnnxEncoder {
+    /// Loads a graph file to run on `threads` threads of the CPU; 0 means one per core.
+    pub fn open(path: &Path, threads: usize) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(|source| Error::file(path, source))?;
+        Self::from_bytes(&bytes, threads)
+    }
+
+    /// As `open`, from the content of the file.
+    pub fn from_bytes(bytes: &[u8], threads: usize) -> Result<Self, Error> {
+        let builder = Session::builder(&environment()?)?;
+        let builder = builder.with_intra_threads(threads).map_err(ort::Error::from)?;
+        // Without VNNI, products of unsigned and signed bytes overflow on x86 unless this asks for the slower, exact kernels.
+        let mut builder = builder.with_precise_qmm().map_err(ort::Error::from)?;
+        let session = builder.commit_from_memory(bytes)?;
+        let output = session.outputs().first().and_then(|output| output.dtype().tensor_shape()?.last().copied());
+        let dimension = output.and_then(|width| usize::try_from(width).ok()).ok_or_else(|| Error::Setting {
+            setting: "model",
+            problem: "the graph's first output has no known width".to_owned(),
+        })?;
+        Ok(Self { session, dimension })
+    }
+
+    /// Runs one text and shows every float output by name.
+    pub fn watch(&mut self, text: &[u32], mut see: impl FnMut(&str, &[f32])) -> Result<(), Error> {
+        let ids: Vec<i64> = text.iter().map(|&id| i64::from(id)).collect();
+        let mask = vec![1_i64; ids.len()];
+        let ids = TensorRef::from_array_view(([1, ids.len()], ids.as_slice()))?;
+        let mask = TensorRef::from_array_view(([1, mask.len()], mask.as_slice()))?;
+        let outputs = self.session.run(inputs!["input_ids" => ids, "attention_mask" => mask])?;
+        for (name, value) in outputs.iter() {
+            see(name, value.try_extract_tensor::<f32>()?.1);
+        }
+        Ok(())
+    }
+}
+
+impl TokenEncoder for OnnxEncoder {
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {
+        let shape = [batch.texts, batch.length];
+        let ids = TensorRef::from_array_view((shape, batch.ids.as_slice()))?;
+        let mask = TensorRef::from_array_view((shape, batch.mask.as_slice()))?;
+        let outputs = self.session.run(inputs!["input_ids" => ids, "attention_mask" => mask])?;
+        let (_, values) = outputs["sentence_embedding"].try_extract_tensor::<f32>()?;
+        Ok(values.to_vec())
+    }
+}
+
+/// ONNX Runtime's environment, of which a process has one.
+fn environment() -> Result<Environment, Error> {
+    static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+    let mut environment = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(environment) = &*environment {
+        return Ok(environment.clone());
+    }
+    let library = std::env::var_os("ORT_DYLIB_PATH").unwrap_or_else(|| LIBRARY.into());
+    let load = |error: ort::LoadDynamicError| Error::Content {
+        path: library.clone().into(),
+        problem: format!("{error}; `make` fetches ONNX Runtime, and ORT_DYLIB_PATH says where it is"),
+    };
+    let built = ort::init_from(&library).map_err(load)?.build()?;
+    Ok(environment.insert(built).clone())
+}

@@ -1,0 +1,48 @@
+//! Runs the encoder as it is trained, in libtorch: the reference of every exported graph.
+
+use tch::{Kind, Tensor};
+
+use super::encoder::{PaddedBatch, TokenEncoder};
+use crate::config::{EncoderKind, ModelConfig};
+use crate::data::batch::Group;
+use crate::error::Error;
+use crate::model::encoder::{Pass, TOKENS, encode_group};
+use crate::model::parameters::Parameters;
+
+/// The encoder in libtorch, in float32 and without dropout.
+pub struct TorchEncoder<'a> {
+    /// Weights.
+    pub parameters: &'a Parameters,
+    /// Size.
+    pub model: &'a ModelConfig,
+    /// Bag or Transformer.
+    pub kind: EncoderKind,
+}
+
+impl TokenEncoder for TorchEncoder<'_> {
+    fn dimension(&self) -> usize {
+        self.model.dimension as usize
+    }
+
+    fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {
+        let shape = [batch.texts as i64, batch.length as i64];
+        let device = self.parameters.device();
+        let tensor = |values: &[i64]| Tensor::from_slice(values).view(shape).to_device(device);
+        let group = Group { ids: tensor(&batch.ids), mask: tensor(&batch.mask).to_kind(Kind::Float) };
+        let table = self.parameters.get(TOKENS);
+        let pooled = tch::no_grad(|| match self.kind {
+            EncoderKind::Bag => {
+                let rows = Tensor::embedding(table, &group.ids, -1, false, false); // [texts, length, d]
+                (rows * group.mask.unsqueeze(-1)).sum_dim_intlist(1i64, false, Kind::Float)
+            }
+            EncoderKind::Transformer => {
+                let pass = Pass { kind: self.kind, dropout: 0.0, bf16: false };
+                encode_group(self.parameters, self.model, table, &group, pass)
+            }
+        });
+        let pooled = pooled.to_device(tch::Device::Cpu).to_kind(Kind::Float).contiguous(); // [texts, d]
+        let mut values = vec![0.0; pooled.numel()];
+        pooled.f_copy_data(&mut values, pooled.numel())?;
+        Ok(values)
+    }
+}

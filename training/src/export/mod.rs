@@ -1,0 +1,17 @@
+//! From trained weights to a bundle: the graph without any Python, its quantization, the proof of parity, the folder.
+
+pub mod bundle;
+pub mod calibrate;
+pub mod card;
+pub mod golden;
+pub mod graph;
+pub mod onnx;
+pub mod parity;
+pub mod proto;
+pub mod quantize;
+pub mod weights;
+
+pub use bundle::{ExportOptions, Exported, export};
+pub use calibrate::calibrate;
+pub use onnx::{fp16_graph, fp32_graph, int8_graph};
+pub use weights::{EncoderShape, EncoderWeights, Weight};

@@ -1,0 +1,326 @@
+//! The encoder as an ONNX graph: `input_ids` and `attention_mask`, int64 [batch, len], to `sentence_embedding`, float32
+//! [batch, dimension], of unit length. Padding may stand anywhere and changes nothing.
+//!
+//! fp32 is the reference. fp16 halves the weights and computes in halves; sums over a sentence and the final scaling stay in
+//! floats. int8 is for CPUs: tables and matrices in signed bytes with a scale per row, activations in unsigned bytes with the
+//! ranges of `calibrate`.
+
+use super::calibrate::Ranges;
+use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
+use super::proto::{DataType, ModelProto};
+use super::quantize::quantize_rows;
+use super::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, EncoderWeights, POSITIONS, TOKENS};
+use crate::config::Norm;
+use crate::error::Error;
+
+/// Epsilon of every layer normalization.
+const NORM_EPSILON: f32 = 1e-12;
+/// Added to the attention of padding; small enough for halves, and its exponential is 0.
+const MASKED: f32 = -1e4;
+/// Least length that an embedding is divided by.
+const LENGTH_MIN: f32 = 1e-12;
+
+/// How values are stored and computed with.
+enum Mode<'a> {
+    Fp32,
+    Fp16,
+    Int8(&'a Ranges),
+}
+
+/// Writes the graph in float32, the reference.
+pub fn fp32_graph(weights: &EncoderWeights) -> Result<ModelProto, Error> {
+    Ok(encoder(weights, Mode::Fp32)?.graph.finish("encoder"))
+}
+
+/// Writes the graph in float16.
+pub fn fp16_graph(weights: &EncoderWeights) -> Result<ModelProto, Error> {
+    Ok(encoder(weights, Mode::Fp16)?.graph.finish("encoder"))
+}
+
+/// Writes the graph in int8, with the ranges of activations that `calibrate` found.
+pub fn int8_graph(weights: &EncoderWeights, ranges: &Ranges) -> Result<ModelProto, Error> {
+    Ok(encoder(weights, Mode::Int8(ranges))?.graph.finish("encoder"))
+}
+
+/// Writes the float32 graph with what goes into its matrix products as further outputs. Gives (product, output) with it.
+pub fn observed_graph(weights: &EncoderWeights) -> Result<(ModelProto, Vec<(String, String)>), Error> {
+    let mut encoder = encoder(weights, Mode::Fp32)?;
+    for (_, input, width) in &encoder.products {
+        encoder.graph.output(input, &["batch", "len"], *width);
+    }
+    let observed = encoder.products.into_iter().map(|(product, input, _)| (product, input)).collect();
+    Ok((encoder.graph.finish("observed encoder"), observed))
+}
+
+fn encoder<'a>(weights: &'a EncoderWeights, mode: Mode<'a>) -> Result<EncoderWriter<'a>, Error> {
+    let mut encoder = EncoderWriter { graph: GraphWriter::default(), weights, mode, products: Vec::new() };
+    let ids = encoder.graph.input("input_ids", &["batch", "len"]);
+    let mask = encoder.graph.input("attention_mask", &["batch", "len"]);
+    let float_mask = encoder.cast("mask", &mask, DataType::Float);
+    let mut hidden = encoder.embeddings(&ids, &mask)?;
+    if weights.shape.layers > 0 {
+        let attention_mask = encoder.attention_mask(&float_mask);
+        for layer in 0..weights.shape.layers {
+            hidden = encoder.layer(layer, &hidden, &attention_mask)?;
+        }
+    }
+    encoder.pool(&hidden, &float_mask);
+    Ok(encoder)
+}
+
+struct EncoderWriter<'a> {
+    graph: GraphWriter,
+    weights: &'a EncoderWeights,
+    mode: Mode<'a>,
+    /// Matrix products: name, input, width of the input.
+    products: Vec<(String, Value, usize)>,
+}
+
+impl<'a> EncoderWriter<'a> {
+    /// Token vectors plus positions, normalized when the model does.
+    fn embeddings(&mut self, ids: &str, mask: &str) -> Result<Value, Error> {
+        let mut hidden = self.lookup("tokens", TOKENS, ids)?; // [batch, len, d]
+        if self.weights.find(POSITIONS).is_some() {
+            let axis = self.graph.integers("positions.axis", &[], &[1]);
+            let counted = self.graph.node("CumSum", "positions.counted", &[mask, &axis], &[]);
+            let positions = self.graph.node("Mul", "positions", &[&counted, mask], &[]); // [batch, len], padding 0
+            let vectors = self.lookup("position_vectors", POSITIONS, &positions)?;
+            hidden = self.graph.node("Add", "embeddings.sum", &[&hidden, &vectors], &[]);
+        }
+        if self.weights.find(EMBEDDING_NORM_WEIGHT).is_some() {
+            hidden = self.norm("embeddings.norm", &hidden, EMBEDDING_NORM_WEIGHT, EMBEDDING_NORM_BIAS)?;
+        }
+        Ok(hidden)
+    }
+
+    /// Rows of a table.
+    fn lookup(&mut self, name: &str, table: &str, ids: &str) -> Result<Value, Error> {
+        let weight = self.weights.get(table)?;
+        if !matches!(self.mode, Mode::Int8(_)) {
+            let table = self.constant(table)?;
+            return Ok(self.graph.node("Gather", name, &[&table, ids], &[]));
+        }
+        let [rows, width] = [weight.shape[0], weight.shape[1]];
+        let quantized = quantize_rows(&weight.values, width);
+        let values = self.graph.signed_bytes(&format!("{table}.values"), &[rows, width], &quantized.values);
+        let scales = self.graph.floats(&format!("{table}.scales"), &[rows, 1], &quantized.scales);
+        let values = self.graph.node("Gather", &format!("{name}.values"), &[&values, ids], &[]);
+        let values = self.cast(&format!("{name}.floats"), &values, DataType::Float); // [batch, len, d]
+        let scales = self.graph.node("Gather", &format!("{name}.scales"), &[&scales, ids], &[]); // [batch, len, 1]
+        Ok(self.graph.node("Mul", name, &[&values, &scales], &[]))
+    }
+
+    /// 0 for a token, `MASKED` for padding. // [batch, 1, 1, len]
+    fn attention_mask(&mut self, mask: &str) -> Value {
+        let one = self.graph.floats("one", &[], &[1.0]);
+        let masked = self.graph.floats("masked", &[], &[-MASKED]);
+        let axes = self.graph.integers("attention_mask.axes", &[2], &[1, 2]);
+        let below = self.graph.node("Sub", "attention_mask.below", &[mask, &one], &[]);
+        let scaled = self.graph.node("Mul", "attention_mask.scaled", &[&below, &masked], &[]);
+        let scaled = self.compute_kind("attention_mask.compute", scaled);
+        self.graph.node("Unsqueeze", "attention_mask.added", &[&scaled, &axes], &[])
+    }
+
+    fn layer(&mut self, layer: usize, input: &str, mask: &str) -> Result<Value, Error> {
+        let attended = self.sublayer(layer, "attention", input, |this, x| this.attention(layer, x, mask))?;
+        self.sublayer(layer, "feed_forward", &attended, |this, x| this.feed_forward(layer, x))
+    }
+
+    /// A part with its residual sum and its normalization, where the model has it.
+    fn sublayer(
+        &mut self,
+        layer: usize,
+        part: &str,
+        input: &str,
+        inner: impl FnOnce(&mut Self, &str) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let name = format!("layers.{layer}.{part}");
+        let (weight, bias) = (format!("{name}.norm.weight"), format!("{name}.norm.bias"));
+        match self.weights.shape.norm {
+            Norm::Post => {
+                let made = inner(self, input)?;
+                let sum = self.graph.node("Add", &format!("{name}.sum"), &[&made, input], &[]);
+                self.norm(&format!("{name}.norm"), &sum, &weight, &bias)
+            }
+            Norm::Pre => {
+                let normed = self.norm(&format!("{name}.norm"), input, &weight, &bias)?;
+                let made = inner(self, &normed)?;
+                Ok(self.graph.node("Add", &format!("{name}.sum"), &[&made, input], &[]))
+            }
+        }
+    }
+
+    /// Scaled dot-product attention. Queries, keys and values come from one product with the three matrices on top of each
+    /// other; the scale is in the query's weights.
+    fn attention(&mut self, layer: usize, input: &str, mask: &str) -> Result<Value, Error> {
+        let (d, heads) = (self.weights.shape.dimension, self.weights.shape.heads);
+        let name = format!("layers.{layer}.attention");
+        let (mut matrix, mut bias) = (Vec::with_capacity(3 * d * d), Vec::with_capacity(3 * d));
+        let scale = ((d / heads) as f32).sqrt().recip();
+        for (part, scale) in [("query", scale), ("key", 1.0), ("value", 1.0)] {
+            matrix.extend(self.weights.get(&format!("{name}.{part}.weight"))?.values.iter().map(|value| value * scale));
+            bias.extend(self.weights.get(&format!("{name}.{part}.bias"))?.values.iter().map(|value| value * scale));
+        }
+        let projected = self.linear(&format!("{name}.projected"), input, &Linear { matrix: &matrix, bias: &bias, inputs: d })?;
+        let parts = ["query", "key", "value"].map(|part| format!("{name}.{part}"));
+        let outputs = parts.each_ref().map(String::as_str);
+        self.graph.push(
+            "",
+            "Split",
+            &outputs,
+            &[&projected],
+            &[("axis", Attribute::Int(-1)), ("num_outputs", Attribute::Int(3))],
+        );
+        let query = self.heads(outputs[0], &[0, 2, 1, 3]); // [batch, heads, len, d / heads]
+        let key = self.heads(outputs[1], &[0, 2, 3, 1]); // [batch, heads, d / heads, len]
+        let value = self.heads(outputs[2], &[0, 2, 1, 3]); // [batch, heads, len, d / heads]
+        let scores = self.graph.node("MatMul", &format!("{name}.scores"), &[&query, &key], &[]); // [batch, heads, len, len]
+        let scores = self.graph.node("Add", &format!("{name}.masked"), &[&scores, mask], &[]);
+        let shares = self.graph.node("Softmax", &format!("{name}.shares"), &[&scores], &[("axis", Attribute::Int(-1))]);
+        let mixed = self.graph.node("MatMul", &format!("{name}.mixed"), &[&shares, &value], &[]);
+        let mixed = self.transpose(&format!("{name}.mixed.turned"), &mixed, &[0, 2, 1, 3]);
+        let shape = self.graph.integers(&format!("{name}.merged.shape"), &[3], &[0, 0, d as i64]);
+        let merged = self.graph.node("Reshape", &format!("{name}.merged"), &[&mixed, &shape], &[]);
+        self.named_linear(&format!("{name}.output"), &merged)
+    }
+
+    /// Cuts [batch, len, d] into heads, [batch, len, heads, d / heads], and turns that to the order `perm`.
+    fn heads(&mut self, input: &str, perm: &[i64]) -> Value {
+        let (d, heads) = (self.weights.shape.dimension, self.weights.shape.heads);
+        let shape = self.graph.integers(&format!("{input}.shape"), &[4], &[0, 0, heads as i64, (d / heads) as i64]);
+        let split = self.graph.node("Reshape", &format!("{input}.split"), &[input, &shape], &[]);
+        self.transpose(&format!("{input}.turned"), &split, perm)
+    }
+
+    fn transpose(&mut self, name: &str, input: &str, perm: &[i64]) -> Value {
+        self.graph.node("Transpose", name, &[input], &[("perm", Attribute::Ints(perm))])
+    }
+
+    fn feed_forward(&mut self, layer: usize, input: &str) -> Result<Value, Error> {
+        let name = format!("layers.{layer}.feed_forward");
+        let up = self.named_linear(&format!("{name}.up"), input)?;
+        let active = self.graph.node("Gelu", &format!("{name}.active"), &[&up], &[]);
+        self.named_linear(&format!("{name}.down"), &active)
+    }
+
+    fn named_linear(&mut self, name: &str, input: &str) -> Result<Value, Error> {
+        let weights = self.weights;
+        let matrix = weights.get(&format!("{name}.weight"))?;
+        let bias = weights.get(&format!("{name}.bias"))?;
+        self.linear(name, input, &Linear { matrix: &matrix.values, bias: &bias.values, inputs: matrix.shape[1] })
+    }
+
+    /// y = x W^T + b.
+    fn linear(&mut self, name: &str, input: &str, linear: &Linear<'_>) -> Result<Value, Error> {
+        let (inputs, outputs) = (linear.inputs, linear.bias.len());
+        self.products.push((name.to_owned(), input.to_owned(), inputs));
+        if let Mode::Int8(ranges) = self.mode {
+            let quantized = quantize_rows(linear.matrix, inputs);
+            let values =
+                self.graph.signed_bytes(&format!("{name}.matrix"), &[inputs, outputs], &transposed(&quantized.values, inputs));
+            let scales = self.graph.floats(&format!("{name}.scales"), &[outputs], &quantized.scales);
+            let bias = self.graph.floats(&format!("{name}.bias"), &[outputs], linear.bias);
+            let range = ranges
+                .get(name)
+                .ok_or_else(|| Error::Setting { setting: "calibration", problem: format!("{name} has no range") })?;
+            let step = self.graph.floats(&format!("{name}.step"), &[], &[range.scale]);
+            let zero = self.graph.bytes(&format!("{name}.zero"), &[], vec![range.zero_point]);
+            let bytes = self.graph.node("QuantizeLinear", &format!("{name}.bytes"), &[input, &step, &zero], &[]);
+            self.graph.push(
+                MICROSOFT,
+                "MatMulIntegerToFloat",
+                &[name],
+                &[&bytes, &values, &step, &scales, &zero, "", &bias],
+                &[],
+            );
+            return Ok(name.to_owned());
+        }
+        let matrix = self.values(&format!("{name}.matrix"), &[inputs, outputs], &transposed(linear.matrix, inputs));
+        let bias = self.values(&format!("{name}.bias"), &[outputs], linear.bias);
+        let product = self.graph.node("MatMul", &format!("{name}.product"), &[input, &matrix], &[]);
+        Ok(self.graph.node("Add", name, &[&product, &bias], &[]))
+    }
+
+    fn norm(&mut self, name: &str, input: &str, weight: &str, bias: &str) -> Result<Value, Error> {
+        if matches!(self.mode, Mode::Int8(_)) {
+            return self.norm_in_parts(name, input, weight, bias);
+        }
+        let (weight, bias) = (self.constant(weight)?, self.constant(bias)?);
+        let attributes = [("axis", Attribute::Int(-1)), ("epsilon", Attribute::Float(NORM_EPSILON))];
+        Ok(self.graph.node("LayerNormalization", name, &[input, &weight, &bias], &attributes))
+    }
+
+    /// A layer normalization out of operators that ONNX Runtime's CPU provider computes many values at a time; its fused one
+    /// goes value by value and took a third of the whole pass. (x - m) / |x - m| has the variance 1 / d.
+    fn norm_in_parts(&mut self, name: &str, input: &str, weight: &str, bias: &str) -> Result<Value, Error> {
+        let d = self.weights.shape.dimension as f32;
+        let part = |part: &str| format!("{name}.{part}");
+        let scaled: Vec<f32> = self.weights.get(weight)?.values.iter().map(|value| value * d.sqrt()).collect();
+        let scaled = self.graph.floats(&part("scaled_weight"), &[scaled.len()], &scaled);
+        let bias = self.constant(bias)?;
+        let least = self.graph.floats(&part("least"), &[], &[(d * NORM_EPSILON).sqrt()]);
+        let last = self.graph.integers(&part("axis"), &[1], &[-1]);
+        let mean = self.graph.node("ReduceMean", &part("mean"), &[input, &last], &[]); // [batch, len, 1]
+        let centered = self.graph.node("Sub", &part("centered"), &[input, &mean], &[]);
+        let length = self.graph.node("ReduceL2", &part("length"), &[&centered, &last], &[]); // [batch, len, 1]
+        let length = self.graph.node("Max", &part("length.safe"), &[&length, &least], &[]);
+        let unit = self.graph.node("Div", &part("unit"), &[&centered, &length], &[]);
+        let weighted = self.graph.node("Mul", &part("weighted"), &[&unit, &scaled], &[]);
+        Ok(self.graph.node("Add", name, &[&weighted, &bias], &[]))
+    }
+
+    /// The direction of the mean over the sentence's own tokens, which is the direction of their sum.
+    fn pool(&mut self, hidden: &str, mask: &str) {
+        let hidden = match self.mode {
+            Mode::Fp16 => self.cast("pooled.floats", hidden, DataType::Float),
+            Mode::Fp32 | Mode::Int8(_) => hidden.to_owned(),
+        };
+        let middle = self.graph.integers("pooled.axis", &[1], &[1]);
+        let last = self.graph.integers("length.axis", &[1], &[-1]);
+        let least = self.graph.floats("length.least", &[], &[LENGTH_MIN]);
+        let mask = self.graph.node("Unsqueeze", "pooled.mask", &[mask, &middle], &[]); // [batch, 1, len]
+        let sum = self.graph.node("MatMul", "pooled.sum", &[&mask, &hidden], &[]); // [batch, 1, d]
+        let sum = self.graph.node("Squeeze", "pooled", &[&sum, &middle], &[]); // [batch, d]
+        let length = self.graph.node("ReduceL2", "length", &[&sum, &last], &[("keepdims", Attribute::Int(1))]);
+        let length = self.graph.node("Max", "length.safe", &[&length, &least], &[]);
+        let embedding = self.graph.node("Div", "sentence_embedding", &[&sum, &length], &[]);
+        self.graph.output(&embedding, &["batch"], self.weights.shape.dimension);
+    }
+
+    fn cast(&mut self, name: &str, input: &str, kind: DataType) -> Value {
+        self.graph.node("Cast", name, &[input], &[("to", Attribute::Int(kind as i64))])
+    }
+
+    /// Turns floats into what the layers compute with.
+    fn compute_kind(&mut self, name: &str, input: Value) -> Value {
+        match self.mode {
+            Mode::Fp16 => self.cast(name, &input, DataType::Float16),
+            Mode::Fp32 | Mode::Int8(_) => input,
+        }
+    }
+
+    fn constant(&mut self, name: &str) -> Result<Value, Error> {
+        let weights = self.weights;
+        let weight = weights.get(name)?;
+        Ok(self.values(name, &weight.shape, &weight.values))
+    }
+
+    fn values(&mut self, name: &str, shape: &[usize], values: &[f32]) -> Value {
+        match self.mode {
+            Mode::Fp16 => self.graph.halves(name, shape, values),
+            Mode::Fp32 | Mode::Int8(_) => self.graph.floats(name, shape, values),
+        }
+    }
+}
+
+/// A linear layer: W [outputs, inputs], b [outputs].
+struct Linear<'a> {
+    matrix: &'a [f32],
+    bias: &'a [f32],
+    inputs: usize,
+}
+
+/// Turns [rows, width] into [width, rows].
+fn transposed<T: Copy>(values: &[T], width: usize) -> Vec<T> {
+    (0..width).flat_map(|column| values.iter().skip(column).step_by(width).copied()).collect()
+}

@@ -1,0 +1,194 @@
+//! Proves that an exported graph gives the embeddings of the encoder that was trained.
+
+use std::path::Path;
+
+use dragoman::domain::Language;
+use dragoman::text::Tokenizer;
+use serde::{Deserialize, Serialize};
+
+use super::golden;
+use crate::error::Error;
+use crate::eval::encoder::tokenize;
+use crate::eval::flores::{self, ENGLISH};
+use crate::eval::retrieval::{mean, precision_at_1};
+use crate::eval::{Embeddings, TokenEncoder};
+
+/// By how many points P@1 may differ from the reference.
+pub const P_AT_1_POINTS_MAX: f64 = 0.5;
+/// Sentences per language that are compared.
+const SENTENCES: usize = 100;
+
+/// An exported graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// float32.
+    Fp32,
+    /// float16, for GPUs.
+    Fp16,
+    /// int8, for CPUs.
+    Int8,
+}
+
+impl Variant {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Int8 => "int8",
+        }
+    }
+
+    /// The least cosine with the reference that any sentence may have.
+    pub fn cosine_min(self) -> f64 {
+        match self {
+            Self::Fp32 => 0.9999,
+            Self::Fp16 => 0.999,
+            Self::Int8 => 0.99,
+        }
+    }
+}
+
+/// Sentences that are translations of each other, as token ids.
+pub struct Sample {
+    /// Language by language.
+    pub languages: Vec<Language>,
+    /// Sentences of each language.
+    pub sentences: usize,
+    /// All sentences of the first language, then those of the second, and so on.
+    pub texts: Vec<Vec<u32>>,
+}
+
+/// How near a graph is to the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Parity {
+    /// Which graph.
+    pub variant: Variant,
+    /// Sentences compared.
+    pub sentences: usize,
+    /// Languages that they are in.
+    pub languages: usize,
+    /// Least cosine of a sentence's two embeddings.
+    pub cosine_min: f64,
+    /// Their mean.
+    pub cosine_mean: f64,
+    /// P@1 with English of the reference on the sample, in percent; 0 without English.
+    pub p_at_1_reference: f64,
+    /// P@1 with English of the graph.
+    pub p_at_1: f64,
+}
+
+impl Sample {
+    /// Takes FLORES sentences from `folder`, or the golden texts where there is no folder or nothing in it.
+    pub fn read(folder: Option<&Path>, tokenizer: &Tokenizer, tokens_max: usize) -> Result<Self, Error> {
+        let aligned = match folder {
+            Some(folder) => flores::read(folder)?.map(|aligned| aligned.languages),
+            None => None,
+        };
+        let by_language = aligned.unwrap_or_else(golden::by_language);
+        let sentences = by_language.values().map(Vec::len).min().unwrap_or(0).min(SENTENCES);
+        let languages = by_language.keys().copied().collect();
+        let texts: Vec<String> = by_language.into_values().flat_map(|texts| texts.into_iter().take(sentences)).collect();
+        Ok(Self { languages, sentences, texts: tokenize(tokenizer, &texts, tokens_max)? })
+    }
+}
+
+/// Compares what `encoder` makes of `sample` with the `reference` embeddings of the same texts, and refuses what is too far off.
+pub fn prove(variant: Variant, sample: &Sample, reference: &Embeddings, encoder: &mut dyn TokenEncoder) -> Result<Parity, Error> {
+    let parity = compare(variant, sample, reference, &encoder.embed(&sample.texts)?)?;
+    check(&parity)?;
+    Ok(parity)
+}
+
+fn compare(variant: Variant, sample: &Sample, reference: &Embeddings, got: &Embeddings) -> Result<Parity, Error> {
+    let cosine = |(a, b): (&[f32], &[f32])| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    let cosines: Vec<f64> = reference.rows().zip(got.rows()).map(cosine).collect();
+    if cosines.is_empty() || reference.len() != got.len() {
+        let problem = format!("expected {} embeddings, at least one, got {}", reference.len(), got.len());
+        return Err(Error::Parity { variant: variant.name(), problem });
+    }
+    Ok(Parity {
+        variant,
+        sentences: cosines.len(),
+        languages: sample.languages.len(),
+        cosine_min: cosines.iter().copied().fold(f64::INFINITY, f64::min),
+        cosine_mean: mean(cosines),
+        p_at_1_reference: p_at_1(sample, reference)?,
+        p_at_1: p_at_1(sample, got)?,
+    })
+}
+
+/// Mean P@1 between English and every other language of the sample, both ways.
+fn p_at_1(sample: &Sample, embeddings: &Embeddings) -> Result<f64, Error> {
+    let side = |index: usize| embeddings.part(index * sample.sentences, sample.sentences);
+    let Some(english) = sample.languages.iter().position(|language| language.code() == ENGLISH) else {
+        return Ok(0.0);
+    };
+    let mut scores = Vec::new();
+    for other in (0..sample.languages.len()).filter(|&other| other != english) {
+        let precision = precision_at_1(&side(english), &side(other))?;
+        scores.extend([precision.forward, precision.backward]);
+    }
+    Ok(mean(scores))
+}
+
+fn check(parity: &Parity) -> Result<(), Error> {
+    let refuse = |problem| Err(Error::Parity { variant: parity.variant.name(), problem });
+    let least = parity.variant.cosine_min();
+    if parity.cosine_min < least {
+        return refuse(format!("the least cosine with the reference is {:.6}, expected at least {least}", parity.cosine_min));
+    }
+    let points = (parity.p_at_1 - parity.p_at_1_reference).abs();
+    if points > P_AT_1_POINTS_MAX {
+        let (got, reference) = (parity.p_at_1, parity.p_at_1_reference);
+        return refuse(format!("P@1 is {got:.2}, the reference has {reference:.2}, expected within {P_AT_1_POINTS_MAX} points"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Sample {
+        let languages = ["de", "en"].map(|code| Language::parse(code).unwrap()).into();
+        Sample { languages, sentences: 2, texts: vec![vec![1]; 4] }
+    }
+
+    fn embeddings(rows: [[f32; 2]; 4]) -> Embeddings {
+        Embeddings::normalized(rows.concat(), 2).unwrap()
+    }
+
+    #[test]
+    fn cosines_and_p_at_1_are_compared_sentence_by_sentence() {
+        let reference = embeddings([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]);
+        // The second German sentence is turned to where the first one is: it finds the wrong English one, and the second
+        // English one, at right angles to both, finds the first German one.
+        let got = embeddings([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]);
+        let parity = compare(Variant::Fp16, &sample(), &reference, &got).unwrap();
+        assert_eq!((parity.cosine_min, parity.cosine_mean), (0.0, 0.75));
+        assert_eq!((parity.p_at_1_reference, parity.p_at_1), (100.0, 50.0));
+        assert_eq!((parity.sentences, parity.languages), (4, 2));
+    }
+
+    #[test]
+    fn what_is_too_far_from_the_reference_is_refused_with_both_numbers() {
+        let parity = |variant, cosine_min, p_at_1| Parity {
+            variant,
+            sentences: 4,
+            languages: 2,
+            cosine_min,
+            cosine_mean: 1.0,
+            p_at_1_reference: 80.0,
+            p_at_1,
+        };
+        for (variant, cosine) in [(Variant::Fp32, 0.9999), (Variant::Fp16, 0.999), (Variant::Int8, 0.99)] {
+            assert!(check(&parity(variant, cosine, 80.5)).is_ok());
+            let error = check(&parity(variant, cosine - 1e-5, 80.0)).unwrap_err().to_string();
+            assert!(error.contains(&format!("{}: the least cosine", variant.name())), "{error}");
+        }
+        let error = check(&parity(Variant::Int8, 1.0, 79.4)).unwrap_err().to_string();
+        assert!(error.contains("P@1 is 79.40, the reference has 80.00"), "{error}");
+    }
+}

@@ -1,0 +1,227 @@
+//! The part of ONNX's protobuf messages that an exported encoder needs, written by hand with the field numbers of `onnx.proto`.
+//!
+//! Scalar fields that ONNX marks optional are `Option`, because a reader tells an attribute of value 0 from an absent one.
+
+/// A model file.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ModelProto {
+    /// Version of the file format.
+    #[prost(int64, optional, tag = "1")]
+    pub ir_version: Option<i64>,
+    /// Program that wrote the file.
+    #[prost(string, optional, tag = "2")]
+    pub producer_name: Option<String>,
+    /// Version of that program.
+    #[prost(string, optional, tag = "3")]
+    pub producer_version: Option<String>,
+    /// The computation.
+    #[prost(message, optional, tag = "7")]
+    pub graph: Option<GraphProto>,
+    /// Operator sets in use.
+    #[prost(message, repeated, tag = "8")]
+    pub opset_import: Vec<OperatorSetIdProto>,
+}
+
+/// An operator set and its version.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OperatorSetIdProto {
+    /// Empty for ONNX's own.
+    #[prost(string, optional, tag = "1")]
+    pub domain: Option<String>,
+    /// Version of the set.
+    #[prost(int64, optional, tag = "2")]
+    pub version: Option<i64>,
+}
+
+/// A computation: nodes in topological order, constants, inputs and outputs.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct GraphProto {
+    /// Operations.
+    #[prost(message, repeated, tag = "1")]
+    pub node: Vec<NodeProto>,
+    /// Name of the graph.
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    /// Constants.
+    #[prost(message, repeated, tag = "5")]
+    pub initializer: Vec<TensorProto>,
+    /// Inputs that the caller gives.
+    #[prost(message, repeated, tag = "11")]
+    pub input: Vec<ValueInfoProto>,
+    /// Outputs that the caller gets.
+    #[prost(message, repeated, tag = "12")]
+    pub output: Vec<ValueInfoProto>,
+}
+
+/// One operation.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct NodeProto {
+    /// Names of the values it reads; an empty name is an absent optional input.
+    #[prost(string, repeated, tag = "1")]
+    pub input: Vec<String>,
+    /// Names of the values it makes.
+    #[prost(string, repeated, tag = "2")]
+    pub output: Vec<String>,
+    /// Name of the node.
+    #[prost(string, optional, tag = "3")]
+    pub name: Option<String>,
+    /// Operator.
+    #[prost(string, optional, tag = "4")]
+    pub op_type: Option<String>,
+    /// Constant parameters.
+    #[prost(message, repeated, tag = "5")]
+    pub attribute: Vec<AttributeProto>,
+    /// Operator set; empty for ONNX's own.
+    #[prost(string, optional, tag = "7")]
+    pub domain: Option<String>,
+}
+
+/// A constant parameter of a node.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AttributeProto {
+    /// Name of the parameter.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// Value of a `FLOAT`.
+    #[prost(float, optional, tag = "2")]
+    pub f: Option<f32>,
+    /// Value of an `INT`.
+    #[prost(int64, optional, tag = "3")]
+    pub i: Option<i64>,
+    /// Values of an `INTS`.
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    pub ints: Vec<i64>,
+    /// Which of the values is meant.
+    #[prost(enumeration = "AttributeType", optional, tag = "20")]
+    pub r#type: Option<i32>,
+}
+
+/// What an attribute holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum AttributeType {
+    /// Nothing.
+    Undefined = 0,
+    /// One number.
+    Float = 1,
+    /// One integer.
+    Int = 2,
+    /// Integers.
+    Ints = 7,
+}
+
+/// A constant tensor, its values in `raw_data`, little-endian, the last dimension fastest.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TensorProto {
+    /// Shape.
+    #[prost(int64, repeated, packed = "false", tag = "1")]
+    pub dims: Vec<i64>,
+    /// Kind of value.
+    #[prost(enumeration = "DataType", optional, tag = "2")]
+    pub data_type: Option<i32>,
+    /// Name of the constant.
+    #[prost(string, optional, tag = "8")]
+    pub name: Option<String>,
+    /// The values.
+    #[prost(bytes = "vec", optional, tag = "9")]
+    pub raw_data: Option<Vec<u8>>,
+}
+
+/// Kinds of tensor values, numbered as ONNX does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum DataType {
+    /// None.
+    Undefined = 0,
+    /// 32-bit floating point.
+    Float = 1,
+    /// 8-bit unsigned integer.
+    Uint8 = 2,
+    /// 8-bit signed integer.
+    Int8 = 3,
+    /// 32-bit signed integer.
+    Int32 = 6,
+    /// 64-bit signed integer.
+    Int64 = 7,
+    /// 16-bit floating point.
+    Float16 = 10,
+}
+
+/// Name and type of an input or output.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ValueInfoProto {
+    /// Name of the value.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// Type of the value.
+    #[prost(message, optional, tag = "2")]
+    pub r#type: Option<TypeProto>,
+}
+
+/// Type of a value; here always a tensor.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TypeProto {
+    /// Kind and shape of the tensor.
+    #[prost(message, optional, tag = "1")]
+    pub tensor_type: Option<TensorTypeProto>,
+}
+
+/// Kind and shape of a tensor.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TensorTypeProto {
+    /// Kind of value.
+    #[prost(enumeration = "DataType", optional, tag = "1")]
+    pub elem_type: Option<i32>,
+    /// Shape.
+    #[prost(message, optional, tag = "2")]
+    pub shape: Option<TensorShapeProto>,
+}
+
+/// Shape of a tensor.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TensorShapeProto {
+    /// Its dimensions.
+    #[prost(message, repeated, tag = "1")]
+    pub dim: Vec<DimensionProto>,
+}
+
+/// One dimension: a number, or a name for one that each run decides.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DimensionProto {
+    /// A known size.
+    #[prost(int64, optional, tag = "1")]
+    pub dim_value: Option<i64>,
+    /// The name of an unknown size.
+    #[prost(string, optional, tag = "2")]
+    pub dim_param: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+
+    #[test]
+    fn an_attribute_of_value_zero_is_on_the_wire() {
+        let zero = AttributeProto {
+            name: Some("a".to_owned()),
+            i: Some(0),
+            r#type: Some(AttributeType::Int as i32),
+            ..Default::default()
+        };
+        // name: field 1, length 1; i: field 3, varint 0; type: field 20, varint 2.
+        assert_eq!(zero.encode_to_vec(), [0x0a, 1, b'a', 0x18, 0, 0xa0, 0x01, 2]);
+    }
+
+    #[test]
+    fn a_tensor_is_encoded_as_onnx_numbers_its_fields() {
+        let tensor = TensorProto {
+            dims: vec![2],
+            data_type: Some(DataType::Uint8 as i32),
+            name: Some("t".to_owned()),
+            raw_data: Some(vec![7, 9]),
+        };
+        assert_eq!(tensor.encode_to_vec(), [0x08, 2, 0x10, 2, 0x42, 1, b't', 0x4a, 2, 7, 9]);
+    }
+}

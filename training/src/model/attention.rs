@@ -1,0 +1,38 @@
+//! Multi-head self-attention (Vaswani et al., 2017, section 3.2) and the linear layer under everything.
+
+use tch::{Kind, Tensor};
+
+use super::parameters::Parameters;
+
+/// y = x Wᵀ + b, computed in the kind of `x`: with bfloat16 input the float32 master weights are rounded on the way.
+pub fn linear(parameters: &Parameters, name: &str, x: &Tensor) -> Tensor {
+    let weight = parameters.get(&format!("{name}.weight")).to_kind(x.kind());
+    let bias = parameters.get(&format!("{name}.bias")).to_kind(x.kind());
+    x.linear(&weight, Some(&bias))
+}
+
+/// Layer normalization over the last dimension, in float32, epsilon 1e-12.
+pub fn layer_norm(parameters: &Parameters, name: &str, x: &Tensor) -> Tensor {
+    let (weight, bias) = (parameters.get(&format!("{name}.weight")), parameters.get(&format!("{name}.bias")));
+    x.layer_norm(weight.size(), Some(weight), Some(bias), 1e-12, false)
+}
+
+/// Attends within each sentence. `x` is [batch, len, d]; `mask` is additive, 0 for tokens and very low for padding, [batch, 1, 1, len].
+pub fn self_attention(parameters: &Parameters, name: &str, heads: i64, x: &Tensor, mask: &Tensor) -> Tensor {
+    let (batch, length, dimension) = x.size3().unwrap_or((0, 0, 0));
+    let split = |part: &str| {
+        let projected = linear(parameters, &format!("{name}.{part}"), x);
+        projected.view([batch, length, heads, dimension / heads]).transpose(1, 2) // [batch, heads, len, d / heads]
+    };
+    // Plain products: libtorch's fused attention multiplies head by head, which for short sentences takes longer on a CPU.
+    let query = split("query") * (((dimension / heads) as f64).sqrt().recip());
+    let scores = query.matmul(&split("key").transpose(2, 3)) + mask.to_kind(x.kind()); // [batch, heads, len, len]
+    let attended = scores.softmax(-1, x.kind()).matmul(&split("value"));
+    let joined = attended.transpose(1, 2).contiguous().view([batch, length, dimension]);
+    linear(parameters, &format!("{name}.output"), &joined)
+}
+
+/// The additive mask of `self_attention` from one that is 1 for tokens and 0 for padding. [batch, len] -> [batch, 1, 1, len]
+pub fn additive_mask(mask: &Tensor) -> Tensor {
+    ((mask.to_kind(Kind::Float) - 1.0) * 1e4).unsqueeze(1).unsqueeze(1)
+}

@@ -1,0 +1,127 @@
+//! The sentence encoder (EMS, section III-A, eq. 1): a Transformer encoder, positions learned from 1, mean-pooled over the
+//! sentence's own tokens.
+//!
+//! Weights: `embeddings.token.weight` [vocabulary, d]; `embeddings.position.weight` [tokens_max + 1, d], row 0 for padding;
+//! `embeddings.norm.*` [d] (post-norm only); per layer i `layers.i.attention.{query,key,value,output}` [d, d],
+//! `layers.i.feed_forward.up` [ff, d], `layers.i.feed_forward.down` [d, ff], `layers.i.{attention,feed_forward}.norm` [d].
+
+use tch::{Kind, Tensor};
+
+use super::attention::{additive_mask, layer_norm, linear, self_attention};
+use super::parameters::Parameters;
+use crate::config::{EncoderKind, ModelConfig, Norm};
+use crate::data::batch::{Batch, Group};
+
+/// The token table, which every stage has.
+pub const TOKENS: &str = "embeddings.token.weight";
+
+/// What a residual sum is taken around. [batch, len, d] -> [batch, len, d]
+type Sublayer<'a> = &'a dyn Fn(&Tensor) -> Tensor;
+
+/// How a forward pass runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass {
+    /// Bag or Transformer.
+    pub kind: EncoderKind,
+    /// Dropout; 0 outside training.
+    pub dropout: f64,
+    /// Matrix products in bfloat16.
+    pub bf16: bool,
+}
+
+/// Makes the weights that `kind` needs and that are not there yet.
+pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64, kind: EncoderKind) {
+    let d = config.dimension;
+    parameters.normal(TOKENS, &[vocabulary, d], 1.0 / (d as f64).sqrt());
+    if kind == EncoderKind::Bag {
+        return;
+    }
+    let post = config.norm == Norm::Post;
+    if !post && !parameters.has("embeddings.position.weight") {
+        rescale_tokens(parameters, d);
+    }
+    if post {
+        parameters.constant("embeddings.norm.weight", &[d], 1.0);
+        parameters.constant("embeddings.norm.bias", &[d], 0.0);
+    }
+    // Zero positions and zero output projections leave a pre-norm encoder equal to its bag of tokens until it is trained.
+    let position_deviation = if post { 0.02 } else { 0.0 };
+    parameters.normal("embeddings.position.weight", &[config.tokens_max + 1, d], position_deviation);
+    let inner = 1.0 / (d as f64).sqrt();
+    let (attention_out, feed_forward_out) = if post { (inner, 1.0 / (config.feed_forward as f64).sqrt()) } else { (0.0, 0.0) };
+    for layer in 0..config.layers {
+        let mut dense = |name: &str, output: i64, input: i64, deviation: f64| {
+            parameters.normal(&format!("layers.{layer}.{name}.weight"), &[output, input], deviation);
+            parameters.constant(&format!("layers.{layer}.{name}.bias"), &[output], 0.0);
+        };
+        for part in ["query", "key", "value"] {
+            dense(&format!("attention.{part}"), d, d, inner);
+        }
+        dense("attention.output", d, d, attention_out);
+        dense("feed_forward.up", config.feed_forward, d, inner);
+        dense("feed_forward.down", d, config.feed_forward, feed_forward_out);
+        for part in ["attention", "feed_forward"] {
+            parameters.constant(&format!("layers.{layer}.{part}.norm.weight"), &[d], 1.0);
+            parameters.constant(&format!("layers.{layer}.{part}.norm.bias"), &[d], 0.0);
+        }
+    }
+}
+
+/// Scales the token table so that its rows have the length that a layer normalization gives, the root of d. The bag's direction
+/// stays; but beside rows that are much shorter, the first steps of new layers would drown what the table says.
+fn rescale_tokens(parameters: &mut Parameters, d: i64) {
+    let table = parameters.get(TOKENS).detach();
+    let length = table.square().sum_dim_intlist(1i64, false, Kind::Float).sqrt().mean(Kind::Double).double_value(&[]);
+    if length > 0.0 {
+        parameters.set(TOKENS, &(table * ((d as f64).sqrt() / length)));
+    }
+}
+
+/// The sentence embeddings of a batch, not normalized. [2 x pairs, d]
+pub fn encode(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass: Pass) -> Tensor {
+    // The distinct rows are gathered once, so that the backward pass touches the whole table once and not once per group.
+    let rows = parameters.get(TOKENS).index_select(0, &batch.distinct); // [distinct, d]
+    match pass.kind {
+        EncoderKind::Bag => Tensor::embedding_bag::<&Tensor>(&rows, &batch.flat, &batch.offsets, false, 1, false, None, false).0,
+        EncoderKind::Transformer => {
+            let pooled: Vec<Tensor> =
+                batch.groups.iter().map(|group| encode_group(parameters, config, &rows, group, pass)).collect();
+            Tensor::cat(&pooled, 0).index_select(0, &batch.order)
+        }
+    }
+}
+
+/// The Transformer over sentences of like length. `rows` is the table that the group's ids point into. -> [batch, d]
+pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
+    let (_, length) = group.ids.size2().unwrap_or((0, 0));
+    let training = pass.dropout > 0.0;
+    let positions =
+        Tensor::arange_start(1, length + 1, (Kind::Int64, rows.device())).unsqueeze(0) * group.mask.to_kind(Kind::Int64);
+    let mut x = Tensor::embedding(rows, &group.ids, -1, false, false) // [batch, len, d]
+        + Tensor::embedding(parameters.get("embeddings.position.weight"), &positions, -1, false, false);
+    if config.norm == Norm::Post {
+        x = layer_norm(parameters, "embeddings.norm", &x);
+    }
+    x = x.dropout(pass.dropout, training);
+    let mask = additive_mask(&group.mask);
+    let narrow = |x: Tensor| if pass.bf16 { x.to_kind(Kind::BFloat16) } else { x };
+    for layer in 0..config.layers {
+        let sublayers: [(&str, Sublayer<'_>); 2] = [
+            ("attention", &|x| self_attention(parameters, &format!("layers.{layer}.attention"), config.heads, x, &mask)),
+            ("feed_forward", &|x| {
+                let up = linear(parameters, &format!("layers.{layer}.feed_forward.up"), x).gelu("none");
+                linear(parameters, &format!("layers.{layer}.feed_forward.down"), &up)
+            }),
+        ];
+        for (name, sublayer) in sublayers {
+            let norm = format!("layers.{layer}.{name}.norm");
+            let apply = |x: Tensor| sublayer(&narrow(x)).to_kind(Kind::Float).dropout(pass.dropout, training);
+            x = match config.norm {
+                Norm::Pre => &x + apply(layer_norm(parameters, &norm, &x)),
+                Norm::Post => layer_norm(parameters, &norm, &(&x + apply(x.shallow_clone()))),
+            };
+        }
+    }
+    let mask = group.mask.unsqueeze(-1); // [batch, len, 1]
+    (x * &mask).sum_dim_intlist(1i64, false, Kind::Float) / mask.sum_dim_intlist(1i64, false, Kind::Float)
+}

@@ -1,0 +1,71 @@
+//! Named tensors: what is trained, saved and exported.
+
+use std::collections::BTreeMap;
+
+use tch::{Device, Kind, Tensor};
+
+/// Weights by name. Names are those of the bundle's export; see `encoder.rs` for their shapes.
+#[derive(Debug)]
+pub struct Parameters {
+    tensors: BTreeMap<String, Tensor>,
+    device: Device,
+}
+
+impl Parameters {
+    /// No weights yet.
+    pub fn new(device: Device) -> Self {
+        Self { tensors: BTreeMap::new(), device }
+    }
+
+    /// The device that the weights are on.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The weight `name`.
+    ///
+    /// # Panics
+    /// When there is none: the model asks only for what its own constructor made.
+    #[expect(clippy::panic, reason = "a missing weight is a bug of the model, not of its input")]
+    pub fn get(&self, name: &str) -> &Tensor {
+        match self.tensors.get(name) {
+            Some(tensor) => tensor,
+            None => panic!("no weight is named {name}"),
+        }
+    }
+
+    /// Whether there is a weight `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Adds or replaces a weight, in float32, to be trained.
+    pub fn set(&mut self, name: &str, tensor: &Tensor) {
+        let tensor = tensor.detach().to_device(self.device).to_kind(Kind::Float).copy().set_requires_grad(true);
+        self.tensors.insert(name.to_owned(), tensor);
+    }
+
+    /// Adds a weight drawn from a normal distribution, unless it is there.
+    pub fn normal(&mut self, name: &str, shape: &[i64], deviation: f64) {
+        if !self.has(name) {
+            self.set(name, &(Tensor::randn(shape, (Kind::Float, Device::Cpu)) * deviation));
+        }
+    }
+
+    /// Adds a weight that is one value everywhere, unless it is there.
+    pub fn constant(&mut self, name: &str, shape: &[i64], value: f64) {
+        if !self.has(name) {
+            self.set(name, &Tensor::full(shape, value, (Kind::Float, Device::Cpu)));
+        }
+    }
+
+    /// All weights in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// How many numbers the weights whose name `count` accepts have.
+    pub fn numbers(&self, count: impl Fn(&str) -> bool) -> usize {
+        self.iter().filter(|(name, _)| count(name)).map(|(_, tensor)| tensor.numel()).sum()
+    }
+}

@@ -1,0 +1,240 @@
+//! From weights to a bundle: every kind of encoder is exported, proven and run as the server would run it.
+//!
+//! Weights are random and the tokenizer is trained on the golden texts, so nothing here says how good a model is.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use dragoman::bundle::{Bundle, GOLDEN, GoldenText, MODEL_CARD, MODEL_FP16, MODEL_INT8, TOKENIZER};
+use dragoman::text::Tokenizer;
+use dragoman_training::config::{Config, EncoderKind, Norm};
+use dragoman_training::data;
+use dragoman_training::error::Error;
+use dragoman_training::eval::{OnnxEncoder, SentenceEncoder as _, TextEncoder, TokenEncoder as _, TorchEncoder};
+use dragoman_training::export::parity::Variant;
+use dragoman_training::export::{EncoderShape, EncoderWeights, ExportOptions, Exported, export, golden};
+use dragoman_training::model::encoder;
+use dragoman_training::model::parameters::Parameters;
+use tch::{Device, Kind, Tensor};
+
+const WIDTH: i64 = 48;
+const CORPORA: &str = "corpus\trepository\tlicence\tlicence_class\tsegments\n\
+                       tales\torg/tales\tCC0-1.0\topen\t12\n\
+                       unused\torg/unused\tMIT\topen\t7\n";
+
+/// A model that was never trained, with everything that its export needs.
+struct Model {
+    folder: tempfile::TempDir,
+    config: Config,
+    kind: EncoderKind,
+    parameters: Parameters,
+    vocabulary: usize,
+}
+
+impl Model {
+    fn new(kind: EncoderKind, norm: Norm) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(norm);
+        write_golden(folder.path());
+        data::tokenizer::train(&config, &folder.path().join("raw"), &folder.path().join(TOKENIZER)).unwrap();
+        let vocabulary = Tokenizer::load(&folder.path().join(TOKENIZER)).unwrap().vocabulary_size();
+        tch::manual_seed(5);
+        let mut parameters = Parameters::new(Device::Cpu);
+        encoder::create(&mut parameters, &config.model, vocabulary as i64, kind);
+        let fresh: Vec<(String, Tensor)> = parameters.iter().map(|(name, old)| (name.to_owned(), random(name, old))).collect();
+        for (name, tensor) in &fresh {
+            parameters.set(name, tensor);
+        }
+        Self { folder, config, kind, parameters, vocabulary }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn weights(&self, vocabulary: usize) -> Result<EncoderWeights, Error> {
+        EncoderWeights::from_tensors(EncoderShape::new(&self.config.model, vocabulary, self.kind), self.parameters.iter())
+    }
+
+    fn export(&self) -> Result<Exported, Error> {
+        let (tokenizer, folder, evaluation, corpora) =
+            (self.path(TOKENIZER), self.path("models/tiny"), self.path("evaluation"), self.path("corpora.tsv"));
+        let options = ExportOptions {
+            config: &self.config,
+            version: "0.1.0",
+            tokenizer: &tokenizer,
+            folder: &folder,
+            calibration: &[],
+            evaluation: Some(&evaluation),
+            corpora: Some(&corpora),
+            evaluation_command: "dragoman-train eval",
+        };
+        let mut reference = TorchEncoder { parameters: &self.parameters, model: &self.config.model, kind: self.kind };
+        export(&options, &self.weights(self.vocabulary)?, &mut reference)
+    }
+}
+
+fn config(norm: Norm) -> Config {
+    let mut config: Config = toml::from_str(include_str!("../configs/smoke.toml")).unwrap();
+    config.name = "tiny".to_owned();
+    config.tokenizer.vocabulary = 1_600;
+    config.corpora.weights.insert("unused".to_owned(), 0.0);
+    config.model.norm = norm;
+    (config.model.dimension, config.model.heads, config.model.feed_forward) = (WIDTH, 3, 96);
+    config
+}
+
+/// Values far from what training starts with, so that no part of the graph can be left out unnoticed.
+fn random(name: &str, old: &Tensor) -> Tensor {
+    let noise = Tensor::randn(old.size(), (Kind::Float, Device::Cpu));
+    match old.size().as_slice() {
+        [_] if name.ends_with("norm.weight") => noise * 0.2 + 1.0,
+        [_] => noise * 0.1,
+        [_, _] if name.starts_with("embeddings.") => noise,
+        [_, inputs] => noise * (2.0 / *inputs as f64).sqrt(),
+        _ => noise,
+    }
+}
+
+/// Writes the golden texts as a corpus, and as evaluation files whose languages have equal lines, so that a right encoder finds
+/// every one of them: lines of all 62 languages as English and as French, and as short pairs.
+fn write_golden(folder: &Path) {
+    let write = |name: String, text: String| {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let texts = golden::by_language();
+    for (language, sentences) in &texts {
+        write(format!("raw/golden.{language}.txt"), sentences.join("\n"));
+    }
+    // Danish, Norwegian and Swedish cats sleep in the same words; the second sentences differ but for the names of days.
+    let mut lines: Vec<String> = texts.into_values().map(|sentences| sentences[1].clone()).collect();
+    lines.dedup();
+    write("evaluation/flores.en.txt".to_owned(), lines.join("\n"));
+    write("evaluation/flores.fr.txt".to_owned(), lines.join("\n"));
+    let pairs: Vec<String> = lines.iter().map(|line| format!("{line}\t{line}")).collect();
+    write("evaluation/short.fr-en.tsv".to_owned(), pairs.join("\n"));
+    write("corpora.tsv".to_owned(), CORPORA.to_owned());
+}
+
+fn check(kind: EncoderKind, norm: Norm) {
+    let model = Model::new(kind, norm);
+    let exported = model.export().unwrap();
+    let variants: Vec<Variant> = exported.parity.iter().map(|parity| parity.variant).collect();
+    assert_eq!(variants, [Variant::Fp32, Variant::Fp16, Variant::Int8]);
+    for parity in &exported.parity {
+        println!("{kind:?} {norm:?} {parity:?}");
+        assert!(parity.cosine_min >= parity.variant.cosine_min() && parity.sentences >= 60, "{parity:?}");
+        assert!(parity.p_at_1 > 99.0, "{parity:?}");
+    }
+    let quality = exported.bundle.manifest.quality;
+    assert!(quality["flores_p_at_1_english"] > 99.0 && quality["short_p_at_1"] > 99.0, "{quality:?}");
+    check_golden(&model);
+}
+
+/// The bundle, opened as the server opens it, gives its own golden ids and embeddings.
+fn check_golden(model: &Model) {
+    let folder = model.path("models/tiny");
+    let golden: Vec<GoldenText> = serde_json::from_slice(&std::fs::read(folder.join(GOLDEN)).unwrap()).unwrap();
+    assert_eq!(golden.len(), 124);
+    let mut encoder = TextEncoder::open_bundle(&folder, 1).unwrap();
+    for golden in golden {
+        assert_eq!(encoder.tokenizer.encode(&golden.text, encoder.tokens_max).unwrap().ids, golden.ids, "{}", golden.text);
+        let embeddings = encoder.encode(std::slice::from_ref(&golden.text)).unwrap();
+        for (got, expect) in embeddings.values().iter().zip(&golden.embedding_head) {
+            assert!((got - expect).abs() < 0.01, "{}: {got} is not near {expect}", golden.text);
+        }
+    }
+}
+
+#[test]
+fn a_post_norm_transformer_is_exported() {
+    check(EncoderKind::Transformer, Norm::Post);
+}
+
+#[test]
+fn a_pre_norm_transformer_is_exported() {
+    check(EncoderKind::Transformer, Norm::Pre);
+}
+
+#[test]
+fn a_bag_of_tokens_is_exported() {
+    check(EncoderKind::Bag, Norm::Pre);
+}
+
+#[test]
+fn a_bundle_names_its_data_and_is_small() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Post);
+    let bundle = model.export().unwrap().bundle;
+    let card = std::fs::read_to_string(bundle.path(MODEL_CARD)).unwrap();
+    for part in ["# tiny 0.1.0", "| tales | org/tales | CC0-1.0 | open | 12 |", "dragoman-train eval", "| int8 |", "[tokenizer]"]
+    {
+        assert!(card.contains(part), "{part:?} is not in\n{card}");
+    }
+    assert!(!card.contains("unused |"), "a corpus of weight 0 is named");
+    let bytes = |file: &str| std::fs::metadata(bundle.path(file)).unwrap().len() as usize;
+    let parameters = model.weights(model.vocabulary).unwrap().parameters();
+    assert!(bytes(MODEL_FP16) < 2 * parameters + 40_000, "{} bytes", bytes(MODEL_FP16));
+    // A byte per weight, and four more for each row's scale.
+    assert!(bytes(MODEL_INT8) < parameters + parameters / WIDTH as usize * 4 + 60_000, "{} bytes", bytes(MODEL_INT8));
+}
+
+#[test]
+fn an_embedding_does_not_depend_on_the_texts_beside_it() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Post);
+    let bundle = model.export().unwrap().bundle;
+    let mut encoder = OnnxEncoder::open(&bundle.path(MODEL_INT8), 1).unwrap();
+    let texts: Vec<Vec<u32>> =
+        (1..=24).map(|length| (0..length).map(|place| 2 + (length * 31 + place * 7) % 800).collect()).collect();
+    let together = encoder.embed(&texts).unwrap();
+    for (number, text) in texts.iter().enumerate() {
+        let alone = encoder.embed(std::slice::from_ref(text)).unwrap();
+        let cosine: f32 = alone.values().iter().zip(together.part(number, 1).values()).map(|(a, b)| a * b).sum();
+        assert!(cosine > 0.9999, "text {number}: cosine {cosine}");
+    }
+}
+
+#[test]
+fn exporting_again_replaces_the_bundle() {
+    let model = Model::new(EncoderKind::Bag, Norm::Pre);
+    let first = model.export().unwrap().bundle.fingerprint();
+    std::fs::write(model.path("models/tiny/stale"), "").unwrap();
+    let second = model.export().unwrap().bundle;
+    assert_eq!(second.fingerprint(), first);
+    assert!(!second.path("stale").exists());
+    assert!(!model.path("models/tiny.partial").exists());
+}
+
+#[test]
+fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
+    let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
+    let weights = model.weights(model.vocabulary).unwrap();
+    let other = Tensor::randn([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu));
+    model.parameters.set(encoder::TOKENS, &other);
+    let (tokenizer, folder) = (model.path(TOKENIZER), model.path("models/tiny"));
+    let options = ExportOptions {
+        config: &model.config,
+        version: "0.1.0",
+        tokenizer: &tokenizer,
+        folder: &folder,
+        calibration: &[],
+        evaluation: None,
+        corpora: None,
+        evaluation_command: "",
+    };
+    let mut reference = TorchEncoder { parameters: &model.parameters, model: &model.config.model, kind: model.kind };
+    let error = export(&options, &weights, &mut reference).unwrap_err().to_string();
+    assert!(error.contains("parity of fp32: the least cosine"), "{error}");
+    assert!(Bundle::open(&folder).is_err());
+}
+
+#[test]
+fn a_tokenizer_of_another_size_is_refused() {
+    let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
+    model.vocabulary += 1;
+    model.parameters.set(encoder::TOKENS, &Tensor::ones([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu)));
+    let error = model.export().unwrap_err().to_string();
+    assert!(error.contains(&format!("has {} pieces, the model has {}", model.vocabulary - 1, model.vocabulary)), "{error}");
+}
