@@ -23,6 +23,8 @@ pub const MODEL_INT8: &str = "model.onnx";
 pub const MODEL_FP16: &str = "model.fp16.onnx";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
+/// The head that recognizes languages; a bundle may do without.
+pub const LANGUAGE_HEAD: &str = "language.head";
 /// Texts with the token ids and embeddings that they must give.
 pub const GOLDEN: &str = "golden.json";
 /// Where the model comes from and what it is good for.
@@ -85,6 +87,25 @@ pub enum BundleError {
     },
 }
 
+/// What is done to a text before it comes to the tokenizer's own normalization. A bundle that names one which this program does not
+/// know does not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preprocessing {
+    /// Lower case, then spaces between words: by jieba in Chinese, by a dictionary in Japanese, by the rules of the Moses tokenizer
+    /// in every other language (EMS, 2024, section IV-B). For imported EMS weights.
+    MosesJieba,
+}
+
+impl Preprocessing {
+    /// Its name in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MosesJieba => "moses-jieba",
+        }
+    }
+}
+
 /// `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,6 +118,9 @@ pub struct Manifest {
     pub version: String,
     /// `TEXT_VERSION` at training time.
     pub text_version: u32,
+    /// What is done to a text before the tokenizer; absent means nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preprocessing: Option<Preprocessing>,
     /// Values per embedding.
     pub dimension: usize,
     /// Tokens that the encoder reads of one text.
@@ -187,12 +211,13 @@ impl Bundle {
         self.folder.join(file)
     }
 
-    /// What decides an embedding, as one SHA-256: the text version, the tokenizer and the weights. int8 and fp16 weights come
+    /// What decides an embedding, as one SHA-256: the text version, the preprocessing, the tokenizer and the weights. int8 and fp16 weights come
     /// from the same training and give embeddings of the same space, so the fingerprint does not depend on the device.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.manifest.text_version.to_le_bytes());
         hash.update(self.manifest.tokens_max.to_le_bytes());
+        hash.update(self.manifest.preprocessing.map_or("", Preprocessing::name));
         for file in [TOKENIZER, MODEL_INT8] {
             hash.update(self.manifest.files.get(file).map(String::as_bytes).unwrap_or_default());
         }

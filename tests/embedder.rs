@@ -5,8 +5,11 @@ mod tiny_bundle;
 
 use std::sync::Arc;
 
-use dragoman::domain::Device;
+use dragoman::bundle::{Bundle, Preprocessing, TOKENIZER};
+use dragoman::domain::{Device, Language};
 use dragoman::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
+use dragoman::text::language::head::{Features, LanguageHead};
+use dragoman::text::{LanguageDetector, Tokenizer};
 use tiny_bundle::Shape;
 
 fn texts(words: &[&str]) -> Vec<String> {
@@ -255,6 +258,43 @@ fn the_model_s_card_comes_from_the_manifest() {
     assert_eq!(model.fingerprint.len(), 64);
 }
 
+#[tokio::test]
+async fn a_bundle_that_asks_for_preprocessing_gets_it() {
+    let text = "NORTH,EAST";
+    let (plain, prepared) = (Shape::default(), Shape { preprocessing: Some(Preprocessing::MosesJieba), ..Shape::default() });
+    for (shape, expect) in [(plain, [0.0, 0.0, 0.0, 1.0]), (prepared, [1.0, 1.0, 0.0, 1.0].map(|value: f32| value / 3f32.sqrt()))]
+    {
+        let embedder = tiny(&shape, &cpu()).unwrap();
+        let embedded = embedder.embed(texts(&[text]), Priority::Query).await.unwrap().remove(0);
+        for (got, expect) in embedded.embedding.as_slice().iter().zip(expect) {
+            assert!((got - expect).abs() < 1e-6, "{:?}", embedded.embedding);
+        }
+        // Nine tokens, of which the model reads eight, cut in the text as it came.
+        let passages = embedder.split("UP NORTH! Up East, South. NORTH").unwrap();
+        let cut: Vec<&str> = passages.iter().map(|range| &"UP NORTH! Up East, South. NORTH"[range.clone()]).collect();
+        assert_eq!(cut, ["UP NORTH! Up East, South.", "NORTH"]);
+    }
+}
+
+#[test]
+fn preprocessing_is_part_of_the_fingerprint() {
+    let prepared = Shape { preprocessing: Some(Preprocessing::MosesJieba), ..Shape::default() };
+    let fingerprints = [Shape::default(), prepared].map(|shape| tiny(&shape, &cpu()).unwrap().model().fingerprint.clone());
+    assert_ne!(fingerprints[0], fingerprints[1]);
+}
+
+#[test]
+fn preprocessing_that_this_program_does_not_know_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny_bundle::write(folder.path(), &Shape { preprocessing: Some(Preprocessing::MosesJieba), ..Shape::default() });
+    let path = folder.path().join("manifest.json");
+    let manifest = std::fs::read_to_string(&path).unwrap().replace("moses-jieba", "stemming");
+    std::fs::write(&path, manifest).unwrap();
+    let error = Bundle::open(folder.path()).unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("unknown variant `stemming`, expected `moses-jieba`"), "{cause}");
+}
+
 #[test]
 fn without_fp16_weights_auto_runs_on_the_cpu_and_says_why() {
     let embedder = tiny(&Shape::default(), &EmbedOptions { device: DeviceChoice::Auto, ..cpu() }).unwrap();
@@ -296,4 +336,58 @@ fn weights_that_are_no_model_are_refused_with_their_path() {
     std::fs::write(folder.path().join("model.onnx"), b"no model").unwrap();
     let error = Embedder::start(&bundle, &cpu()).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot load the model {}", folder.path().join("model.onnx").display()));
+}
+
+/// A head for the tiny tokenizer, for which "up" is Swahili and nothing else says anything.
+fn language_head(tokenizer: &Tokenizer) -> LanguageHead {
+    let features = Features::new(tokenizer, 1);
+    let up = tiny_bundle::TABLE.iter().position(|(token, _)| *token == "up").unwrap();
+    let (mut scales, mut weights) = (vec![0.0; features.rows()], vec![0; 2 * features.rows()]);
+    scales[up] = 1.0;
+    weights[2 * up] = 3;
+    let languages = ["sw", "vi"].into_iter().filter_map(Language::parse).collect();
+    LanguageHead { languages, exponent: 0.5, temperature: 1.0, features, scales, weights }
+}
+
+#[test]
+fn a_bundle_with_a_language_head_recognizes_languages_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let head = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap());
+    let bundle = tiny_bundle::add_language_head(&bundle, &head.to_bytes());
+    let embedder = Embedder::start(&bundle, &cpu()).unwrap();
+    // Scores 3 and 0: e^3 / (e^3 + 1) = 0.95257.
+    let found = embedder.detect("up").unwrap();
+    assert_eq!(found.language.code(), "sw");
+    assert!((found.confidence - 0.952_57).abs() < 1e-4, "{}", found.confidence);
+    assert_eq!(embedder.detect("north"), None);
+}
+
+#[test]
+fn a_bundle_without_a_language_head_recognizes_languages_by_rules() {
+    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let text = "Der Zug nach Hamburg kommt heute eine halbe Stunde später an.";
+    assert_eq!(embedder.detect(text), LanguageDetector::by_rules().detect(text));
+    assert_eq!(embedder.detect(text).map(|found| found.language.code()), Some("de"));
+}
+
+#[test]
+fn a_broken_language_head_is_refused_with_its_path_and_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let whole = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap()).to_bytes();
+    let mut other = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap());
+    other.features.kinds.pop();
+    other.features.pairs = 2;
+    for (bytes, expect) in [
+        (&b"no head"[..], "it does not begin as a language head does"),
+        (&whole[..whole.len() - 1], "bytes, got"),
+        (&other.to_bytes()[..], "expected a row for each of the tokenizer's 6 tokens, got 5 rows"),
+    ] {
+        let error = Embedder::start(&tiny_bundle::add_language_head(&bundle, bytes), &cpu()).unwrap_err();
+        let text = error.to_string();
+        let path = folder.path().join("language.head");
+        assert!(text.starts_with(&format!("cannot use the language head {}: ", path.display())), "{text}");
+        assert!(text.contains(expect), "{text}");
+    }
 }

@@ -27,9 +27,9 @@ pub enum EmbedError {
     /// The embedder is stopping.
     #[error("the embedder is stopping")]
     Stopping,
-    /// A text cannot be tokenized.
-    #[error("cannot tokenize a text")]
-    Text(#[source] Arc<TextError>),
+    /// The bundle's tokenizer or language head cannot be loaded, or a text cannot be tokenized.
+    #[error(transparent)]
+    Text(Arc<TextError>),
     /// ONNX Runtime's shared library cannot be loaded.
     #[error(
         "cannot load ONNX Runtime from {}: run `make run` once, which fetches it, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",

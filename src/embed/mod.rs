@@ -15,9 +15,9 @@ use std::sync::Arc;
 pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 
-use crate::bundle::{Bundle, TOKENIZER};
-use crate::domain::{Embedded, ModelInfo};
-use crate::text::{Tokenizer, Tokens, split_passages};
+use crate::bundle::Bundle;
+use crate::domain::{DetectedLanguage, Embedded, ModelInfo};
+use crate::text::{LanguageDetector, Tokenizer, Tokens, split_passages};
 use queue::{Encode, Queue, QueueBounds};
 
 /// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
@@ -67,6 +67,7 @@ pub struct Embedder {
 struct Parts {
     info: ModelInfo,
     text: Box<dyn Tokenize>,
+    detector: LanguageDetector,
     queue: Queue,
 }
 
@@ -77,10 +78,11 @@ trait Tokenize: Send + Sync {
 }
 
 impl Embedder {
-    /// Loads the bundle's tokenizer and weights, warms the session up and starts the thread.
+    /// Loads the bundle's tokenizer, language head and weights, warms the session up and starts the thread.
     pub fn start(bundle: &Bundle, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let manifest = &bundle.manifest;
-        let tokenizer = Tokenizer::load(&bundle.path(TOKENIZER))?;
+        let tokenizer = Tokenizer::open(bundle)?;
+        let detector = LanguageDetector::open(bundle, &tokenizer)?;
         let opened = session::open(bundle, options)?;
         let info = ModelInfo {
             name: manifest.name.clone(),
@@ -95,7 +97,7 @@ impl Embedder {
         };
         let text = BundleText { tokenizer, tokens_max: manifest.tokens_max };
         let bounds = QueueBounds { batch_tokens_max: options.batch_tokens_max, texts_max: options.queue_texts_max };
-        Self::of(info, text, opened.encoder, bounds)
+        Self::of(info, text, detector, opened.encoder, bounds)
     }
 
     /// Gives a deterministic stand-in without any model, for tests of everything above.
@@ -107,18 +109,20 @@ impl Embedder {
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
-        let embedder = Self::of(options.model(), text, encoder, options.bounds()).expect("a thread for the fake encoder");
+        let embedder = Self::of(options.model(), text, LanguageDetector::by_rules(), encoder, options.bounds())
+            .expect("a thread for the fake encoder");
         (embedder, control)
     }
 
     fn of(
         info: ModelInfo,
         text: impl Tokenize + 'static,
+        detector: LanguageDetector,
         encoder: impl Encode + 'static,
         bounds: QueueBounds,
     ) -> Result<Self, EmbedError> {
         let queue = Queue::start(encoder, bounds)?;
-        Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), queue }) })
+        Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), detector, queue }) })
     }
 
     /// What is loaded.
@@ -145,6 +149,11 @@ impl Embedder {
     /// Cuts a text into passages that the model reads whole (byte ranges); blocks for as long as tokenizing takes.
     pub fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
         self.parts.text.split(text)
+    }
+
+    /// Recognizes the language of a text; `None` when nothing speaks for any.
+    pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
+        self.parts.detector.detect(text)
     }
 
     /// Texts that wait now.

@@ -154,7 +154,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, documents: Vec<NewDocu
 /// Finds the language when the caller gave none, and the passages.
 fn prepare(state: &State, id: DocumentId, document: NewDocument) -> Result<PreparedDocument, Error> {
     let NewDocument { text, language, metadata, .. } = document;
-    let detected = if language.is_none() { state.detector.detect(&text) } else { None };
+    let detected = if language.is_none() { state.embedder.detect(&text) } else { None };
     let passages = state.embedder.split(&text)?;
     Ok(PreparedDocument {
         id,

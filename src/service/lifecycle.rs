@@ -15,7 +15,6 @@ use super::runtime::{OpenCollection, lock};
 use super::{Error, Parts, Service, State, blocking};
 use crate::domain::{Collection, CollectionName, Page};
 use crate::store::Catalog;
-use crate::text::LanguageDetector;
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
 /// searches always find one.
@@ -44,7 +43,6 @@ impl Service {
         let state = State {
             data_dir,
             embedder,
-            detector: LanguageDetector::new(),
             limits,
             power_safe,
             catalog,

@@ -27,7 +27,6 @@ use tokio::sync::Semaphore;
 use crate::domain::{CollectionName, Embedded, Limits, ModelInfo};
 use crate::embed::{Embedder, Priority};
 use crate::store::Catalog;
-use crate::text::LanguageDetector;
 
 /// Texts that a caller waits for and that may go ahead of bulk work: more than this is bulk work itself.
 const TEXTS_AHEAD_MAX: usize = 8;
@@ -62,7 +61,6 @@ pub struct Service {
 struct State {
     data_dir: PathBuf,
     embedder: Embedder,
-    detector: LanguageDetector,
     limits: Limits,
     power_safe: bool,
     catalog: Catalog,

@@ -14,6 +14,23 @@ pub enum TextError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A file of the text pipeline cannot be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The head that recognizes languages is damaged, or made for another tokenizer.
+    #[error("cannot use the language head {}: {problem}", path.display())]
+    LanguageHead {
+        /// The file.
+        path: PathBuf,
+        /// Expected and got.
+        problem: String,
+    },
     /// The tokenizer failed on a text.
     #[error("cannot tokenize a text of {bytes} bytes")]
     Tokenize {

@@ -1,14 +1,16 @@
 //! From raw text to token ids, passages and a language. The trainer and the server both go through here.
 
 pub mod error;
-mod frequent_words;
 pub mod language;
+mod moses;
 pub mod normalize;
+mod preprocess;
 pub mod segment;
 pub mod tokenize;
+mod words;
 
 pub use crate::bundle::TEXT_VERSION;
 pub use error::TextError;
-pub use language::LanguageDetector;
+pub use language::{LanguageDetector, head::LanguageHead};
 pub use segment::split_passages;
 pub use tokenize::{Tokenizer, Tokens};

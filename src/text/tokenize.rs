@@ -2,13 +2,18 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::TextError;
+use super::preprocess::Preprocessor;
+use crate::bundle::{Bundle, Preprocessing, TOKENIZER};
 
-/// A bundle's tokenizer. Cheap to share by reference; encoding takes `&self`.
+/// A bundle's tokenizer. Clones share one; encoding takes `&self`.
+#[derive(Clone)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
+    inner: Arc<tokenizers::Tokenizer>,
     unknown: u32,
+    preprocessor: Option<Arc<Preprocessor>>,
 }
 
 /// The token ids of a text.
@@ -21,14 +26,28 @@ pub struct Tokens {
 }
 
 impl Tokenizer {
-    /// Loads a Hugging Face `tokenizer.json`. Its own truncation and padding settings are ignored.
+    /// Loads the tokenizer of a bundle, with the preprocessing that its manifest names.
+    pub fn open(bundle: &Bundle) -> Result<Self, TextError> {
+        let tokenizer = Self::load(&bundle.path(TOKENIZER))?;
+        Ok(match bundle.manifest.preprocessing {
+            Some(preprocessing) => tokenizer.preprocessed(preprocessing),
+            None => tokenizer,
+        })
+    }
+
+    /// Loads a Hugging Face `tokenizer.json`, without any preprocessing. Its own truncation and padding settings are ignored.
     pub fn load(path: &Path) -> Result<Self, TextError> {
         let load = |source| TextError::Load { path: path.to_owned(), source };
         let mut inner = tokenizers::Tokenizer::from_file(path).map_err(load)?;
         inner.with_truncation(None).map_err(load)?;
         inner.with_padding(None);
         let unknown = ["<unk>", "[UNK]"].iter().find_map(|token| inner.token_to_id(token)).unwrap_or(0);
-        Ok(Self { inner, unknown })
+        Ok(Self { inner: Arc::new(inner), unknown, preprocessor: None })
+    }
+
+    /// The same tokenizer with `preprocessing` before it.
+    pub fn preprocessed(self, preprocessing: Preprocessing) -> Self {
+        Self { preprocessor: Some(Arc::new(Preprocessor::new(preprocessing))), ..self }
     }
 
     /// The number of ids, special tokens included.
@@ -44,7 +63,9 @@ impl Tokenizer {
     /// Gives the first `tokens_max` token ids of `text`. A text without any token (only control characters, say) is one
     /// unknown token, so that every text has an embedding.
     pub fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
-        let encoding = self.inner.encode_fast(text, true).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
+        let prepared = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare(text));
+        let seen = prepared.as_deref().unwrap_or(text);
+        let encoding = self.inner.encode_fast(seen, true).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
         let all = encoding.get_ids();
         let mut ids = all[..all.len().min(tokens_max)].to_vec();
         if ids.is_empty() {
@@ -56,7 +77,13 @@ impl Tokenizer {
     /// Gives the byte range in `text` of each of its tokens, in order. Ranges of neighbors may touch or overlap where one
     /// character became several.
     pub fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
-        let encoding = self.inner.encode(text, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
-        Ok(encoding.get_offsets().iter().map(|&(start, end)| start..end).collect())
+        let aligned = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare_aligned(text));
+        let seen = aligned.as_ref().map_or(text, |aligned| aligned.text.as_str());
+        let encoding = self.inner.encode(seen, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
+        let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
+        Ok(match &aligned {
+            Some(aligned) => ranges.map(|range| aligned.source(range)).collect(),
+            None => ranges.collect(),
+        })
     }
 }

@@ -5,7 +5,7 @@ use super::source::{Source, is_word};
 /// A module at the top of a package, and the ones that it may import, besides itself. A row imports only rows above it.
 pub type Layers = &'static [(&'static str, &'static [&'static str])];
 
-/// The server. `service` imports `text` to recognize the language of documents; everything else about text is `embed`'s.
+/// The server. Everything about text is `embed`'s, down to the language of a document.
 pub const SERVER: Layers = &[
     ("lib", &[]),
     ("domain", &[]),
@@ -14,7 +14,7 @@ pub const SERVER: Layers = &[
     ("store", &["domain"]),
     ("index", &["domain"]),
     ("embed", &["text", "bundle", "domain"]),
-    ("service", &["store", "index", "embed", "text", "domain"]),
+    ("service", &["store", "index", "embed", "domain"]),
     ("http", &["service", "domain"]),
     ("config", &["domain"]),
     ("telemetry", &["config"]),
@@ -32,13 +32,16 @@ pub const TRAINER: Layers = &[
     ("objective", &[]),
     ("optim", &["config", "model"]),
     ("checkpoint", &["error", "model", "optim"]),
-    ("progress", &["config", "error"]),
+    ("plot", &["error"]),
+    ("progress", &["config", "error", "objective", "plot"]),
+    ("pack", &["checkpoint", "error"]),
     ("train", &["checkpoint", "config", "data", "error", "model", "objective", "optim", "progress"]),
     ("eval", &["config", "data", "error", "model"]),
     ("export", &["config", "error", "eval"]),
-    ("plot", &["error"]),
-    ("commands", &["config", "data", "error", "eval", "export", "model", "plot", "train"]),
-    ("main", &["commands", "config", "data", "error", "train"]),
+    ("import", &["config", "data", "error", "eval", "export", "model"]),
+    ("language", &["config", "data", "error", "eval", "export"]),
+    ("commands", &["config", "data", "error", "eval", "export", "language", "model", "progress", "train"]),
+    ("main", &["commands", "config", "data", "error", "import", "language", "pack", "train"]),
 ];
 
 /// What the trainer may import from the server's library. Only the shared modules exist for it.
@@ -48,8 +51,10 @@ pub const SHARED: Layers = &[
     ("objective", &[]),
     ("eval", &["text", "bundle", "domain"]),
     ("export", &["text", "bundle", "domain"]),
+    ("import", &["text", "bundle"]),
+    ("language", &["text", "bundle", "domain"]),
     ("error", &["text", "bundle"]),
-    ("commands", &["text"]),
+    ("commands", &["text", "domain"]),
     ("main", &["text", "bundle", "domain"]),
 ];
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, FORMAT, MODEL_INT8, Manifest, TOKENIZER};
+use dragoman::bundle::{Bundle, FORMAT, LANGUAGE_HEAD, MODEL_INT8, Manifest, Preprocessing, TOKENIZER};
 
 /// Values per embedding.
 pub const DIMENSION: usize = 4;
@@ -20,7 +20,7 @@ pub const TABLE: [(&str, [f32; DIMENSION]); 6] = [
     ("nowhere", [f32::NAN, 0.0, 0.0, 0.0]),
 ];
 
-/// What a test may get wrong on purpose.
+/// What a test may get wrong on purpose, or ask for.
 pub struct Shape {
     /// Name of the first input.
     pub input: &'static str,
@@ -28,11 +28,13 @@ pub struct Shape {
     pub output: &'static str,
     /// Dimension in the manifest.
     pub manifest_dimension: usize,
+    /// What the manifest asks for before the tokenizer.
+    pub preprocessing: Option<Preprocessing>,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { input: "input_ids", output: "sentence_embedding", manifest_dimension: DIMENSION }
+        Self { input: "input_ids", output: "sentence_embedding", manifest_dimension: DIMENSION, preprocessing: None }
     }
 }
 
@@ -45,6 +47,7 @@ pub fn write(folder: &Path, shape: &Shape) -> Bundle {
         name: "tiny".to_owned(),
         version: "1.0.0".to_owned(),
         text_version: dragoman::text::TEXT_VERSION,
+        preprocessing: shape.preprocessing,
         dimension: shape.manifest_dimension,
         tokens_max: TOKENS_MAX,
         languages: vec!["en".to_owned()],
@@ -53,6 +56,12 @@ pub fn write(folder: &Path, shape: &Shape) -> Bundle {
         quality: [("made_up".to_owned(), 0.5)].into(),
     };
     Bundle::seal(folder, manifest, &[MODEL_INT8, TOKENIZER]).expect("the bundle is whole")
+}
+
+/// Gives the bundle the language head `head`, whatever its content.
+pub fn add_language_head(bundle: &Bundle, head: &[u8]) -> Bundle {
+    std::fs::write(bundle.path(LANGUAGE_HEAD), head).expect("the folder takes a file");
+    Bundle::seal(&bundle.folder, bundle.manifest.clone(), &[MODEL_INT8, TOKENIZER, LANGUAGE_HEAD]).expect("the bundle is whole")
 }
 
 fn tokenizer() -> String {

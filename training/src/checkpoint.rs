@@ -9,6 +9,7 @@ use tch::{Device, Kind, Tensor};
 use crate::error::Error;
 use crate::model::parameters::Parameters;
 use crate::optim::Adam;
+use crate::optim::average::Average;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,9 +20,31 @@ pub struct Position {
     pub step: u64,
 }
 
+/// A run at a step: all that it needs to go on.
+#[derive(Debug)]
+pub struct State {
+    /// Weights.
+    pub parameters: Parameters,
+    /// The optimizer of the stage.
+    pub adam: Adam,
+    /// The averaged weights of the stage.
+    pub average: Average,
+    /// Stage and step.
+    pub position: Position,
+}
+
+impl State {
+    /// Nothing learned yet.
+    pub fn new(device: Device) -> Self {
+        let (adam, average, position) = Default::default();
+        Self { parameters: Parameters::new(device), adam, average, position }
+    }
+}
+
 const WEIGHT: &str = "weight/";
 const FIRST: &str = "first/";
 const SECOND: &str = "second/";
+const AVERAGE: &str = "average/";
 const POSITION: &str = "position";
 
 /// The checkpoint of the run in `folder`.
@@ -29,17 +52,21 @@ pub fn path(folder: &Path) -> PathBuf {
     folder.join("checkpoint.safetensors")
 }
 
-/// Writes weights, optimizer state and position.
-pub fn save(path: &Path, parameters: &Parameters, adam: &Adam, position: Position) -> Result<(), Error> {
+/// Writes all of `state`.
+pub fn save(path: &Path, state: &State) -> Result<(), Error> {
     let mut named: Vec<(String, Tensor)> = Vec::new();
-    for (name, tensor) in parameters.iter() {
+    for (name, tensor) in state.parameters.iter() {
         named.push((format!("{WEIGHT}{name}"), tensor.detach().to_device(Device::Cpu)));
     }
-    for (name, (first, second)) in &adam.moments {
+    for (name, (first, second)) in &state.adam.moments {
         named.push((format!("{FIRST}{name}"), first.to_device(Device::Cpu)));
         named.push((format!("{SECOND}{name}"), second.to_device(Device::Cpu)));
     }
-    let numbers = [position.stage as i64, position.step as i64, adam.steps as i64];
+    for (name, tensor) in &state.average.weights {
+        named.push((format!("{AVERAGE}{name}"), tensor.to_device(Device::Cpu)));
+    }
+    let Position { stage, step } = state.position;
+    let numbers = [stage as i64, step as i64, state.adam.steps as i64, state.average.steps as i64];
     named.push((POSITION.to_owned(), Tensor::from_slice(&numbers)));
     let partial = path.with_extension("partial");
     Tensor::write_safetensors(&named, &partial)?;
@@ -49,22 +76,30 @@ pub fn save(path: &Path, parameters: &Parameters, adam: &Adam, position: Positio
 }
 
 /// Reads what `save` wrote.
-pub fn load(path: &Path, device: Device) -> Result<(Parameters, Adam, Position), Error> {
+pub fn load(path: &Path, device: Device) -> Result<State, Error> {
     let broken = |problem: String| Error::Content { path: path.to_owned(), problem };
     let mut named: BTreeMap<String, Tensor> = Tensor::read_safetensors(path)?.into_iter().collect();
     let numbers = named.remove(POSITION).ok_or_else(|| broken("no position in it".to_owned()))?;
     let numbers: Vec<i64> = Vec::try_from(numbers)?;
-    let [stage, step, adam_steps] = numbers[..] else { return Err(broken("its position is malformed".to_owned())) };
-    let mut parameters = Parameters::new(device);
-    let mut adam = Adam { steps: adam_steps as u64, moments: BTreeMap::new() };
+    let (stage, step, adam_steps, average_steps) = match numbers[..] {
+        // Written before weights could be averaged.
+        [stage, step, adam_steps] => (stage, step, adam_steps, 0),
+        [stage, step, adam_steps, average_steps] => (stage, step, adam_steps, average_steps),
+        _ => return Err(broken(format!("position: expected 4 numbers, got {}", numbers.len()))),
+    };
+    let mut state = State::new(device);
+    state.position = Position { stage: stage as usize, step: step as u64 };
+    (state.adam.steps, state.average.steps) = (adam_steps as u64, average_steps as u64);
+    let copy = |tensor: &Tensor| tensor.to_device(device).to_kind(Kind::Float).copy();
     for (name, tensor) in &named {
         if let Some(name) = name.strip_prefix(WEIGHT) {
-            parameters.set(name, tensor);
+            state.parameters.set(name, tensor);
         } else if let Some(name) = name.strip_prefix(FIRST) {
             let second = named.get(&format!("{SECOND}{name}")).ok_or_else(|| broken(format!("half of {name}'s moments")))?;
-            let copy = |tensor: &Tensor| tensor.to_device(device).to_kind(Kind::Float).copy();
-            adam.moments.insert(name.to_owned(), (copy(tensor), copy(second)));
+            state.adam.moments.insert(name.to_owned(), (copy(tensor), copy(second)));
+        } else if let Some(name) = name.strip_prefix(AVERAGE) {
+            state.average.weights.insert(name.to_owned(), copy(tensor));
         }
     }
-    Ok((parameters, adam, Position { stage: stage as usize, step: step as u64 }))
+    Ok(state)
 }

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
+mod check;
+mod stage;
+
+pub use stage::*;
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,10 +38,14 @@ pub struct Config {
 pub struct TokenizerConfig {
     /// Pieces, special ones included; at most 65,535 (the paper: 60,000).
     pub vocabulary: u32,
-    /// Sentences drawn per language.
-    pub sentences_per_language: usize,
+    /// Characters of text drawn per language.
+    pub characters_per_language: usize,
     /// Characters of one piece at most.
     pub piece_characters_max: usize,
+    /// Share of all characters that are pieces of their own, most frequent first, 0 to 1; the rest is unknown.
+    pub character_coverage: f64,
+    /// How often a part of a word must occur to become a candidate.
+    pub candidate_count_min: u64,
 }
 
 /// How often the segments of a corpus are drawn, relative to a corpus of weight 1. A name may end in `*`; the longest name that
@@ -58,6 +67,8 @@ pub struct SamplingConfig {
     pub pair_exponent: f64,
     /// Share of the pairs that have English on one side, 0 to 1 (the paper: 1).
     pub english_share: f64,
+    /// Pairs of the same two languages and the same corpus that are drawn one after another; at least 1.
+    pub run_pairs: usize,
 }
 
 /// The encoder's size (EMS, section IV-C: 1,024 wide, 6 layers, 16 heads, 4,096 feed-forward, 120 tokens).
@@ -76,6 +87,9 @@ pub struct ModelConfig {
     pub tokens_max: i64,
     /// Where the layer normalization stands.
     pub norm: Norm,
+    /// What stands between the two products of a feed-forward part. The paper names none; the authors' published weights have Swish.
+    #[serde(default, skip_serializing_if = "Activation::is_gelu")]
+    pub activation: Activation,
     /// Width of the target-language embedding d_la (EMS, eq. 2; the paper: 128).
     pub language_dimension: i64,
     /// Width d_cntrs of the contrastive projection (EMS, eq. 10; the paper: 128).
@@ -93,59 +107,29 @@ pub enum Norm {
     Pre,
 }
 
-/// One stage of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StageConfig {
-    /// Its name in logs.
-    pub name: String,
-    /// Whether the Transformer runs, or only the mean of the token vectors.
-    pub encoder: EncoderKind,
-    /// Optimizer steps.
-    pub steps: u64,
-    /// Sentence pairs per step (the paper: 152).
-    pub batch_pairs: usize,
-    /// Tokens that are read of one text in this stage; at most the model's.
-    pub tokens_max: i64,
-    /// Highest learning rate (the paper: 3e-4).
-    pub learning_rate: f64,
-    /// The token table's learning rate relative to the others': below 1 keeps what an earlier stage has taught it while new layers
-    /// learn.
-    pub token_rate_scale: f64,
-    /// Steps of linear warm-up (the paper: 10,000).
-    pub warmup_steps: u64,
-    /// Last part of the stage over which the rate falls to zero, 0 to 1.
-    pub decay_share: f64,
-    /// Decoupled weight decay (the paper: 1e-5), not applied to biases, norms and the token table.
-    pub weight_decay: f64,
-    /// Dropout of hidden states and attention (the paper: 0.1).
-    pub dropout: f64,
-    /// Chance that a token is left out of a text.
-    pub token_dropout: f64,
-    /// Largest norm of the gradient; 0 means any.
-    pub gradient_norm_max: f64,
-    /// Matrix products in bfloat16, master weights in float32.
-    pub bf16: bool,
-    /// Weight of the contrastive objective (EMS, eq. 8) in the sum; the paper: 1.
-    pub contrastive_weight: f64,
-    /// Its temperature T (the paper: 0.1).
-    pub temperature: f64,
-    /// Whether it sees the sentence embedding through the two-layer projection (EMS, eq. 10 and 11; the paper: yes).
-    pub projection: bool,
-    /// Weight of XTR (EMS, eq. 6) in the sum; the paper: 1.
-    pub xtr_weight: f64,
-    /// Pairs of each batch that XTR sees, at most; the softmax over the vocabulary is the dearest part of a small model's step.
-    pub xtr_pairs: usize,
+/// What stands between the two products of a feed-forward part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// x Φ(x), by the error function.
+    #[default]
+    Gelu,
+    /// x σ(x), also called SiLU.
+    Swish,
 }
 
-/// What runs in a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EncoderKind {
-    /// The mean of the token vectors.
-    Bag,
-    /// The Transformer.
-    Transformer,
+impl Activation {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gelu => "GELU",
+            Self::Swish => "Swish",
+        }
+    }
+
+    fn is_gelu(&self) -> bool {
+        *self == Self::Gelu
+    }
 }
 
 impl Config {
@@ -160,32 +144,7 @@ impl Config {
 
     /// Refuses what cannot be trained.
     pub fn check(&self) -> Result<(), Error> {
-        let refuse = |setting, problem: String| Err(Error::Setting { setting, problem });
-        if !(16..=65_535).contains(&self.tokenizer.vocabulary) {
-            return refuse("tokenizer.vocabulary", format!("expected 16 to 65535, got {}", self.tokenizer.vocabulary));
-        }
-        let model = &self.model;
-        if model.heads < 1 || model.dimension < 1 || model.dimension % model.heads != 0 {
-            return refuse("model.heads", format!("must divide the dimension {}, got {}", model.dimension, model.heads));
-        }
-        if self.stages.is_empty() {
-            return refuse("stages", "expected at least one".to_owned());
-        }
-        for stage in &self.stages {
-            if stage.tokens_max < 1 || stage.tokens_max > model.tokens_max {
-                return refuse("stages.tokens_max", format!("expected 1 to {}, got {}", model.tokens_max, stage.tokens_max));
-            }
-            if stage.batch_pairs < 2 {
-                return refuse("stages.batch_pairs", format!("expected at least 2, got {}", stage.batch_pairs));
-            }
-            if stage.temperature <= 0.0 {
-                return refuse("stages.temperature", format!("must be above 0, got {}", stage.temperature));
-            }
-            if stage.contrastive_weight == 0.0 && (stage.xtr_weight == 0.0 || stage.xtr_pairs == 0) {
-                return refuse("stages.contrastive_weight", format!("stage {} has no objective", stage.name));
-            }
-        }
-        Ok(())
+        check::check(self)
     }
 }
 

@@ -24,6 +24,20 @@ pub enum Error {
         /// What was expected.
         problem: &'static str,
     },
+    /// A field of a line is not what its format says.
+    #[error("{}:{line}: {field}: expected {expected}, got {got}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// Its name in the documentation of the format.
+        field: &'static str,
+        /// What the format says.
+        expected: String,
+        /// What the line has.
+        got: String,
+    },
     /// Aligned files differ in length.
     #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
     Misaligned {
@@ -64,11 +78,22 @@ pub enum Error {
         /// The loss.
         loss: f64,
     },
+    /// Signals cannot be listened to.
+    #[error("cannot listen to signals")]
+    Signal(#[source] std::io::Error),
     /// A measurement that the export must pass did not.
     #[error("parity of {variant}: {problem}")]
     Parity {
         /// fp32, fp16 or int8.
         variant: &'static str,
+        /// Expected and got.
+        problem: String,
+    },
+    /// A server that should embed texts did not.
+    #[error("server {url}: {problem}")]
+    Server {
+        /// What was asked.
+        url: String,
         /// Expected and got.
         problem: String,
     },

@@ -16,12 +16,18 @@ pub mod error;
 pub mod eval;
 /// From weights to a bundle.
 pub mod export;
+/// From others' weights to a bundle.
+pub mod import;
+/// The head that recognizes languages.
+pub mod language;
 /// The encoder and its heads.
 pub mod model;
 /// Losses.
 pub mod objective;
 /// Adam and the schedule.
 pub mod optim;
+/// Weights in pieces.
+pub mod pack;
 /// Curves as SVG.
 pub mod plot;
 /// Log lines and the loss curve.

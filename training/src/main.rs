@@ -2,12 +2,19 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use dragoman_training::commands::eval::EvalArguments;
+use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::config::Config;
 use dragoman_training::error::Error;
-use dragoman_training::{commands, data, train};
+use dragoman_training::train::Outcome;
+use dragoman_training::{commands, data, import, language, pack, train};
+use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 #[derive(Parser)]
 #[command(name = "dragoman-train", version, about = "Trains the EMS sentence encoder and exports it as a bundle")]
@@ -45,7 +52,7 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Trains, or goes on with a run.
+    /// Trains, or goes on with a run. SIGINT and SIGTERM stop it after the step that it is in, with a checkpoint.
     Train {
         /// The configuration.
         #[arg(long)]
@@ -56,7 +63,7 @@ enum Command {
         /// The tokenizer.json that the shards were made with.
         #[arg(long)]
         tokenizer: PathBuf,
-        /// Folder of the run: checkpoint, weights of each stage, loss log and curve.
+        /// Folder of the run: checkpoint, weights of each stage, loss log and curve, report.
         #[arg(long)]
         run: PathBuf,
         /// `cpu`, or `cuda:N` with a libtorch that has CUDA.
@@ -72,60 +79,90 @@ enum Command {
         #[arg(long)]
         stop_after_steps: Option<u64>,
     },
-    /// Prints P@1 of a bundle's int8 model, or of a run's weights, on FLORES-like and short sentences.
-    Eval {
-        /// The bundle; its int8 ONNX is measured through the server's text pipeline.
-        #[arg(long, conflicts_with = "weights", required_unless_present = "weights")]
-        bundle: Option<PathBuf>,
-        /// Weights of a run (needs --config and --tokenizer): measured in libtorch, float32.
-        #[arg(long, requires = "config", requires = "tokenizer")]
-        weights: Option<PathBuf>,
-        /// The run's configuration.
-        #[arg(long)]
-        config: Option<PathBuf>,
-        /// The run's tokenizer.json.
-        #[arg(long)]
-        tokenizer: Option<PathBuf>,
-        /// Folder with flores.xx.txt (aligned lines) and short.xx-en.tsv (xx-text, tab, English); absent ones are passed over.
-        #[arg(long)]
-        data: PathBuf,
-        /// Threads; 0 means one per core.
-        #[arg(long, default_value_t = 0)]
-        threads: usize,
-    },
+    /// Measures a bundle's int8 model, a run's weights, or a running server, by one task or by all that have files.
+    Eval(Box<EvalArguments>),
     /// Writes a bundle from a run's weights, and proves that its ONNX graphs compute what was trained.
-    Export {
-        /// The run's configuration.
+    Export(Box<ExportArguments>),
+    /// Trains the head that recognizes languages, over the tokens of a tokenizer, and measures it.
+    Language {
+        /// The configuration: weights of the corpora, seed.
         #[arg(long)]
         config: PathBuf,
+        /// Folder of corpora, as for `tokenizer`.
+        #[arg(long)]
+        raw: PathBuf,
+        /// The tokenizer.json.
+        #[arg(long)]
+        tokenizer: PathBuf,
+        /// Folder whose lines and tab-separated fields must not enter training; may be given several times.
+        #[arg(long)]
+        exclude: Vec<PathBuf>,
+        /// Corpus of which nothing is trained on, and which the confidence is calibrated on; may be given several times.
+        /// Without it, one in fifty texts of all corpora.
+        #[arg(long)]
+        hold_out: Vec<String>,
+        /// Folder of evaluation files, as for `eval`.
+        #[arg(long)]
+        evaluation: Option<PathBuf>,
+        /// The head to write.
+        #[arg(long)]
+        out: PathBuf,
+    },
+    /// Prints how many texts have their language recognized, as the bundle does it, by rules, and by whatlang alone.
+    LanguageEval {
+        /// The bundle.
+        #[arg(long, conflicts_with = "head", required_unless_present = "head")]
+        bundle: Option<PathBuf>,
+        /// A head as `language` writes it (needs --tokenizer).
+        #[arg(long, requires = "tokenizer")]
+        head: Option<PathBuf>,
+        /// The tokenizer.json that the head was trained with.
+        #[arg(long)]
+        tokenizer: Option<PathBuf>,
+        /// Folder of evaluation files, as for `eval`.
+        #[arg(long)]
+        data: PathBuf,
+    },
+    /// Writes the encoder's weights in float16, in pieces of a bounded size: for carrying them to another machine.
+    Pack {
         /// Weights of a stage, as `train` leaves them.
         #[arg(long)]
         weights: PathBuf,
-        /// The tokenizer.json that the run was trained with.
-        #[arg(long)]
-        tokenizer: PathBuf,
-        /// Version of the bundle.
-        #[arg(long)]
-        bundle_version: String,
-        /// Folder of the bundle; one that is there is replaced.
+        /// Folder of the pieces.
         #[arg(long)]
         out: PathBuf,
-        /// Folder of corpora to calibrate int8 on; without it, the golden sentences.
-        #[arg(long)]
-        calibration: Option<PathBuf>,
-        /// Folder of evaluation files, as for `eval`: for the proof of parity and the measured quality.
-        #[arg(long)]
-        evaluation: Option<PathBuf>,
-        /// MANIFEST.tsv of the corpora, for the model card.
-        #[arg(long)]
-        corpora: Option<PathBuf>,
+        /// Size of a piece in MiB, at most.
+        #[arg(long, default_value_t = 16)]
+        piece_mib: usize,
     },
+    /// Joins the pieces of `pack` to weights that `eval` and `export` read.
+    Unpack {
+        /// Folder of the pieces.
+        #[arg(long)]
+        pieces: PathBuf,
+        /// The weights to write.
+        #[arg(long)]
+        out: PathBuf,
+    },
+    /// Writes a bundle from the checkpoint and the SentencePiece model that the EMS authors published.
+    ImportEms(Box<import::ImportOptions>),
     /// Draws the loss curve of a run as SVG.
     Plot {
         /// Folder of the run.
         #[arg(long)]
         run: PathBuf,
     },
+}
+
+/// Becomes true at the first interrupt or request to terminate; a second one ends the program at once.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds `stop` still false and sets it.
+        flag::register_conditional_shutdown(signal, 1, stop.clone()).map_err(Error::Signal)?;
+        flag::register(signal, stop.clone()).map_err(Error::Signal)?;
+    }
+    Ok(stop)
 }
 
 fn parse_device(text: &str) -> Result<tch::Device, String> {
@@ -161,26 +198,41 @@ fn run(command: Command) -> Result<(), Error> {
             }
             let vocabulary = dragoman::text::Tokenizer::load(&tokenizer)?.vocabulary_size() as i64;
             let checkpoint_every = Duration::from_secs_f64(checkpoint_minutes * 60.0);
-            let options = train::Options { data, run, vocabulary, device, checkpoint_every, stop_after_steps };
-            train::train(&Config::read(&config)?, &options)?;
-            commands::plot(&options.run)
-        }
-        Command::Eval { bundle, weights, config, tokenizer, data, threads } => match (bundle, weights, config, tokenizer) {
-            (Some(bundle), ..) => commands::eval_bundle(&bundle, &data, threads),
-            (None, Some(weights), Some(config), Some(tokenizer)) => {
-                commands::eval_weights(&weights, &Config::read(&config)?, &tokenizer, &data)
+            let stop = stop_on_signals()?;
+            let options = train::Options { data, run, vocabulary, device, checkpoint_every, stop_after_steps, stop };
+            match train::train(&Config::read(&config)?, &options)? {
+                Outcome::Finished => println!("finished; the report is {}", options.run.join("report.md").display()),
+                Outcome::Stopped { stage, step } => {
+                    println!("stopped with a checkpoint at stage {stage}, step {step}; the same command goes on from there");
+                }
             }
-            _ => Err(Error::Setting {
-                setting: "bundle",
-                problem: "give --bundle, or --weights with --config and --tokenizer".into(),
-            }),
-        },
-        Command::Export { config, weights, tokenizer, bundle_version, out, calibration, evaluation, corpora } => {
-            let config = Config::read(&config)?;
-            let (calibration, evaluation, corpora) = (calibration.as_deref(), evaluation.as_deref(), corpora.as_deref());
-            let sources = commands::Sources { weights: &weights, tokenizer: &tokenizer, calibration, evaluation, corpora };
-            commands::export(&config, &sources, &bundle_version, &out)
+            Ok(())
         }
+        Command::Eval(arguments) => arguments.run(),
+        Command::Export(arguments) => arguments.run(),
+        Command::Pack { weights, out, piece_mib } => {
+            let pieces = pack::pack(&weights, &out, piece_mib << 20)?;
+            println!("{pieces} pieces written to {}", out.display());
+            Ok(())
+        }
+        Command::Unpack { pieces, out } => pack::unpack(&pieces, &out),
+        Command::ImportEms(options) => import::import_ems(&options).map(|exported| print!("{exported}")),
+        Command::Language { config, raw, tokenizer, exclude, hold_out, evaluation, out } => {
+            language::command::train_head(&language::command::Files {
+                config: &config,
+                raw: &raw,
+                tokenizer: &tokenizer,
+                exclude: &exclude,
+                hold_out: &hold_out,
+                evaluation: evaluation.as_deref(),
+                out: &out,
+            })
+        }
+        Command::LanguageEval { bundle, head, tokenizer, data } => match (bundle, head, tokenizer) {
+            (Some(bundle), ..) => language::command::evaluate_bundle(&bundle, &data),
+            (None, Some(head), Some(tokenizer)) => language::command::evaluate(&head, &tokenizer, &data),
+            _ => Err(Error::Setting { setting: "bundle", problem: "give --bundle, or --head with --tokenizer".into() }),
+        },
         Command::Plot { run } => commands::plot(&run),
     }
 }

@@ -11,6 +11,9 @@ use crate::config::StageConfig;
 use crate::model::encoder::TOKENS;
 use crate::model::parameters::Parameters;
 
+/// Averaged weights.
+pub mod average;
+
 const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.98;
 const EPSILON: f64 = 1e-8;

@@ -19,14 +19,17 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the `columns` of the log `csv` over its steps into `svg`. Steps of later stages go on where the stage before ended; a
-/// column that is 0 everywhere, as the log has an objective that was off, is left out.
+/// Draws the `columns` of the log `csv` over its steps into `svg`, which is replaced atomically. Steps of later stages go on where
+/// the stage before ended. A stage that does not run an objective has empty fields for it, or 0 in old logs; a column that has
+/// nothing else is left out.
 pub fn plot(csv: &Path, columns: &[&str], svg: &Path) -> Result<(), Error> {
     let text = std::fs::read_to_string(csv).map_err(|source| Error::file(csv, source))?;
     let curves = read(csv, &text, columns)?;
     let mut drawn = String::new();
     draw(&curves, &mut drawn).map_err(|problem| Error::Content { path: svg.to_owned(), problem })?;
-    std::fs::write(svg, drawn).map_err(|source| Error::file(svg, source))
+    let partial = svg.with_extension("partial");
+    std::fs::write(&partial, drawn).map_err(|source| Error::file(&partial, source))?;
+    std::fs::rename(&partial, svg).map_err(|source| Error::file(svg, source))
 }
 
 fn read(csv: &Path, text: &str, columns: &[&str]) -> Result<Vec<Curve>, Error> {
@@ -55,7 +58,9 @@ fn read(csv: &Path, text: &str, columns: &[&str]) -> Result<Vec<Curve>, Error> {
         for (curve, &place) in curves.iter_mut().zip(&places) {
             // A run that went on from a checkpoint did some steps twice; the later ones are the ones that count.
             curve.points.retain(|point| point.0 < step);
-            curve.points.push((step, number_at(place)?));
+            if !field(place).is_empty() {
+                curve.points.push((step, number_at(place)?));
+            }
         }
         last = step;
     }
@@ -111,6 +116,12 @@ mod tests {
         let without_xtr = "stage,step,contrastive,xtr\nbag,10,5.0,0.0\n";
         assert_eq!(curves(without_xtr, &["contrastive", "xtr"]).len(), 1);
         assert_eq!(curves(LOG, &["contrastive", "xtr"]).len(), 2);
+    }
+
+    #[test]
+    fn a_stage_that_does_not_run_an_objective_adds_no_points_to_its_curve() {
+        let log = "stage,step,contrastive,xtr\nbag,10,5.0,\njoint,10,3.0,9.5\n";
+        assert_eq!(curves(log, &["xtr"])[0].points, [(20.0, 9.5)]);
     }
 
     #[test]

@@ -1,57 +1,70 @@
-//! What a run says while it goes: a line now and then, a CSV file, and the loss curve as SVG.
+//! What a run says while it goes: a line now and then, the log `loss.csv`, its curve `loss.svg`, and the report `report.md`.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tch::{Kind, Tensor};
 
-use crate::config::StageConfig;
+use crate::config::{Config, StageConfig};
 use crate::error::Error;
+use crate::objective::{Objective, Terms};
+
+/// The log.
+pub mod log;
+/// The report.
+pub mod report;
+
+use log::{Log, Row};
 
 const EVERY: Duration = Duration::from_secs(15);
-const HEADER: &str = "stage,step,contrastive,xtr,learning_rate,gradient_norm,pairs_per_second,elapsed_s";
 
-/// The losses since the last report.
+/// The losses of a stage since the last line.
 pub struct Progress {
-    csv: PathBuf,
+    run: PathBuf,
+    log: Log,
     stage: StageConfig,
     started: Instant,
+    /// Time that earlier calls have spent on the stage, in seconds.
+    spent: f64,
     first_step: u64,
     reported: (Instant, u64),
-    sums: Option<(Tensor, Tensor)>,
-}
-
-/// One line of the log.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// Steps done in the stage.
-    pub step: u64,
-    /// Mean of equation 8 since the line before.
-    pub contrastive: f64,
-    /// Mean of equation 6 since the line before.
-    pub xtr: f64,
+    sums: Vec<(Objective, Tensor)>,
 }
 
 impl Progress {
-    /// Goes on with the log `loss.csv` in `run`.
-    pub fn open(run: &Path, stage: &StageConfig, step: u64) -> Result<Self, Error> {
-        let csv = run.join("loss.csv");
-        if !csv.is_file() {
-            std::fs::write(&csv, format!("{HEADER}\n")).map_err(|source| Error::file(&csv, source))?;
-        }
+    /// Goes on with the log of the folder `run` at `step` of stage number `stage`. `objectives` are those of all stages: the log's
+    /// columns.
+    pub fn open(run: &Path, config: &Config, objectives: &[Objective], stage: usize, step: u64) -> Result<Self, Error> {
+        let stages = &config.stages;
+        let name = &stages[stage].name;
+        // A run that goes on from a checkpoint does again what was logged after it.
+        let keep =
+            |row: &Row| stages[..stage].iter().any(|before| before.name == row.stage) || row.stage == *name && row.step <= step;
+        let log = Log::open(&run.join(log::FILE), objectives, keep)?;
+        let spent = log.rows().iter().rfind(|row| row.stage == *name).map_or(0.0, |row| row.elapsed_s);
         let now = Instant::now();
-        Ok(Self { csv, stage: stage.clone(), started: now, first_step: step, reported: (now, step), sums: None })
+        println!("stage {name}: {} steps of {} pairs", stages[stage].steps, stages[stage].batch_pairs);
+        Ok(Self {
+            run: run.to_owned(),
+            log,
+            stage: stages[stage].clone(),
+            started: now,
+            spent,
+            first_step: step,
+            reported: (now, step),
+            sums: Vec::new(),
+        })
     }
 
-    /// Adds the losses of a step: equation 8's and equation 6's.
-    pub fn add(&mut self, contrastive: &Tensor, xtr: &Tensor) {
-        let (contrastive, xtr) = (contrastive.detach(), xtr.detach());
-        self.sums = Some(match self.sums.take() {
-            Some((a, b)) => (a + contrastive, b + xtr),
-            None => (contrastive, xtr),
-        });
+    /// Adds the losses of a step.
+    pub fn add(&mut self, losses: &Terms) {
+        for term in losses.iter() {
+            let loss = term.loss.detach();
+            match self.sums.iter_mut().find(|(objective, _)| *objective == term.objective) {
+                Some((_, sum)) => *sum = &*sum + loss,
+                None => self.sums.push((term.objective, loss)),
+            }
+        }
     }
 
     /// Whether it is time for a line.
@@ -59,33 +72,51 @@ impl Progress {
         self.reported.0.elapsed() >= EVERY
     }
 
-    /// Writes a line.
-    pub fn report(&mut self, step: u64, rate: f64, gradient_norm: f64) -> Result<Entry, Error> {
-        let steps = (step - self.reported.1).max(1) as f64;
-        let mean = |sum: &Tensor| sum.to_kind(Kind::Double).double_value(&[]) / steps;
-        let (contrastive, xtr) = self.sums.take().map_or((0.0, 0.0), |(a, b)| (mean(&a), mean(&b)));
-        let speed = steps * self.stage.batch_pairs as f64 / self.reported.0.elapsed().as_secs_f64().max(1e-9);
-        let overall = (step - self.first_step).max(1) as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
+    /// Writes a line about the steps since the line before, if there are any. Refuses losses that are no numbers any more.
+    pub fn report(&mut self, step: u64, rate: f64, gradient_norm: f64) -> Result<(), Error> {
+        if step == self.reported.1 {
+            return Ok(());
+        }
+        let steps = (step - self.reported.1) as f64;
+        let sums = std::mem::take(&mut self.sums);
+        let losses: Vec<(Objective, f64)> =
+            sums.iter().map(|(objective, sum)| (*objective, sum.to_kind(Kind::Double).double_value(&[]) / steps)).collect();
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let row = Row {
+            stage: self.stage.name.clone(),
+            step,
+            losses,
+            learning_rate: rate,
+            gradient_norm,
+            pairs_per_second: steps * self.stage.batch_pairs as f64 / self.reported.0.elapsed().as_secs_f64().max(1e-9),
+            elapsed_s: self.spent + elapsed,
+        };
+        let overall = (step - self.first_step) as f64 / elapsed.max(1e-9);
         let left = Duration::from_secs_f64((self.stage.steps - step) as f64 / overall);
         println!(
-            "{} {step}/{} contrastive {contrastive:.4} xtr {xtr:.4} rate {rate:.2e} norm {gradient_norm:.2} {speed:.0} pairs/s, {} left",
+            "{} {step}/{} {} rate {rate:.2e} norm {gradient_norm:.2} {:.0} pairs/s, {} left",
             self.stage.name,
             self.stage.steps,
-            clock(left)
+            report::losses(&row),
+            row.pairs_per_second,
+            report::clock(left)
         );
-        let line = format!(
-            "{},{step},{contrastive:.5},{xtr:.5},{rate:.3e},{gradient_norm:.4},{speed:.1},{:.1}\n",
-            self.stage.name,
-            self.started.elapsed().as_secs_f64()
-        );
-        let append = || OpenOptions::new().append(true).open(&self.csv)?.write_all(line.as_bytes());
-        append().map_err(|source| Error::file(&self.csv, source))?;
+        let broken = row.losses.iter().map(|(_, loss)| *loss).find(|loss| !loss.is_finite());
+        self.log.append(row)?;
         self.reported = (Instant::now(), step);
-        Ok(Entry { step, contrastive, xtr })
+        broken.map_or(Ok(()), |loss| Err(Error::Diverged { step, loss }))
+    }
+
+    /// Draws the curve and writes the report. `shares` are the languages' shares of the sentences that are drawn.
+    pub fn publish(&self, config: &Config, shares: &[(&str, f64)]) -> Result<(), Error> {
+        plot(&self.run)?;
+        let report = report::Report { config, rows: self.log.rows(), shares };
+        log::replace(&self.run.join(report::FILE), &report.to_string())
     }
 }
 
-fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+/// Draws `loss.svg` from `loss.csv` in the folder `run`.
+pub fn plot(run: &Path) -> Result<(), Error> {
+    let csv = run.join(log::FILE);
+    crate::plot::plot(&csv, &log::columns(&csv)?, &run.join("loss.svg"))
 }

@@ -2,33 +2,45 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tch::{Device, Kind, Tensor};
+use tch::Device;
 
-use crate::checkpoint::{self, Position};
+use crate::checkpoint::{self, Position, State};
 use crate::config::{Config, EncoderKind, StageConfig};
-use crate::data::batch::Batch;
 use crate::data::sampler::Sampler;
 use crate::error::Error;
-use crate::model::encoder::{self, Pass};
-use crate::model::heads;
 use crate::model::parameters::Parameters;
-use crate::objective::contrastive::contrastive_loss;
-use crate::objective::xtr::xtr_loss;
+use crate::objective::Objective;
 use crate::optim::{Adam, learning_rate};
-use crate::progress::{Entry, Progress};
+use crate::progress::Progress;
+
+/// A step's losses and gradients.
+pub mod forward;
+/// Batches ahead of time.
+pub mod loader;
+/// Frozen encoders.
+pub mod teachers;
+
+use forward::Forward;
+use loader::{Loader, Source};
+use teachers::Teachers;
 
 /// Sentences of one forward pass on the CPU; a GPU takes the whole batch in eight.
 const GROUP_ROWS_CPU: usize = 128;
+/// Threads that make batches for a GPU.
+const LOADER_THREADS_MAX: usize = 8;
+
+/// Sentences of one forward pass with a gradient cache on a GPU, at most: what a batch needs of its memory.
+const GROUP_ROWS_CACHED: usize = 512;
 
 /// What a run reads and writes.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Folder of shards.
     pub data: PathBuf,
-    /// Folder of the run: checkpoint, loss log, plot.
+    /// Folder of the run: checkpoint, loss log, plot, report.
     pub run: PathBuf,
     /// Pieces of the tokenizer.
     pub vocabulary: i64,
@@ -38,49 +50,55 @@ pub struct Options {
     pub checkpoint_every: Duration,
     /// Stops after this many steps of this call, with a checkpoint.
     pub stop_after_steps: Option<u64>,
+    /// When this becomes true, the run stops after the step that is being taken, with a checkpoint.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// How a call of `train` ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// All stages are done.
+    Finished,
+    /// The same call goes on from here.
+    Stopped {
+        /// Name of the stage.
+        stage: String,
+        /// Steps done in it.
+        step: u64,
+    },
 }
 
 /// Trains, or goes on with the checkpoint in the run's folder.
-pub fn train(config: &Config, options: &Options) -> Result<(), Error> {
+pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     std::fs::create_dir_all(&options.run).map_err(|source| Error::file(&options.run, source))?;
     let sampler = Arc::new(Sampler::open(config, &options.data)?);
     let path = checkpoint::path(&options.run);
-    tch::manual_seed(config.seed as i64);
-    let (mut parameters, mut adam, mut position) = if path.is_file() {
-        let resumed = checkpoint::load(&path, options.device)?;
-        println!("going on at stage {}, step {}", resumed.2.stage, resumed.2.step);
-        resumed
-    } else {
-        (Parameters::new(options.device), Adam::default(), Position::default())
-    };
-    let mut steps_left = options.stop_after_steps.unwrap_or(u64::MAX);
-    while position.stage < config.stages.len() {
-        let stage = &config.stages[position.stage];
-        create(&mut parameters, config, stage, options.vocabulary);
-        let from = position.step;
-        let run = Run { config, options, sampler: &sampler, parameters: &parameters };
-        run.stage(&mut adam, &mut position, steps_left)?;
-        steps_left -= position.step - from;
-        if position.step < stage.steps {
-            return checkpoint::save(&path, &parameters, &adam, position);
-        }
-        position = Position { stage: position.stage + 1, step: 0 };
-        adam = Adam::default();
-        checkpoint::save(&path, &parameters, &adam, position)?;
-        checkpoint::save(&options.run.join(format!("{}.safetensors", stage.name)), &parameters, &adam, position)?;
+    let mut state = State::new(options.device);
+    if path.is_file() {
+        state = checkpoint::load(&path, options.device)?;
+        println!("going on at stage {}, step {}", state.position.stage, state.position.step);
     }
-    Ok(())
+    let mut steps_left = options.stop_after_steps.unwrap_or(u64::MAX);
+    while state.position.stage < config.stages.len() {
+        let stage = &config.stages[state.position.stage];
+        let teachers = Teachers::open(stage, options.vocabulary, options.device)?;
+        // Seeded by the stage, so that one that begins after an interruption begins as in an unbroken run.
+        tch::manual_seed(seed(config, Position { step: 0, ..state.position }));
+        forward::create(&mut state.parameters, config, stage, options.vocabulary, &teachers);
+        let begun = state.position;
+        let run = Run { config, options, sampler: &sampler, teachers: &teachers };
+        run.stage(&mut state, steps_left)?;
+        if state.position.stage == begun.stage {
+            return Ok(Outcome::Stopped { stage: stage.name.clone(), step: state.position.step });
+        }
+        steps_left -= stage.steps - begun.step;
+    }
+    Ok(Outcome::Finished)
 }
 
-/// Makes the weights that a stage needs and that are not there yet.
-pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig, vocabulary: i64) {
-    encoder::create(parameters, &config.model, vocabulary, stage.encoder);
-    if stage.xtr_weight > 0.0 {
-        heads::create_xtr(parameters, &config.model, vocabulary);
-    }
-    if stage.projection {
-        heads::create_projection(parameters, &config.model);
-    }
+/// What random numbers of libtorch are drawn from at a step: a resumed run draws what an unbroken one would.
+fn seed(config: &Config, position: Position) -> i64 {
+    (config.seed ^ ((position.stage as u64) << 40) ^ position.step) as i64
 }
 
 /// What does not change within a stage.
@@ -88,104 +106,89 @@ struct Run<'a> {
     config: &'a Config,
     options: &'a Options,
     sampler: &'a Arc<Sampler>,
-    parameters: &'a Parameters,
+    teachers: &'a Teachers,
 }
 
 impl Run<'_> {
     fn group_rows(&self, stage: &StageConfig) -> usize {
         match (stage.encoder, self.options.device) {
             (EncoderKind::Transformer, Device::Cpu) => GROUP_ROWS_CPU,
+            (EncoderKind::Transformer, _) if stage.gradient_cache => (stage.batch_pairs / 4).clamp(1, GROUP_ROWS_CACHED),
             (EncoderKind::Transformer, _) => (stage.batch_pairs / 4).max(1),
             // The bag reads no groups; one is the least work.
             (EncoderKind::Bag, _) => 2 * stage.batch_pairs,
         }
     }
 
-    /// Trains one stage to its end, or for `steps_max` steps.
-    fn stage(&self, adam: &mut Adam, position: &mut Position, steps_max: u64) -> Result<(), Error> {
-        let stage = &self.config.stages[position.stage];
-        let mut progress = Progress::open(&self.options.run, stage, position.step)?;
-        let batches = prefetch(self.sampler.clone(), position.stage as u64, stage.clone(), position.step, self.group_rows(stage));
+    /// Trains one stage to its end, or for `steps_max` steps, or until it is told to stop; leaves a checkpoint.
+    fn stage(&self, state: &mut State, steps_max: u64) -> Result<(), Error> {
+        let stage = &self.config.stages[state.position.stage];
+        let mut progress = self.progress(state.position)?;
+        let mut batches = self.loader(state.position, stage);
         let mut saved = Instant::now();
-        let last_step = stage.steps.min(position.step.saturating_add(steps_max));
-        while position.step < last_step {
-            // Dropout draws from libtorch's generator: seeded by the step, a resumed run draws what an unbroken one would.
-            tch::manual_seed((self.config.seed ^ ((position.stage as u64) << 40) ^ position.step) as i64);
-            let Ok(batch) = batches.recv() else { break };
-            let losses = losses(self.parameters, self.config, stage, &batch.to_device(self.options.device));
-            losses.total.backward();
-            let rate = learning_rate(stage, position.step);
-            let gradient_norm = adam.step(self.parameters, rate, stage);
-            position.step += 1;
-            progress.add(&losses.contrastive, &losses.xtr);
-            if progress.is_due() || position.step == last_step {
-                refuse_divergence(&progress.report(position.step, rate, gradient_norm)?)?;
+        let last_step = stage.steps.min(state.position.step.saturating_add(steps_max));
+        while state.position.step < last_step && !self.options.stop.load(Ordering::Relaxed) {
+            let Some(batch) = batches.next() else { break };
+            let batch = batch.to_device(self.options.device);
+            let forward = Forward { parameters: &state.parameters, model: &self.config.model, stage, teachers: self.teachers };
+            let losses = forward.backward(&batch, seed(self.config, state.position));
+            let rate = learning_rate(stage, state.position.step);
+            let gradient_norm = state.adam.step(&state.parameters, rate, stage);
+            state.position.step += 1;
+            state.average.add(&state.parameters, stage, state.position.step);
+            progress.add(&losses);
+            let save = saved.elapsed() >= self.options.checkpoint_every;
+            let stops = state.position.step == last_step || self.options.stop.load(Ordering::Relaxed);
+            if progress.is_due() || save || stops {
+                progress.report(state.position.step, rate, gradient_norm)?;
             }
-            if saved.elapsed() >= self.options.checkpoint_every {
-                checkpoint::save(&checkpoint::path(&self.options.run), self.parameters, adam, *position)?;
+            if save && !stops {
+                self.save(state, &progress)?;
                 saved = Instant::now();
             }
         }
-        Ok(())
-    }
-}
-
-fn refuse_divergence(entry: &Entry) -> Result<(), Error> {
-    let loss = entry.contrastive + entry.xtr;
-    if loss.is_finite() { Ok(()) } else { Err(Error::Diverged { step: entry.step, loss }) }
-}
-
-/// The losses of one step, as tensors so that reading them does not wait for the device.
-pub struct Losses {
-    /// What is differentiated: the weighted sum (EMS, eq. 12).
-    pub total: Tensor,
-    /// Equation 8, per pair.
-    pub contrastive: Tensor,
-    /// Equation 6, per pair.
-    pub xtr: Tensor,
-}
-
-/// The forward pass of a step.
-pub fn losses(parameters: &Parameters, config: &Config, stage: &StageConfig, batch: &Batch) -> Losses {
-    let pass = Pass { kind: stage.encoder, dropout: stage.dropout, bf16: stage.bf16 };
-    let embeddings = encoder::encode(parameters, &config.model, batch, pass); // [2 x pairs, d]
-    let pairs = batch.pairs as i64;
-    let zero = Tensor::zeros([], (Kind::Float, embeddings.device()));
-    let mut losses = Losses { total: zero.shallow_clone(), contrastive: zero.shallow_clone(), xtr: zero };
-    if stage.contrastive_weight > 0.0 {
-        let seen = if stage.projection { heads::project(parameters, &embeddings) } else { embeddings.shallow_clone() };
-        let (left, right) = (seen.narrow(0, 0, pairs), seen.narrow(0, pairs, pairs));
-        losses.contrastive = contrastive_loss(&left, &right, stage.temperature);
-        losses.total = &losses.total + &losses.contrastive * stage.contrastive_weight;
-    }
-    if stage.xtr_weight > 0.0 && stage.xtr_pairs > 0 {
-        let seen = pairs.min(stage.xtr_pairs as i64);
-        // Left reconstructs right and right left: sources and targets are the same rows, the halves swapped.
-        let swap = |rows: &Tensor| Tensor::cat(&[rows.narrow(0, pairs, seen), rows.narrow(0, 0, seen)], 0);
-        let sources = Tensor::cat(&[embeddings.narrow(0, 0, seen), embeddings.narrow(0, pairs, seen)], 0);
-        let log_probs = heads::reconstruct(parameters, &sources, &swap(&batch.languages), stage.bf16);
-        losses.xtr = xtr_loss(&log_probs, &swap(&batch.targets)) * 2.0;
-        losses.total = &losses.total + &losses.xtr * stage.xtr_weight;
-    }
-    losses
-}
-
-/// Makes batches ahead on a thread of its own, at most four at a time.
-fn prefetch(sampler: Arc<Sampler>, stage_number: u64, stage: StageConfig, first_step: u64, group_rows: usize) -> Receiver<Batch> {
-    let (sender, receiver) = sync_channel(4);
-    std::thread::spawn(move || {
-        for step in first_step..stage.steps {
-            let number = (stage_number << 40) | step;
-            let pairs = sampler.batch(number, stage.batch_pairs, stage.tokens_max as usize, stage.token_dropout);
-            if sender.send(Batch::new(&pairs, group_rows)).is_err() {
-                return;
-            }
+        if state.position.step < stage.steps {
+            return self.save(state, &progress);
         }
-    });
-    receiver
+        self.finish(state, &progress)
+    }
+
+    /// Ends a stage: its weights, averaged where it says so, are what the next one starts from.
+    fn finish(&self, state: &mut State, progress: &Progress) -> Result<(), Error> {
+        let stage = &self.config.stages[state.position.stage];
+        state.average.finish(&mut state.parameters);
+        state.adam = Adam::default();
+        state.position = Position { stage: state.position.stage + 1, step: 0 };
+        checkpoint::save(&self.options.run.join(format!("{}.safetensors", stage.name)), state)?;
+        self.save(state, progress)
+    }
+
+    fn save(&self, state: &State, progress: &Progress) -> Result<(), Error> {
+        checkpoint::save(&checkpoint::path(&self.options.run), state)?;
+        let shares = self.sampler.language_shares();
+        let shares: Vec<(&str, f64)> = shares.iter().map(|(language, share)| (language.code(), *share)).collect();
+        progress.publish(self.config, &shares)
+    }
+
+    fn progress(&self, position: Position) -> Result<Progress, Error> {
+        let mut objectives: Vec<Objective> = self.config.stages.iter().flat_map(forward::objectives).collect();
+        objectives.sort_unstable();
+        objectives.dedup();
+        Progress::open(&self.options.run, self.config, &objectives, position.stage, position.step)
+    }
+
+    fn loader(&self, position: Position, stage: &StageConfig) -> Loader {
+        let (sampler, seed, stage) = (self.sampler.clone(), self.config.seed, stage.clone());
+        let threads = match self.options.device {
+            // The forward pass needs the cores itself.
+            Device::Cpu => 1,
+            _ => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).clamp(1, LOADER_THREADS_MAX)),
+        };
+        Loader::start(Source { sampler, seed, group_rows: self.group_rows(&stage), stage }, position, threads)
+    }
 }
 
 /// Reads the weights of a finished stage or of a checkpoint.
 pub fn load_weights(path: &Path, device: Device) -> Result<Parameters, Error> {
-    checkpoint::load(path, device).map(|(parameters, ..)| parameters)
+    checkpoint::load(path, device).map(|state| state.parameters)
 }

@@ -13,7 +13,7 @@ use dragoman_training::data;
 use dragoman_training::error::Error;
 use dragoman_training::eval::{OnnxEncoder, SentenceEncoder as _, TextEncoder, TokenEncoder as _, TorchEncoder};
 use dragoman_training::export::parity::Variant;
-use dragoman_training::export::{EncoderShape, EncoderWeights, ExportOptions, Exported, export, golden};
+use dragoman_training::export::{EncoderShape, EncoderWeights, ExportOptions, Exported, Origin, export, golden};
 use dragoman_training::model::encoder;
 use dragoman_training::model::parameters::Parameters;
 use tch::{Device, Kind, Tensor};
@@ -58,17 +58,25 @@ impl Model {
     }
 
     fn export(&self) -> Result<Exported, Error> {
+        self.export_beside(None, None)
+    }
+
+    fn export_beside(&self, baseline: Option<&EncoderWeights>, previous: Option<&Path>) -> Result<Exported, Error> {
         let (tokenizer, folder, evaluation, corpora) =
             (self.path(TOKENIZER), self.path("models/tiny"), self.path("evaluation"), self.path("corpora.tsv"));
         let options = ExportOptions {
-            config: &self.config,
+            name: &self.config.name,
+            origin: Origin::Trained(&self.config),
             version: "0.1.0",
             tokenizer: &tokenizer,
             folder: &folder,
             calibration: &[],
             evaluation: Some(&evaluation),
             corpora: Some(&corpora),
+            language_head: None,
             evaluation_command: "dragoman-train eval",
+            baseline,
+            previous,
         };
         let mut reference = TorchEncoder { parameters: &self.parameters, model: &self.config.model, kind: self.kind };
         export(&options, &self.weights(self.vocabulary)?, &mut reference)
@@ -208,6 +216,26 @@ fn exporting_again_replaces_the_bundle() {
 }
 
 #[test]
+fn a_bundle_is_compared_with_the_one_that_it_replaces_and_with_a_baseline() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    model.export().unwrap();
+    let bag = Model::new(EncoderKind::Bag, Norm::Pre);
+    let baseline = bag.weights(bag.vocabulary).unwrap();
+    let exported = model.export_beside(Some(&baseline), Some(&model.path("models/tiny"))).unwrap();
+    let [this, previous, baseline] = exported.measured.as_slice() else { panic!("{:?}", exported.measured) };
+    assert_eq!((this.name.as_str(), previous.name.as_str()), ("tiny 0.1.0", "tiny 0.1.0 (before)"));
+    // The bundle before is the same one, so everything but its speed is the same.
+    assert_eq!((this.parameters, this.graph_bytes, &this.report), (previous.parameters, previous.graph_bytes, &previous.report));
+    assert_eq!(baseline.parameters, Some(bag.vocabulary * WIDTH as usize));
+    assert!(baseline.name == "bag of tokens" && baseline.report.is_some() && baseline.graph_bytes < this.graph_bytes);
+    for measured in &exported.measured {
+        assert!(measured.speed.query_ms > 0.0 && measured.speed.texts_per_second > 0.0, "{measured:?}");
+    }
+    let card = std::fs::read_to_string(exported.bundle.path(MODEL_CARD)).unwrap();
+    assert!(card.contains("| int8 graphs | tiny 0.1.0 | tiny 0.1.0 (before) | bag of tokens |"), "{card}");
+}
+
+#[test]
 fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
     let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
     let weights = model.weights(model.vocabulary).unwrap();
@@ -215,14 +243,18 @@ fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
     model.parameters.set(encoder::TOKENS, &other);
     let (tokenizer, folder) = (model.path(TOKENIZER), model.path("models/tiny"));
     let options = ExportOptions {
-        config: &model.config,
+        name: &model.config.name,
+        origin: Origin::Trained(&model.config),
         version: "0.1.0",
         tokenizer: &tokenizer,
         folder: &folder,
         calibration: &[],
         evaluation: None,
         corpora: None,
+        language_head: None,
         evaluation_command: "",
+        baseline: None,
+        previous: None,
     };
     let mut reference = TorchEncoder { parameters: &model.parameters, model: &model.config.model, kind: model.kind };
     let error = export(&options, &weights, &mut reference).unwrap_err().to_string();

@@ -2,71 +2,222 @@
 
 mod support;
 
-use dragoman_training::config::{EncoderKind, Norm, StageConfig};
+use std::path::Path;
+
+use dragoman_training::checkpoint::{self, State};
+use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
-use dragoman_training::data::sampler::{Sampler, Sentence};
-use dragoman_training::model::parameters::Parameters;
-use dragoman_training::optim::Adam;
-use dragoman_training::train::{self, Losses};
+use dragoman_training::data::sampler::{Sampler, Sentence, Wanted};
+use dragoman_training::model::encoder;
+use dragoman_training::objective::{Objective, Terms};
+use dragoman_training::optim::{Adam, learning_rate};
+use dragoman_training::train::forward::{self, Forward};
+use dragoman_training::train::teachers::Teachers;
 use tch::Device;
 
-/// Trains on all sixteen pairs at once and gives the losses of the last step.
-fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> Losses {
-    let folder = tempfile::tempdir().unwrap();
-    support::write_shard(folder.path());
-    let mut config = support::config(kind, norm, steps);
-    change(&mut config.stages[0]);
-    let stage = config.stages[0].clone();
+/// All sixteen pairs, the same language on the left.
+fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
+    support::write_shard(folder);
     let mut pairs: Vec<(Sentence, Sentence)> = Vec::new();
-    let sampler = Sampler::open(&config, folder.path()).unwrap();
-    for pair in sampler.batch(0, 4000, 64, 0.0) {
+    let wanted = Wanted { pairs: 4000, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 };
+    for pair in Sampler::open(config, folder).unwrap().batch(0, &wanted) {
         let pair = if pair.0.ids[0] < 26 { pair } else { (pair.1, pair.0) };
         if !pairs.contains(&pair) {
             pairs.push(pair);
         }
     }
     assert_eq!(pairs.len(), 16);
-    tch::manual_seed(1);
-    let mut parameters = Parameters::new(Device::Cpu);
-    train::create(&mut parameters, &config, &stage, support::VOCABULARY);
-    let batch = Batch::new(&pairs, 64);
-    let mut adam = Adam::default();
-    for _ in 0..steps {
-        train::losses(&parameters, &config, &stage, &batch).total.backward();
-        adam.step(&parameters, stage.learning_rate, &stage);
-    }
-    train::losses(&parameters, &config, &stage, &batch)
+    pairs
 }
 
-fn check(name: &str, got: &tch::Tensor, below: f64) {
-    let got = got.double_value(&[]);
-    assert!(got < below, "{name} is {got} after overfitting, expected below {below}");
+/// Hides the third word of a left sentence, then the same word of a right one, where it comes first. The other two words tell all
+/// sentences apart, so what is hidden can be learned.
+fn hidden() -> Vec<Option<usize>> {
+    let places = |side: usize, place: usize| (0..16).map(move |pair| (pair % 2 == side).then_some(place));
+    places(0, 2).chain(places(1, 0)).collect()
+}
+
+/// Trains on all sixteen pairs at once and gives the losses of the last step.
+fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> Terms {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = support::config(kind, norm, steps);
+    let pairs = pairs(&config, folder.path());
+    change(&mut config.stages[0]);
+    config.check().unwrap();
+    let stage = &config.stages[0];
+    tch::manual_seed(1);
+    let mut state = State::new(Device::Cpu);
+    let teachers = Teachers::open(stage, support::VOCABULARY, Device::Cpu).unwrap();
+    forward::create(&mut state.parameters, &config, stage, support::VOCABULARY, &teachers);
+    let batch = match stage.masks_words() {
+        true => Batch::masked(&pairs, 64, &hidden()),
+        false => Batch::new(&pairs, 64),
+    };
+    let mut adam = Adam::default();
+    for step in 0..steps {
+        let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
+        forward.backward(&batch, 1);
+        adam.step(&state.parameters, learning_rate(stage, step), stage);
+    }
+    Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers }.losses(&batch)
+}
+
+fn check(losses: &Terms, objective: Objective, below: f64) {
+    let got = losses.get(objective).unwrap().double_value(&[]);
+    assert!(got < below, "{} is {got} after overfitting, expected below {below}", objective.name());
+}
+
+fn weight(weight: f64) -> Option<ObjectiveConfig> {
+    Some(ObjectiveConfig { weight })
+}
+
+fn head(language_token: bool, shared_embedding: bool) -> Option<VocabularyHeadConfig> {
+    Some(VocabularyHeadConfig { pairs_max: 16, language_token, shared_embedding })
 }
 
 #[test]
 fn a_bag_of_tokens_learns_a_batch_by_contrast() {
-    check("contrastive", &overfit(EncoderKind::Bag, Norm::Pre, 150, |_| {}).contrastive, 0.02);
+    check(&overfit(EncoderKind::Bag, Norm::Pre, 250, |_| {}), Objective::Contrastive, 0.02);
 }
 
 #[test]
 fn a_pre_norm_encoder_learns_a_batch_by_contrast_through_the_projection() {
-    let losses = overfit(EncoderKind::Transformer, Norm::Pre, 150, |stage| stage.projection = true);
-    check("contrastive", &losses.contrastive, 0.02);
+    let through = |stage: &mut StageConfig| stage.contrastive.as_mut().unwrap().projection = true;
+    check(&overfit(EncoderKind::Transformer, Norm::Pre, 150, through), Objective::Contrastive, 0.02);
 }
 
 #[test]
 fn a_post_norm_encoder_learns_a_batch_with_the_joint_objective() {
     let joint = |stage: &mut StageConfig| {
-        stage.projection = true;
-        stage.xtr_weight = 1.0;
-        stage.xtr_pairs = 16;
+        stage.contrastive.as_mut().unwrap().projection = true;
+        (stage.xtr, stage.vocabulary_head) = (weight(1.0), head(true, false));
     };
     let losses = overfit(EncoderKind::Transformer, Norm::Post, 300, joint);
-    check("contrastive", &losses.contrastive, 0.02);
-    check("xtr", &losses.xtr, 0.1);
+    check(&losses, Objective::Contrastive, 0.02);
+    check(&losses, Objective::Xtr, 0.1);
+}
+
+#[test]
+fn xtr_learns_a_batch_with_the_token_table_as_output_and_without_language() {
+    let shared = |stage: &mut StageConfig| {
+        (stage.contrastive, stage.xtr, stage.vocabulary_head) = (None, weight(1.0), head(false, true));
+    };
+    check(&overfit(EncoderKind::Transformer, Norm::Post, 300, shared), Objective::Xtr, 0.1);
+    let told = |stage: &mut StageConfig| {
+        (stage.contrastive, stage.xtr, stage.vocabulary_head) = (None, weight(1.0), head(true, true));
+    };
+    check(&overfit(EncoderKind::Bag, Norm::Pre, 300, told), Objective::Xtr, 0.1);
+}
+
+#[test]
+fn the_lightweight_paper_s_objectives_learn_a_batch_together() {
+    let lightweight = |stage: &mut StageConfig| {
+        stage.contrastive = None;
+        (stage.unified_generative, stage.alignment, stage.similarity) = (weight(1.0), weight(2.0), weight(2.0));
+        stage.vocabulary_head = head(false, true);
+    };
+    let losses = overfit(EncoderKind::Transformer, Norm::Post, 400, lightweight);
+    check(&losses, Objective::UnifiedGenerative, 0.1);
+    check(&losses, Objective::Alignment, 0.02);
+    check(&losses, Objective::Similarity, 0.02);
+}
+
+#[test]
+fn a_hidden_word_is_learned_from_its_sentence_and_from_the_translation() {
+    let hidden = |stage: &mut StageConfig| {
+        (stage.contrastive, stage.masked_word, stage.vocabulary_head) = (None, weight(1.0), head(true, false));
+    };
+    check(&overfit(EncoderKind::Transformer, Norm::Post, 300, hidden), Objective::MaskedWord, 0.1);
+}
+
+#[test]
+fn additive_margin_softmax_learns_a_batch() {
+    let margin = |projection: bool| {
+        move |stage: &mut StageConfig| {
+            stage.contrastive = None;
+            stage.additive_margin = Some(AdditiveMarginConfig { weight: 1.0, margin: 0.3, temperature: 0.1, projection });
+        }
+    };
+    // A bag adds up its words: the four first and the four second words can be as far apart as the corners of a tetrahedron, cosine -1/3, so that
+    // of the 15 other sentences the 6 that share one of the two have cosine 1/3 and 9 have -1/3. The best that a bag can do is
+    // 2 ln(1 + 6 e^((1/3 - 0.7) / 0.1) + 9 e^((-1/3 - 0.7) / 0.1)) = 0.285882.
+    check(&overfit(EncoderKind::Bag, Norm::Pre, 400, margin(false)), Objective::AdditiveMargin, 0.29);
+    check(&overfit(EncoderKind::Transformer, Norm::Post, 300, margin(true)), Objective::AdditiveMargin, 0.2);
+}
+
+/// Writes the configuration and the weights of a frozen encoder of another size; gives their paths.
+fn frozen(folder: &Path, kind: EncoderKind) -> (std::path::PathBuf, std::path::PathBuf) {
+    let mut config = support::config(kind, Norm::Post, 1);
+    (config.model.dimension, config.model.layers) = (48, 3);
+    let (path, weights) = (folder.join("teacher.toml"), folder.join("teacher.safetensors"));
+    std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+    tch::manual_seed(9);
+    let mut state = State::new(Device::Cpu);
+    encoder::create(&mut state.parameters, &config.model, support::VOCABULARY, kind);
+    checkpoint::save(&weights, &state).unwrap();
+    (path, weights)
+}
+
+#[test]
+fn the_learner_takes_on_the_anchor_s_distances() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in [EncoderKind::Bag, EncoderKind::Transformer] {
+        let (config, weights) = frozen(folder.path(), kind);
+        let anchored = |stage: &mut StageConfig| {
+            stage.contrastive = None;
+            stage.anchor = Some(AnchorConfig {
+                weight: 1.0,
+                translation_mining: 0.003,
+                random_pairs: 0.5,
+                unit_length: true,
+                config: config.clone(),
+                weights: weights.clone(),
+            });
+        };
+        // The least value of equation 1 is 1; untrained it is above 1.05.
+        check(&overfit(EncoderKind::Transformer, Norm::Post, 300, anchored), Objective::Anchor, 1.01);
+    }
+}
+
+#[test]
+fn the_student_takes_on_a_wider_teacher_s_embeddings_and_similarities() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = frozen(folder.path(), EncoderKind::Transformer);
+    for (distance, below) in [(Distance::Cosine, 0.02), (Distance::Squared, 0.5)] {
+        let taught = |stage: &mut StageConfig| {
+            stage.contrastive = None;
+            stage.distillation = Some(DistillationConfig {
+                config: config.clone(),
+                weights: weights.clone(),
+                embedding: Some(TeacherEmbeddingConfig { weight: 1.0, distance }),
+                similarity: Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.1 }),
+            });
+        };
+        let losses = overfit(EncoderKind::Transformer, Norm::Post, 300, taught);
+        check(&losses, Objective::TeacherEmbedding, below);
+        check(&losses, Objective::TeacherSimilarity, 0.05);
+    }
+}
+
+#[test]
+fn a_teacher_of_another_tokenizer_or_with_shorter_texts_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = frozen(folder.path(), EncoderKind::Transformer);
+    let mut stage = support::config(EncoderKind::Transformer, Norm::Post, 1).stages.remove(0);
+    let similarity = Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.1 });
+    stage.distillation = Some(DistillationConfig { config, weights, embedding: None, similarity });
+    let error = Teachers::open(&stage, support::VOCABULARY + 1, Device::Cpu).unwrap_err().to_string();
+    assert!(
+        error.contains("teacher.safetensors") && error.contains("expected [51, 48]") && error.contains("got [50, 48]"),
+        "{error}"
+    );
+    stage.tokens_max = 121;
+    let error = Teachers::open(&stage, support::VOCABULARY, Device::Cpu).unwrap_err().to_string();
+    assert_eq!(error, "setting stages.distillation.config: reads 120 tokens, the stage smoke reads 121");
 }
 
 #[test]
 fn bfloat16_learns_it_too() {
-    check("contrastive", &overfit(EncoderKind::Transformer, Norm::Post, 200, |stage| stage.bf16 = true).contrastive, 0.05);
+    let narrow = overfit(EncoderKind::Transformer, Norm::Post, 200, |stage| stage.bf16 = true);
+    check(&narrow, Objective::Contrastive, 0.05);
 }

@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dragoman_training::checkpoint;
-use dragoman_training::config::{EncoderKind, Norm};
-use dragoman_training::train::{self, Options};
-use tch::{Device, Kind};
+use dragoman_training::config::{Averaging, Config, EncoderKind, Norm, ObjectiveConfig, VocabularyHeadConfig};
+use dragoman_training::train::{self, Options, Outcome};
+use tch::{Device, Kind, Tensor};
 
 /// libtorch has one random generator for the whole process: runs side by side would draw each other's numbers.
 static GENERATOR: Mutex<()> = Mutex::new(());
@@ -16,28 +18,108 @@ fn alone() -> MutexGuard<'static, ()> {
     GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[test]
-fn a_resumed_run_equals_an_unbroken_one() {
+/// Trains `config` at once, and in three calls that stop after three steps each; all weights must be the same.
+fn check_resumed(config: &Config) {
     let _alone = alone();
     let data = tempfile::tempdir().unwrap();
     support::write_shard(data.path());
-    let mut config = support::config(EncoderKind::Transformer, Norm::Pre, 8);
-    // Dropout draws random numbers, so it shows whether those are resumed too.
-    config.stages[0].dropout = 0.1;
-    config.stages[0].token_dropout = 0.2;
     tch::set_num_threads(1);
     let unbroken = tempfile::tempdir().unwrap();
-    train::train(&config, &support::options(data.path(), unbroken.path())).unwrap();
+    train::train(config, &support::options(data.path(), unbroken.path())).unwrap();
     let broken = tempfile::tempdir().unwrap();
     let stop = Options { stop_after_steps: Some(3), ..support::options(data.path(), broken.path()) };
-    train::train(&config, &stop).unwrap();
-    train::train(&config, &support::options(data.path(), broken.path())).unwrap();
-    let load = |folder: &std::path::Path| train::load_weights(&checkpoint::path(folder), Device::Cpu).unwrap();
+    train::train(config, &stop).unwrap();
+    train::train(config, &stop).unwrap();
+    assert_eq!(train::train(config, &support::options(data.path(), broken.path())).unwrap(), Outcome::Finished);
+    let file = format!("{}.safetensors", config.stages.last().unwrap().name);
+    let load = |folder: &Path| train::load_weights(&folder.join(&file), Device::Cpu).unwrap();
     let (expect, got) = (load(unbroken.path()), load(broken.path()));
     for (name, tensor) in expect.iter() {
         let difference = (tensor - got.get(name)).abs().max().to_kind(Kind::Double).double_value(&[]);
         assert!(difference == 0.0, "{name} differs by {difference}");
     }
+}
+
+/// Dropout draws random numbers, so it shows whether those are resumed too.
+fn random(norm: Norm) -> Config {
+    let mut config = support::config(EncoderKind::Transformer, norm, 8);
+    config.stages[0].dropout = 0.1;
+    config.stages[0].token_dropout = 0.2;
+    config
+}
+
+#[test]
+fn a_resumed_run_equals_an_unbroken_one() {
+    check_resumed(&random(Norm::Pre));
+}
+
+#[test]
+fn a_resumed_run_hides_the_same_tokens_and_averages_the_same_weights() {
+    for averaging in [Averaging::Exponential { decay: 0.9 }, Averaging::LastPart { share: 0.7 }] {
+        let mut config = random(Norm::Post);
+        let stage = &mut config.stages[0];
+        stage.averaging = Some(averaging);
+        stage.unified_generative = Some(ObjectiveConfig { weight: 1.0 });
+        stage.vocabulary_head = Some(VocabularyHeadConfig { pairs_max: 12, language_token: true, shared_embedding: false });
+        check_resumed(&config);
+    }
+}
+
+#[test]
+fn a_run_that_stops_between_stages_begins_the_next_one_as_an_unbroken_run_would() {
+    let mut config = random(Norm::Post);
+    let mut first = config.stages[0].clone();
+    (first.name, first.encoder, first.steps) = ("bag".to_owned(), EncoderKind::Bag, 3);
+    config.stages.insert(0, first);
+    check_resumed(&config);
+}
+
+#[test]
+fn the_weights_of_a_stage_are_the_averaged_ones_and_the_next_stage_starts_from_them() {
+    let _alone = alone();
+    let data = tempfile::tempdir().unwrap();
+    support::write_shard(data.path());
+    let run = tempfile::tempdir().unwrap();
+    let mut config = support::config(EncoderKind::Bag, Norm::Pre, 4);
+    config.stages[0].averaging = Some(Averaging::LastPart { share: 0.5 });
+    let tokens = |file: &str| {
+        let weights = train::load_weights(&run.path().join(file), Device::Cpu).unwrap();
+        weights.get("embeddings.token.weight").detach()
+    };
+    // The averages of steps 3 and 4 by hand: the state after each of them is in the checkpoint of a run that stops there.
+    let mut by_hand = Vec::new();
+    let step = Options { stop_after_steps: Some(1), ..support::options(data.path(), run.path()) };
+    for _ in 0..3 {
+        train::train(&config, &step).unwrap();
+        by_hand.push(tokens("checkpoint.safetensors"));
+    }
+    train::train(&config, &step).unwrap();
+    let averaged = tokens("smoke.safetensors");
+    let unaveraged = &averaged * 2.0 - &by_hand[2];
+    config.stages[0].averaging = None;
+    let plain = tempfile::tempdir().unwrap();
+    train::train(&config, &support::options(data.path(), plain.path())).unwrap();
+    let expect = train::load_weights(&plain.path().join("smoke.safetensors"), Device::Cpu).unwrap();
+    let difference = |a: &Tensor, b: &Tensor| (a - b).abs().max().to_kind(Kind::Double).double_value(&[]);
+    assert!(difference(&unaveraged, expect.get("embeddings.token.weight")) < 1e-5);
+    assert!(difference(&averaged, &by_hand[2]) > 1e-4);
+    assert_eq!(difference(&averaged, &tokens("checkpoint.safetensors")), 0.0);
+}
+
+#[test]
+fn a_run_that_is_told_to_stop_leaves_a_checkpoint_after_the_step() {
+    let _alone = alone();
+    let data = tempfile::tempdir().unwrap();
+    support::write_shard(data.path());
+    let run = tempfile::tempdir().unwrap();
+    let config = support::config(EncoderKind::Bag, Norm::Pre, 5);
+    let options = support::options(data.path(), run.path());
+    options.stop.store(true, Ordering::Relaxed);
+    let stopped = Outcome::Stopped { stage: "smoke".to_owned(), step: 0 };
+    assert_eq!(train::train(&config, &options).unwrap(), stopped);
+    assert!(checkpoint::path(run.path()).is_file());
+    options.stop.store(false, Ordering::Relaxed);
+    assert_eq!(train::train(&config, &options).unwrap(), Outcome::Finished);
 }
 
 #[test]
@@ -49,8 +131,12 @@ fn a_finished_run_leaves_weights_per_stage_and_a_loss_log() {
     train::train(&support::config(EncoderKind::Bag, Norm::Pre, 5), &support::options(data.path(), run.path())).unwrap();
     assert!(run.path().join("smoke.safetensors").is_file());
     let log = std::fs::read_to_string(run.path().join("loss.csv")).unwrap();
+    assert!(log.starts_with("stage,step,contrastive,learning_rate,"), "{log}");
     assert_eq!(log.lines().count(), 2, "{log}");
     assert!(log.lines().last().unwrap().starts_with("smoke,5,"), "{log}");
+    let report = std::fs::read_to_string(run.path().join("report.md")).unwrap();
+    assert!(report.contains("| smoke | bag | 5 of 5 | 80 |") && report.contains("de 50.00, en 50.00"), "{report}");
+    assert!(run.path().join("loss.svg").is_file());
 }
 
 #[test]

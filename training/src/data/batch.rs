@@ -20,8 +20,10 @@ pub struct Batch {
     pub order: Tensor,
     /// `Language::index` of each sentence. [2 x pairs]
     pub languages: Tensor,
-    /// Token ids of each sentence, padded with -1: the targets of XTR. [2 x pairs, len]
+    /// Token ids of each sentence, hidden ones too, padded with -1: the targets of XTR. [2 x pairs, len]
     pub targets: Tensor,
+    /// For each sentence the id of the token that is hidden from the encoder, or -1. [2 x pairs]
+    pub masked: Option<Tensor>,
     /// Places in `distinct` of all tokens, sentence after sentence. [tokens]
     pub flat: Tensor,
     /// Where each sentence begins in `flat`. [2 x pairs]
@@ -39,21 +41,27 @@ pub struct Group {
 impl Batch {
     /// Makes a batch, its groups of `group_rows` sentences each (the last may have fewer).
     pub fn new(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
-        let sentences: Vec<&Sentence> = pairs.iter().map(|pair| &pair.0).chain(pairs.iter().map(|pair| &pair.1)).collect();
-        let mut places: FxHashMap<u16, i64> = FxHashMap::default();
-        let mut distinct = Vec::new();
-        let placed: Vec<Vec<i64>> = sentences
-            .iter()
-            .map(|sentence| {
-                let place = |&id: &u16| {
-                    *places.entry(id).or_insert_with(|| {
-                        distinct.push(i64::from(id));
-                        distinct.len() as i64 - 1
-                    })
-                };
-                sentence.ids.iter().map(place).collect()
-            })
-            .collect();
+        let sentences = sides(pairs);
+        let (distinct, placed) = place(&sentences);
+        Self::assemble(&sentences, &distinct, &placed, group_rows)
+    }
+
+    /// As `new`, with one token of some sentences hidden: `hidden` [2 x pairs] says where it stands. In its place the encoder sees
+    /// the row after the last distinct one, the mask's.
+    pub fn masked(pairs: &[(Sentence, Sentence)], group_rows: usize, hidden: &[Option<usize>]) -> Self {
+        let sentences = sides(pairs);
+        let (distinct, mut placed) = place(&sentences);
+        let mut ids = vec![-1i64; sentences.len()];
+        for (number, &place) in hidden.iter().enumerate() {
+            if let Some(place) = place {
+                ids[number] = i64::from(sentences[number].ids[place]);
+                placed[number][place] = distinct.len() as i64;
+            }
+        }
+        Self { masked: Some(Tensor::from_slice(&ids)), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
+    }
+
+    fn assemble(sentences: &[&Sentence], distinct: &[i64], placed: &[Vec<i64>], group_rows: usize) -> Self {
         let mut by_length: Vec<usize> = (0..sentences.len()).collect();
         by_length.sort_by_key(|&index| placed[index].len());
         let mut order = vec![0i64; sentences.len()];
@@ -70,17 +78,18 @@ impl Batch {
             })
             .collect();
         Self {
-            pairs: pairs.len(),
+            pairs: sentences.len() / 2,
             groups: by_length
                 .chunks(group_rows)
                 .map(|rows| pad(&rows.iter().map(|&row| placed[row].as_slice()).collect::<Vec<_>>()))
                 .collect(),
             order: Tensor::from_slice(&order),
             languages: Tensor::from_slice(&sentences.iter().map(|sentence| sentence.language).collect::<Vec<_>>()),
-            targets: targets(&sentences),
+            targets: targets(sentences),
+            masked: None,
             flat: Tensor::from_slice(&placed.concat()),
             offsets: Tensor::from_slice(&offsets),
-            distinct: Tensor::from_slice(&distinct),
+            distinct: Tensor::from_slice(distinct),
         }
     }
 
@@ -94,10 +103,35 @@ impl Batch {
             order: self.order.to_device(device),
             languages: self.languages.to_device(device),
             targets: self.targets.to_device(device),
+            masked: self.masked.map(|masked| masked.to_device(device)),
             flat: self.flat.to_device(device),
             offsets: self.offsets.to_device(device),
         }
     }
+}
+
+/// The left sentences, then the right ones.
+fn sides(pairs: &[(Sentence, Sentence)]) -> Vec<&Sentence> {
+    pairs.iter().map(|pair| &pair.0).chain(pairs.iter().map(|pair| &pair.1)).collect()
+}
+
+/// The distinct token ids, and for each token its place among them.
+fn place(sentences: &[&Sentence]) -> (Vec<i64>, Vec<Vec<i64>>) {
+    let mut places: FxHashMap<u16, i64> = FxHashMap::default();
+    let mut distinct = Vec::new();
+    let placed = sentences
+        .iter()
+        .map(|sentence| {
+            let place = |&id: &u16| {
+                *places.entry(id).or_insert_with(|| {
+                    distinct.push(i64::from(id));
+                    distinct.len() as i64 - 1
+                })
+            };
+            sentence.ids.iter().map(place).collect()
+        })
+        .collect();
+    (distinct, placed)
 }
 
 /// Pads rows of ids to the longest, rounded up: on the CPU every new shape costs the compilation of its kernels, more than
@@ -150,5 +184,17 @@ mod tests {
         let order: Vec<i64> = Vec::try_from(&batch.order).unwrap();
         let restored: Vec<_> = order.iter().map(|&row| rows[row as usize].clone()).collect();
         assert_eq!(restored, [vec![5, 6, 7, 8], vec![5, 5], vec![9], vec![7, 6, 5]]);
+    }
+
+    #[test]
+    fn a_hidden_token_is_the_mask_to_the_encoder_and_itself_to_the_objective() {
+        let pairs = [(sentence(&[5, 6]), sentence(&[9])), (sentence(&[7]), sentence(&[6, 8]))];
+        let batch = Batch::masked(&pairs, 4, &[Some(1), None, None, Some(0)]);
+        let numbers = |tensor: &Tensor| Vec::<i64>::try_from(tensor.flatten(0, -1)).unwrap();
+        assert_eq!(numbers(&batch.distinct), [5, 6, 7, 9, 8]);
+        // In the order 5 6 | 7 | 9 | 6 8, the two tokens 6 are the mask, row 5.
+        assert_eq!(numbers(&batch.flat), [0, 5, 2, 3, 5, 4]);
+        assert_eq!(numbers(batch.masked.as_ref().unwrap()), [6, -1, -1, 6]);
+        assert_eq!(numbers(&batch.targets), [5, 6, 7, -1, 9, -1, 6, 8]);
     }
 }

@@ -86,44 +86,109 @@ impl Corpus {
         }
     }
 
-    /// Reads everything: one column per language, in the order of `languages`, all of the same length.
+    /// Reads it in blocks of at most `rows` rows, one column per language, in the order of `languages`, all of the same length.
+    pub fn blocks(&self, rows: usize) -> Result<Blocks, Error> {
+        let paths: Vec<&PathBuf> = match &self.source {
+            Source::Tsv(path, _) => vec![path],
+            Source::Lines(files) => files.values().collect(),
+        };
+        let files = paths.into_iter().map(|path| Ok((path.clone(), lines(path)?))).collect::<Result<Vec<_>, Error>>()?;
+        Ok(Blocks { files, tsv: matches!(self.source, Source::Tsv(..)), rows, done: 0 })
+    }
+
+    /// Reads everything at once: one column per language, in the order of `languages`, all of the same length.
     pub fn read(&self) -> Result<Vec<Vec<String>>, Error> {
-        match &self.source {
-            Source::Tsv(path, _) => {
-                let (mut left, mut right) = (Vec::new(), Vec::new());
-                for (number, line) in read_lines(path)?.into_iter().enumerate() {
-                    let Some((a, b)) = line.split_once('\t') else {
-                        return Err(Error::Line { path: path.clone(), line: number + 1, problem: "expected text<TAB>text" });
-                    };
-                    left.push(a.to_owned());
-                    right.push(b.to_owned());
-                }
-                Ok(vec![left, right])
+        let mut columns = vec![Vec::new(); self.languages().len()];
+        for block in self.blocks(BLOCK_ROWS)? {
+            columns.iter_mut().zip(block?).for_each(|(column, block)| column.extend(block));
+        }
+        Ok(columns)
+    }
+}
+
+/// Rows of a block, where there is no reason for another number.
+pub const BLOCK_ROWS: usize = 1 << 16;
+
+/// A corpus, block by block; what `Corpus::blocks` gives.
+pub struct Blocks {
+    files: Vec<(PathBuf, Lines)>,
+    tsv: bool,
+    rows: usize,
+    done: usize,
+}
+
+type Lines = std::io::Lines<BufReader<Box<dyn Read>>>;
+
+impl Blocks {
+    fn read(&mut self) -> Result<Vec<Vec<String>>, Error> {
+        let mut columns = Vec::new();
+        for (path, lines) in &mut self.files {
+            let column = lines.by_ref().take(self.rows).collect::<Result<Vec<_>, _>>();
+            columns.push(column.map_err(|source| Error::file(path, source))?);
+        }
+        if self.tsv {
+            columns = self.split(columns.remove(0))?;
+        } else {
+            let first = columns[0].len();
+            if columns.iter().any(|column| column.len() != first) {
+                return Err(self.misaligned(&columns));
             }
-            Source::Lines(files) => {
-                let mut columns = files.values().map(|path| read_lines(path)).collect::<Result<Vec<_>, _>>()?;
-                let longest = columns.iter().map(Vec::len).max().unwrap_or(0);
-                for (column, path) in columns.iter_mut().zip(files.values()) {
-                    if column.len() != longest {
-                        return Err(Error::Misaligned { path: path.clone(), expected: longest, got: column.len() });
-                    }
-                }
-                Ok(std::mem::take(&mut columns))
-            }
+        }
+        self.done += columns.first().map_or(0, Vec::len);
+        Ok(columns)
+    }
+
+    /// Counts on to the end, to name the file that is too short.
+    fn misaligned(&mut self, columns: &[Vec<String>]) -> Error {
+        let totals: Vec<usize> =
+            self.files.iter_mut().zip(columns).map(|((_, rest), column)| self.done + column.len() + rest.count()).collect();
+        let expected = totals.iter().copied().max().unwrap_or(0);
+        let at = totals.iter().position(|&total| total != expected).unwrap_or(0);
+        Error::Misaligned { path: self.files[at].0.clone(), expected, got: totals[at] }
+    }
+
+    fn split(&self, column: Vec<String>) -> Result<Vec<Vec<String>>, Error> {
+        let (mut left, mut right) = (Vec::with_capacity(column.len()), Vec::with_capacity(column.len()));
+        for (number, line) in column.into_iter().enumerate() {
+            let Some((a, b)) = line.split_once('\t') else {
+                let (path, line) = (self.files[0].0.clone(), self.done + number + 1);
+                return Err(Error::Line { path, line, problem: "expected text<TAB>text" });
+            };
+            left.push(a.to_owned());
+            right.push(b.to_owned());
+        }
+        Ok(vec![left, right])
+    }
+}
+
+impl Iterator for Blocks {
+    type Item = Result<Vec<Vec<String>>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.read() {
+            Ok(columns) if columns.iter().all(Vec::is_empty) => None,
+            other => Some(other),
         }
     }
 }
 
 /// Reads a text file, zstd-compressed when its name ends so, as lines without their ends.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
+    lines(path)?.collect::<Result<_, _>>().map_err(|source| Error::file(path, source))
+}
+
+fn lines(path: &Path) -> Result<Lines, Error> {
     let file = File::open(path).map_err(|source| Error::file(path, source))?;
     let reader: Box<dyn Read> = if path.extension().is_some_and(|extension| extension == "zst") {
         Box::new(zstd::Decoder::new(file).map_err(|source| Error::file(path, source))?)
     } else {
         Box::new(file)
     };
-    BufReader::with_capacity(1 << 20, reader).lines().collect::<Result<_, _>>().map_err(|source| Error::file(path, source))
+    Ok(BufReader::with_capacity(READ_BYTES, reader).lines())
 }
+
+/// A corpus may have a file for each of the 62 languages, all open at once.
+const READ_BYTES: usize = 1 << 18;
 
 enum Kind {
     Tsv { name: String, pair: [Language; 2] },

@@ -4,6 +4,8 @@
 pub mod batch;
 /// Reads parallel text.
 pub mod corpus;
+/// Hidden tokens.
+pub mod masking;
 /// Text to shards.
 pub mod prepare;
 /// Which pairs a step sees.
@@ -12,3 +14,5 @@ pub mod sampler;
 pub mod shard;
 /// Trains the tokenizer.
 pub mod tokenizer;
+/// The vocabulary of the tokenizer.
+pub mod unigram;

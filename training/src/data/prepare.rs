@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::corpus::{self, Source};
-use super::shard;
+use super::shard::{self, ShardWriter};
 use crate::error::Error;
 
 /// Tokens that a shard keeps of one segment.
@@ -31,19 +31,26 @@ pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) ->
     let (mut segments, mut left_out) = (0, 0);
     let total = found.corpora.len();
     for (number, corpus) in found.corpora.iter().enumerate() {
-        let mut columns = Vec::new();
-        for texts in corpus.read()? {
-            let column: Vec<(Vec<u16>, bool)> =
-                texts.par_iter().with_min_len(256).map(|text| encode(&tokenizer, &excluded, text)).collect::<Result<_, _>>()?;
-            segments += column.iter().filter(|(ids, _)| !ids.is_empty()).count();
-            left_out += column.iter().filter(|(_, hit)| *hit).count();
-            columns.push(column.into_iter().map(|(ids, _)| ids).collect::<Vec<_>>());
-        }
-        if let Source::Tsv(..) = corpus.source {
-            blank_half_pairs(&mut columns);
-        }
         let path = out.join(format!("{}.{}", corpus.key, shard::ENDING));
-        shard::write(&path, &corpus.name, &corpus.key, &corpus.languages(), &columns)?;
+        let mut writer = ShardWriter::create(&path, &corpus.name, &corpus.key, &corpus.languages())?;
+        for block in corpus.blocks(corpus::BLOCK_ROWS)? {
+            let mut columns = Vec::new();
+            for texts in block? {
+                let column: Vec<(Vec<u16>, bool)> = texts
+                    .par_iter()
+                    .with_min_len(256)
+                    .map(|text| encode(&tokenizer, &excluded, text))
+                    .collect::<Result<_, _>>()?;
+                segments += column.iter().filter(|(ids, _)| !ids.is_empty()).count();
+                left_out += column.iter().filter(|(_, hit)| *hit).count();
+                columns.push(column.into_iter().map(|(ids, _)| ids).collect::<Vec<_>>());
+            }
+            if let Source::Tsv(..) = corpus.source {
+                blank_half_pairs(&mut columns);
+            }
+            writer.append(&columns)?;
+        }
+        writer.finish()?;
         if (number + 1) % 50 == 0 || number + 1 == total {
             println!("{}/{total} corpora, {segments} segments, {left_out} left out because an evaluation has them", number + 1);
         }
@@ -74,7 +81,8 @@ fn blank_half_pairs(columns: &mut [Vec<Vec<u16>>]) {
     }
 }
 
-fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
+/// Hashes of the lines and tab-separated fields of all files in `folders`, normalized; of more than three characters.
+pub fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
     let mut excluded = FxHashSet::default();
     for folder in folders {
         for entry in std::fs::read_dir(folder).map_err(|source| Error::file(folder, source))? {
@@ -87,7 +95,8 @@ fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
     Ok(excluded)
 }
 
-fn key(text: &str) -> u64 {
+/// The hash of a text, normalized: equal texts have equal ones.
+pub fn key(text: &str) -> u64 {
     use std::hash::BuildHasher as _;
     FxBuildHasher.hash_one(normalize(text.trim()))
 }

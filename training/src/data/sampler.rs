@@ -3,16 +3,22 @@
 //! A language pair's mass is (sum over corpora of weight x pairs) ^ `pair_exponent`; within the pair, corpora share it by
 //! weight x pairs. Pairs with English together have the mass `english_share`. A step's batch depends on the seed and the
 //! step alone, so that a resumed run sees what an unbroken one would have seen.
+//!
+//! A batch is made of runs of `run_pairs` pairs of the same two languages and the same corpus: a sentence then has wrong answers in
+//! the language and the style of the right one, as it has them in retrieval. No text occurs twice in a batch, nor do two
+//! translations of one segment in different pairs: each would be a wrong answer that is right.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 use std::path::Path;
 
 use dragoman::domain::Language;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::shard::{ENDING, Shard};
-use crate::config::Config;
+use crate::config::{Config, StageConfig};
 use crate::error::Error;
 
 /// A sentence with its language.
@@ -24,6 +30,54 @@ pub struct Sentence {
     pub language: i64,
 }
 
+/// What a batch shall be like.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Pairs.
+    pub pairs: usize,
+    /// Tokens that are read of one text.
+    pub tokens_max: usize,
+    /// Chance that a token is left out, 0 to 1.
+    pub token_dropout: f64,
+    /// Share of the pairs, 0 to 1, whose sides are several segments read as one text.
+    pub joined_share: f64,
+}
+
+impl From<&StageConfig> for Wanted {
+    fn from(stage: &StageConfig) -> Self {
+        Self {
+            pairs: stage.batch_pairs,
+            tokens_max: stage.tokens_max as usize,
+            token_dropout: stage.token_dropout,
+            joined_share: stage.joined_share,
+        }
+    }
+}
+
+/// Rows that are tried before a unit gives its turn to another: columns of a multi-parallel corpus may be sparse.
+const TRIES: usize = 200;
+/// Segments that are joined to one text, at most.
+const JOINED_MAX: usize = 4;
+/// A batch takes texts twice once it has refused so many: a few sentences cannot fill it otherwise.
+const REFUSALS_PER_PAIR: usize = 4;
+
+/// What a batch has already.
+struct Seen {
+    texts: FxHashSet<u64>,
+    refusals_left: usize,
+}
+
+impl Seen {
+    fn admit(&mut self, keys: [u64; 3]) -> bool {
+        if self.refusals_left > 0 && keys.iter().any(|key| self.texts.contains(key)) {
+            self.refusals_left -= 1;
+            return false;
+        }
+        self.texts.extend(keys);
+        true
+    }
+}
+
 /// Draws batches.
 pub struct Sampler {
     shards: Vec<Shard>,
@@ -31,6 +85,7 @@ pub struct Sampler {
     /// Running sum of the units' masses.
     cumulative: Vec<f64>,
     seed: u64,
+    run_pairs: usize,
 }
 
 /// Two columns of one shard.
@@ -71,37 +126,76 @@ impl Sampler {
         if cumulative.last().is_none_or(|&total| total <= 0.0) {
             return Err(Error::NoData { path: folder.to_owned() });
         }
-        Ok(Self { shards, units, cumulative, seed: config.seed })
+        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: config.sampling.run_pairs })
     }
 
     /// Draws the batch of `step`: translation pairs, left and right in random order of languages.
-    pub fn batch(&self, step: u64, pairs: usize, tokens_max: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
+    pub fn batch(&self, step: u64, wanted: &Wanted) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);
-        let mut batch = Vec::with_capacity(pairs);
-        while batch.len() < pairs {
+        let mut batch = Vec::with_capacity(wanted.pairs);
+        let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * wanted.pairs };
+        while batch.len() < wanted.pairs {
             let unit = self.draw_unit(&mut random);
-            let shard = &self.shards[unit.shard];
-            // Sparse columns are drawn by rejection; one that is too sparse gives its turn to another unit.
-            let row = (0..200)
-                .map(|_| random.random_range(0..shard.segments))
-                .find(|&row| shard.has(unit.left, row) && shard.has(unit.right, row));
-            let Some(row) = row else { continue };
-            let (left, right) = if random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
-            let mut sentence = |column: usize| {
-                let mut ids = shard.ids(column, row, tokens_max);
-                if token_dropout > 0.0 && ids.len() > 2 {
-                    let first = ids[0];
-                    ids.retain(|_| random.random::<f64>() >= token_dropout);
-                    if ids.is_empty() {
-                        ids.push(first);
-                    }
+            for _ in 0..self.run_pairs.min(wanted.pairs - batch.len()) {
+                // A corpus that is too small or too sparse for the run gives its turn to another unit.
+                let Some(row) = self.draw_row(&mut random, unit, &mut seen) else { break };
+                let mut rows = vec![row];
+                if wanted.joined_share > 0.0 && random.random::<f64>() < wanted.joined_share {
+                    self.join_more(&mut random, unit, &mut seen, &mut rows, wanted.tokens_max);
                 }
-                Sentence { ids, language: shard.languages[column].index() as i64 }
-            };
-            batch.push((sentence(left), sentence(right)));
+                let (left, right) = if random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
+                let mut sentence = |column| self.sentence(&mut random, unit.shard, column, &rows, wanted);
+                batch.push((sentence(left), sentence(right)));
+            }
         }
         batch
+    }
+
+    /// Draws a row that both columns have and whose texts the batch does not have yet.
+    fn draw_row(&self, random: &mut ChaCha8Rng, unit: Unit, seen: &mut Seen) -> Option<usize> {
+        let shard = &self.shards[unit.shard];
+        for _ in 0..TRIES {
+            let row = random.random_range(0..shard.segments);
+            if shard.has(unit.left, row) && shard.has(unit.right, row) {
+                let text = |column| FxBuildHasher.hash_one(shard.ids(column, row, usize::MAX));
+                // The row stands for its translations in all other languages.
+                let keys = [FxBuildHasher.hash_one((unit.shard, row)), text(unit.left), text(unit.right)];
+                if seen.admit(keys) {
+                    return Some(row);
+                }
+            }
+        }
+        None
+    }
+
+    /// Adds rows to be read as one text with the first, as long as both sides stay within `tokens_max`.
+    fn join_more(&self, random: &mut ChaCha8Rng, unit: Unit, seen: &mut Seen, rows: &mut Vec<usize>, tokens_max: usize) {
+        let shard = &self.shards[unit.shard];
+        let length = |row: usize| shard.len(unit.left, row).max(shard.len(unit.right, row));
+        let mut total = length(rows[0]);
+        while rows.len() < JOINED_MAX {
+            match self.draw_row(random, unit, seen) {
+                Some(row) if total + length(row) <= tokens_max => {
+                    total += length(row);
+                    rows.push(row);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn sentence(&self, random: &mut ChaCha8Rng, shard: usize, column: usize, rows: &[usize], wanted: &Wanted) -> Sentence {
+        let shard = &self.shards[shard];
+        let mut ids: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, wanted.tokens_max)).collect();
+        if wanted.token_dropout > 0.0 && ids.len() > 2 {
+            let first = ids[0];
+            ids.retain(|_| random.random::<f64>() >= wanted.token_dropout);
+            if ids.is_empty() {
+                ids.push(first);
+            }
+        }
+        Sentence { ids, language: shard.languages[column].index() as i64 }
     }
 
     /// The share of each language among all drawn sentences, for the log.

@@ -6,7 +6,7 @@ use crate::data::shard;
 
 fn config(english_share: f64, pair_exponent: f64) -> Config {
     let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
-    config.sampling = SamplingConfig { pair_exponent, english_share };
+    config.sampling = SamplingConfig { pair_exponent, english_share, run_pairs: 1 };
     config.corpora = CorporaConfig { default: 1.0, weights: [("words".to_owned(), 0.25)].into() };
     config
 }
@@ -14,9 +14,14 @@ fn config(english_share: f64, pair_exponent: f64) -> Config {
 fn shards(folder: &Path, corpora: &[(&str, &[&str], usize)]) {
     for (name, codes, rows) in corpora {
         let languages: Vec<_> = codes.iter().map(|code| Language::parse(code).unwrap()).collect();
-        let columns: Vec<_> = (0..codes.len()).map(|column| vec![vec![column as u16 + 2; 3]; *rows]).collect();
+        let columns: Vec<_> =
+            (0..codes.len() as u16).map(|column| (0..*rows as u16).map(|row| vec![column + 2, 100 + row, 7]).collect()).collect();
         shard::write(&folder.join(format!("{name}.shard")), name, name, &languages, &columns).unwrap();
     }
+}
+
+fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
+    sampler.batch(step, &Wanted { pairs, tokens_max: 64, token_dropout, joined_share: 0.0 })
 }
 
 #[test]
@@ -24,17 +29,17 @@ fn the_same_step_gives_the_same_batch_and_another_step_another() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en", "fr"], 100)]);
     let sampler = Sampler::open(&config(0.5, 0.6), folder.path()).unwrap();
-    assert_eq!(sampler.batch(7, 20, 64, 0.3), sampler.batch(7, 20, 64, 0.3));
-    assert_ne!(sampler.batch(7, 20, 64, 0.3), sampler.batch(8, 20, 64, 0.3));
+    assert_eq!(draw(&sampler, 7, 20, 0.3), draw(&sampler, 7, 20, 0.3));
+    assert_ne!(draw(&sampler, 7, 20, 0.3), draw(&sampler, 8, 20, 0.3));
 }
 
 #[test]
 fn english_has_its_share_of_the_pairs() {
     let folder = tempfile::tempdir().unwrap();
-    shards(folder.path(), &[("a", &["de", "en", "fr", "it", "ru"], 50)]);
+    shards(folder.path(), &[("a", &["de", "en", "fr", "it", "ru"], 20_000)]);
     let sampler = Sampler::open(&config(0.75, 0.6), folder.path()).unwrap();
     let english = Language::parse("en").unwrap().index() as i64;
-    let batch = sampler.batch(1, 4000, 64, 0.0);
+    let batch = draw(&sampler, 1, 4000, 0.0);
     let with = batch.iter().filter(|(a, b)| a.language == english || b.language == english).count();
     assert!((0.72..0.78).contains(&(with as f64 / 4000.0)), "{with} of 4000");
 }
@@ -50,6 +55,50 @@ fn corpora_and_language_pairs_are_weighted_as_computed_by_hand() {
         assert!((sum - before - 1.0 / 3.0).abs() < 1e-9, "{}", sampler.shards[unit.shard].name);
         before = *sum;
     }
+}
+
+#[test]
+fn pairs_come_in_runs_of_one_corpus_and_two_languages() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en", "fr", "it", "ru"], 5_000)]);
+    let mut config = config(0.5, 0.6);
+    config.sampling.run_pairs = 8;
+    let batch = draw(&Sampler::open(&config, folder.path()).unwrap(), 3, 40, 0.0);
+    let languages = |(a, b): &(Sentence, Sentence)| (a.language.min(b.language), a.language.max(b.language));
+    for run in batch.chunks(8) {
+        assert!(run.iter().all(|pair| languages(pair) == languages(&run[0])));
+    }
+    assert!(batch.iter().any(|pair| languages(pair) != languages(&batch[0])));
+}
+
+#[test]
+fn no_text_and_no_segment_comes_twice_in_a_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    // Forty segments in three languages are 120 pairs, but only forty that share no segment.
+    shards(folder.path(), &[("a", &["de", "en", "fr"], 40)]);
+    let batch = draw(&Sampler::open(&config(0.5, 0.6), folder.path()).unwrap(), 3, 30, 0.0);
+    let segments: FxHashSet<u16> = batch.iter().map(|(left, _)| left.ids[1]).collect();
+    assert_eq!(segments.len(), 30);
+}
+
+#[test]
+fn joined_segments_translate_each_other_and_fit_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en"], 2_000)]);
+    let config = config(1.0, 0.6);
+    let sampler = Sampler::open(&config, folder.path()).unwrap();
+    // Segments have three tokens, the second of which is the number of the segment: three of them fit into ten tokens.
+    for (left, right) in sampler.batch(5, &Wanted { pairs: 50, tokens_max: 10, token_dropout: 0.0, joined_share: 1.0 }) {
+        let numbers = |sentence: &Sentence| sentence.ids.iter().skip(1).step_by(3).copied().collect::<Vec<_>>();
+        assert_eq!((numbers(&left), left.ids.len()), (numbers(&right), 9));
+    }
+}
+
+#[test]
+fn a_corpus_smaller_than_the_batch_fills_it_by_repetition() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en"], 3)]);
+    assert_eq!(draw(&Sampler::open(&config(1.0, 0.6), folder.path()).unwrap(), 3, 50, 0.0).len(), 50);
 }
 
 #[test]

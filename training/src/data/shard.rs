@@ -4,8 +4,8 @@
 //! segments + 1 offsets (u64, counted in ids) and the ids (u16). An empty range is a missing segment.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::io::{BufWriter, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use dragoman::domain::Language;
 use memmap2::Mmap;
@@ -44,34 +44,81 @@ pub struct Shard {
 
 /// Writes a corpus: one column of token ids per language, all of the same length.
 pub fn write(path: &Path, name: &str, key: &str, languages: &[Language], columns: &[Vec<Vec<u16>>]) -> Result<(), Error> {
-    let file = |source| Error::file(path, source);
-    let header = Header {
-        name: name.to_owned(),
-        key: key.to_owned(),
-        languages: languages.iter().map(|language| language.code().to_owned()).collect(),
-        segments: columns.first().map_or(0, Vec::len),
-        ids: columns.iter().map(|column| column.iter().map(Vec::len).sum()).collect(),
-    };
-    let json = serde_json::to_vec(&header).map_err(|source| file(source.into()))?;
-    let partial = path.with_extension("partial");
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(file)?);
-    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(file);
-    put(MAGIC)?;
-    put(&(json.len() as u64).to_le_bytes())?;
-    put(&json)?;
-    for column in columns {
-        let mut offset = 0u64;
-        put(&offset.to_le_bytes())?;
-        for ids in column {
-            offset += ids.len() as u64;
-            put(&offset.to_le_bytes())?;
+    let mut writer = ShardWriter::create(path, name, key, languages)?;
+    writer.append(columns)?;
+    writer.finish()
+}
+
+/// Writes a shard block by block: offsets and ids of each column go to files of their own, which `finish` joins.
+pub struct ShardWriter {
+    path: PathBuf,
+    header: Header,
+    columns: Vec<ColumnWriter>,
+}
+
+struct ColumnWriter {
+    offsets: BufWriter<File>,
+    ids: BufWriter<File>,
+}
+
+impl ShardWriter {
+    /// Begins the shard `path`; nothing is there under that name before `finish`.
+    pub fn create(path: &Path, name: &str, key: &str, languages: &[Language]) -> Result<Self, Error> {
+        let file = |source| Error::file(path, source);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut columns = Vec::new();
+        for _ in languages {
+            // Unlinked at once: nothing stays behind, however this ends.
+            let spool = || tempfile::tempfile_in(folder).map(BufWriter::new).map_err(file);
+            let mut column = ColumnWriter { offsets: spool()?, ids: spool()? };
+            column.offsets.write_all(&0u64.to_le_bytes()).map_err(file)?;
+            columns.push(column);
         }
-        for id in column.iter().flatten() {
-            put(&id.to_le_bytes())?;
-        }
+        let header = Header {
+            name: name.to_owned(),
+            key: key.to_owned(),
+            languages: languages.iter().map(|language| language.code().to_owned()).collect(),
+            segments: 0,
+            ids: vec![0; languages.len()],
+        };
+        Ok(Self { path: path.to_owned(), header, columns })
     }
-    out.into_inner().map_err(|error| file(error.into_error()))?.sync_all().map_err(file)?;
-    std::fs::rename(&partial, path).map_err(file)
+
+    /// Adds rows: one column of token ids per language, all of the same length.
+    pub fn append(&mut self, columns: &[Vec<Vec<u16>>]) -> Result<(), Error> {
+        let file = |source| Error::file(&self.path, source);
+        for ((writer, column), total) in self.columns.iter_mut().zip(columns).zip(&mut self.header.ids) {
+            for ids in column {
+                *total += ids.len();
+                writer.offsets.write_all(&(*total as u64).to_le_bytes()).map_err(file)?;
+                for id in ids {
+                    writer.ids.write_all(&id.to_le_bytes()).map_err(file)?;
+                }
+            }
+        }
+        self.header.segments += columns.first().map_or(0, Vec::len);
+        Ok(())
+    }
+
+    /// Joins the columns, makes the file durable and gives it its name.
+    pub fn finish(self) -> Result<(), Error> {
+        let path = self.path;
+        let file = |source| Error::file(&path, source);
+        let json = serde_json::to_vec(&self.header).map_err(|source| file(source.into()))?;
+        let partial = path.with_extension("partial");
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(file)?);
+        let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(file);
+        put(MAGIC)?;
+        put(&(json.len() as u64).to_le_bytes())?;
+        put(&json)?;
+        for part in self.columns.into_iter().flat_map(|column| [column.offsets, column.ids]) {
+            let mut part = part.into_inner().map_err(|error| file(error.into_error()))?;
+            part.rewind().map_err(file)?;
+            std::io::copy(&mut part, &mut out).map_err(file)?;
+        }
+        out.into_inner().map_err(|error| file(error.into_error()))?.sync_all().map_err(file)?;
+        std::fs::rename(&partial, &path).map_err(file)
+    }
 }
 
 impl Shard {
@@ -107,14 +154,19 @@ impl Shard {
 
     /// Whether `row` has a segment in `column`.
     pub fn has(&self, column: usize, row: usize) -> bool {
+        self.len(column, row) > 0
+    }
+
+    /// How many tokens `row` has in `column`; 0 when missing.
+    pub fn len(&self, column: usize, row: usize) -> usize {
         let (start, end) = self.range(column, row);
-        end > start
+        end - start
     }
 
     /// The token ids of `row` in `column`, at most `tokens_max` of them; empty when missing.
     pub fn ids(&self, column: usize, row: usize, tokens_max: usize) -> Vec<u16> {
         let (start, end) = self.range(column, row);
-        let end = end.min(start + tokens_max);
+        let end = end.min(start.saturating_add(tokens_max));
         let at = self.columns[column].1;
         self.map[at + 2 * start..at + 2 * end].chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
     }

@@ -1,7 +1,7 @@
 //! Trains the Unigram tokenizer on balanced samples of all languages.
 //!
-//! A language's sentences come from its corpora in proportion to their weights, at most `sentences_per_language` of them, so
-//! that a language with millions of sentences gets no more pieces than one with thousands.
+//! A language's texts come from its corpora in proportion to their weights, up to `characters_per_language`, so that a language
+//! with millions of sentences gets no more pieces than one with thousands, and one with long texts no more than one with short.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,74 +11,145 @@ use dragoman::text::normalize::{normalizer, pre_tokenizer};
 use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
-use tokenizers::models::unigram::{Unigram, UnigramTrainer};
-use tokenizers::{AddedToken, DecoderWrapper, PostProcessorWrapper, TokenizerBuilder};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use tokenizers::models::unigram::Unigram;
+use tokenizers::{
+    AddedToken, DecoderWrapper, NormalizedString, Normalizer as _, OffsetReferential, OffsetType, PostProcessorWrapper,
+    PreTokenizedString, PreTokenizer as _, TokenizerBuilder,
+};
 
 use super::corpus;
-use crate::config::Config;
+use super::unigram::{self, CountedWord, Settings};
+use crate::config::{Config, CorporaConfig};
 use crate::error::Error;
 
+/// The special tokens, by id: padding and the unknown character.
+const SPECIAL: [&str; 2] = ["<pad>", "<unk>"];
 /// The id of the padding token.
 pub const PADDING_ID: u32 = 0;
+const UNKNOWN_ID: usize = 1;
+/// Candidates that the pieces are chosen from, by final piece.
+const CANDIDATES_PER_PIECE: usize = 10;
 
 /// Trains a tokenizer on the corpora in `raw` and writes it to `out` as a Hugging Face `tokenizer.json`.
 pub fn train(config: &Config, raw: &Path, out: &Path) -> Result<(), Error> {
-    let sentences = sample(config, raw, config.tokenizer.sentences_per_language)?;
-    let total: usize = sentences.values().map(Vec::len).sum();
+    let settings = &config.tokenizer;
+    let texts = sample(raw, &config.corpora, config.seed, settings.characters_per_language, |text| text.chars().count())?;
+    let total: usize = texts.values().map(Vec::len).sum();
     if total == 0 {
         return Err(Error::NoData { path: raw.to_owned() });
     }
-    println!("{total} sentences of {} languages", sentences.len());
-    let special = |text: &str| AddedToken::from(text.to_owned(), true);
-    let mut trainer = UnigramTrainer::builder()
-        .vocab_size(config.tokenizer.vocabulary)
-        .max_piece_length(config.tokenizer.piece_characters_max)
-        .special_tokens(vec![special("<pad>"), special("<unk>")])
-        .unk_token(Some("<unk>".to_owned()))
-        .build()
-        .map_err(|error| Error::Tokenizer(Box::new(error)))?;
+    println!("{total} texts of {} languages", texts.len());
+    let words = count_words(&texts.into_values().flatten().collect::<Vec<_>>())?;
+    let pieces = unigram::train(
+        &words,
+        &Settings {
+            pieces: settings.vocabulary as usize - SPECIAL.len(),
+            piece_characters_max: settings.piece_characters_max,
+            character_coverage: settings.character_coverage,
+            candidate_count_min: settings.candidate_count_min,
+            candidates_max: CANDIDATES_PER_PIECE * settings.vocabulary as usize,
+        },
+    );
+    let vocabulary = SPECIAL.iter().map(|text| ((*text).to_owned(), 0.0)).chain(pieces).collect();
+    let model = Unigram::from(vocabulary, Some(UNKNOWN_ID), false).map_err(Error::Tokenizer)?;
     let mut tokenizer = TokenizerBuilder::<Unigram, _, _, PostProcessorWrapper, DecoderWrapper>::new()
-        .with_model(Unigram::default())
+        .with_model(model)
         .with_normalizer(Some(normalizer()))
         .with_pre_tokenizer(Some(pre_tokenizer()))
         .with_post_processor(None)
         .with_decoder(None)
         .build()
         .map_err(Error::Tokenizer)?;
-    tokenizer.train(&mut trainer, sentences.into_values().flatten()).map_err(Error::Tokenizer)?;
+    tokenizer.add_special_tokens(SPECIAL.map(|text| AddedToken::from(text.to_owned(), true))).map_err(Error::Tokenizer)?;
     tokenizer.save(out, false).map_err(Error::Tokenizer)?;
     println!("{} pieces written to {}", tokenizer.get_vocab_size(true), out.display());
     Ok(())
 }
 
-/// Draws at most `per_language` sentences of each language, corpora in proportion to their weights.
-pub fn sample(config: &Config, raw: &Path, per_language: usize) -> Result<BTreeMap<Language, Vec<String>>, Error> {
-    let mut keyed: BTreeMap<Language, Vec<(f64, String)>> = BTreeMap::new();
-    let mut random = ChaCha8Rng::seed_from_u64(config.seed);
+/// The words of `texts`, cut as the finished tokenizer cuts them, each with its count, in the order of the words.
+fn count_words(texts: &[String]) -> Result<Vec<CountedWord>, Error> {
+    let count = |texts: &[String]| -> Result<FxHashMap<String, u32>, tokenizers::Error> {
+        let (normalizer, pre_tokenizer) = (normalizer(), pre_tokenizer());
+        let mut counts = FxHashMap::default();
+        for text in texts {
+            let mut normalized = NormalizedString::from(text.as_str());
+            normalizer.normalize(&mut normalized)?;
+            let mut words = PreTokenizedString::from(normalized);
+            pre_tokenizer.pre_tokenize(&mut words)?;
+            for (word, ..) in words.get_splits(OffsetReferential::Normalized, OffsetType::Byte) {
+                *counts.entry(word.to_owned()).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    };
+    let parts: Vec<_> = texts.par_chunks(16_384).map(count).collect::<Result<_, _>>().map_err(Error::Tokenizer)?;
+    let mut counts: FxHashMap<String, u32> = FxHashMap::default();
+    for (word, count) in parts.into_iter().flatten() {
+        *counts.entry(word).or_default() += count;
+    }
+    let mut words: Vec<CountedWord> = counts.into_iter().map(|(word, count)| (word.chars().collect(), count)).collect();
+    words.sort_unstable();
+    Ok(words)
+}
+
+/// Draws texts of each language up to `budget` in the unit that `size` measures, corpora in proportion to their weights.
+pub fn sample(
+    raw: &Path,
+    corpora: &CorporaConfig,
+    seed: u64,
+    budget: usize,
+    size: impl Fn(&str) -> usize,
+) -> Result<BTreeMap<Language, Vec<String>>, Error> {
+    let mut keyed: BTreeMap<Language, Drawn> = BTreeMap::new();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
     for corpus in corpus::find(raw)?.corpora {
-        let weight = config.corpora.weight(&corpus.name);
+        let weight = corpora.weight(&corpus.name);
         if weight == 0.0 {
             continue;
         }
-        for (language, column) in corpus.languages().into_iter().zip(corpus.read()?) {
-            let keyed = keyed.entry(language).or_default();
-            for text in column.into_iter().filter(|text| !text.trim().is_empty()) {
-                // Weighted sampling without replacement: the lowest keys of -ln(u) / weight (Efraimidis and Spirakis, 2006).
-                keyed.push((-random.random::<f64>().max(f64::MIN_POSITIVE).ln() / weight, text));
-            }
-            if keyed.len() > 4 * per_language {
-                lowest(keyed, per_language);
+        let languages = corpus.languages();
+        for block in corpus.blocks(corpus::BLOCK_ROWS)? {
+            for (language, column) in languages.iter().zip(block?) {
+                let drawn = keyed.entry(*language).or_default();
+                for text in column.into_iter().filter(|text| !text.trim().is_empty()) {
+                    let size = size(&text);
+                    // Weighted sampling without replacement: the lowest keys of -ln(u) / weight (Efraimidis and Spirakis, 2006).
+                    drawn.texts.push((-random.random::<f64>().max(f64::MIN_POSITIVE).ln() / weight, size, text));
+                    drawn.size += size;
+                }
+                if drawn.size > 4 * budget {
+                    drawn.keep_lowest(budget);
+                }
             }
         }
     }
-    let drawn = keyed.into_iter().map(|(language, mut keyed)| {
-        lowest(&mut keyed, per_language);
-        (language, keyed.into_iter().map(|(_, text)| text).collect())
+    let drawn = keyed.into_iter().map(|(language, mut drawn)| {
+        drawn.keep_lowest(budget);
+        (language, drawn.texts.into_iter().map(|(.., text)| text).collect())
     });
     Ok(drawn.collect())
 }
 
-fn lowest(keyed: &mut Vec<(f64, String)>, keep: usize) {
-    keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    keyed.truncate(keep);
+/// Texts of one language with their keys and sizes.
+#[derive(Default)]
+struct Drawn {
+    texts: Vec<(f64, usize, String)>,
+    size: usize,
+}
+
+impl Drawn {
+    fn keep_lowest(&mut self, budget: usize) {
+        self.texts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut size = 0;
+        self.texts.retain(|(_, more, _)| {
+            let fits = size < budget;
+            if fits {
+                size += more;
+            }
+            fits
+        });
+        self.size = size;
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MODEL_INT8, TOKENIZER};
+use dragoman::bundle::{Bundle, MODEL_INT8};
 use dragoman::text::Tokenizer;
 use rayon::prelude::*;
 
@@ -152,7 +152,7 @@ impl TextEncoder<OnnxEncoder> {
     pub fn open_bundle(folder: &Path, threads: usize) -> Result<Self, Error> {
         let bundle = Bundle::open(folder)?;
         Ok(Self {
-            tokenizer: Tokenizer::load(&bundle.path(TOKENIZER))?,
+            tokenizer: Tokenizer::open(&bundle)?,
             tokens_max: bundle.manifest.tokens_max,
             encoder: OnnxEncoder::open(&bundle.path(MODEL_INT8), threads)?,
         })

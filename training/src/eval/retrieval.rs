@@ -1,9 +1,8 @@
 //! P@1: of the texts on one side of a set of translation pairs, the share whose most similar text on the other side is their
-//! translation (the measure of EMS, tables III to V). In percent.
-
-use tch::Tensor;
+//! translation (the measure of EMS, tables IV to VII). In percent.
 
 use super::encoder::Embeddings;
+use super::neighbors::{Neighbors, both_ways};
 use crate::error::Error;
 
 /// P@1 in both directions, in percent.
@@ -23,33 +22,14 @@ pub fn precision_at_1(first: &Embeddings, second: &Embeddings) -> Result<Precisi
         let problem = format!("expected two equally long sides of translations, got {count} and {}", second.len());
         return Err(Error::Setting { setting: "evaluation", problem });
     }
-    let similarity = similarities(first, second)?;
-    let mut best_of_column = vec![(f32::NEG_INFINITY, 0); count];
-    let mut forward = 0;
-    for (row, values) in similarity.chunks_exact(count).enumerate() {
-        let mut best = (f32::NEG_INFINITY, 0);
-        for (column, (&value, best_row)) in values.iter().zip(&mut best_of_column).enumerate() {
-            if value > best.0 {
-                best = (value, column);
-            }
-            if value > best_row.0 {
-                *best_row = (value, row);
-            }
-        }
-        forward += usize::from(best.1 == row);
-    }
-    let backward = best_of_column.iter().enumerate().filter(|(column, best)| best.1 == *column).count();
-    let percent = |hits: usize| 100.0 * hits as f64 / count as f64;
-    Ok(Precision { forward: percent(forward), backward: percent(backward) })
+    let (forward, backward) = both_ways(first, second, 1)?;
+    Ok(Precision { forward: found(&forward), backward: found(&backward) })
 }
 
-/// Cosines of all pairs. [first, second]
-fn similarities(first: &Embeddings, second: &Embeddings) -> Result<Vec<f32>, Error> {
-    let matrix = |side: &Embeddings| Tensor::f_from_slice(side.values())?.f_view([side.len() as i64, side.dimension() as i64]);
-    let product = matrix(first)?.f_matmul(&matrix(second)?.f_transpose(0, 1)?)?.f_contiguous()?;
-    let mut values = vec![0.0; product.numel()];
-    product.f_copy_data(&mut values, product.numel())?;
-    Ok(values)
+/// The share of queries whose nearest neighbor has their own number, in percent.
+fn found(neighbors: &Neighbors) -> f64 {
+    let right = |query: &usize| neighbors.of(*query).next().is_some_and(|nearest| nearest.number == *query);
+    100.0 * (0..neighbors.len()).filter(right).count() as f64 / neighbors.len() as f64
 }
 
 /// The mean; of nothing it is 0.

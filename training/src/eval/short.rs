@@ -57,8 +57,8 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
     Ok(Some(ShortReport { languages, mean, absent }))
 }
 
-/// Both columns of a file.
-fn read(path: &Path) -> Result<(Vec<String>, Vec<String>), Error> {
+/// Reads both columns of a file.
+pub fn read(path: &Path) -> Result<(Vec<String>, Vec<String>), Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
     let mut columns = (Vec::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {

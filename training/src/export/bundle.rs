@@ -5,29 +5,36 @@
 
 use std::path::{Path, PathBuf};
 
-use dragoman::bundle::{Bundle, FORMAT, GOLDEN, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKENIZER};
+use dragoman::bundle::{Bundle, FORMAT, GOLDEN, LANGUAGE_HEAD, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKENIZER};
 use dragoman::domain::Language;
-use dragoman::text::{TEXT_VERSION, Tokenizer};
+use dragoman::text::{LanguageHead, TEXT_VERSION, Tokenizer};
 use prost::Message as _;
 use serde_json::json;
 
 use super::calibrate::calibrate;
-use super::card::{self, Card};
+use super::card::Card;
+use super::card_language;
+use super::comparison::{Comparison, Contender, Measured};
+use super::corpora;
 use super::golden;
 use super::onnx::{fp16_graph, fp32_graph, int8_graph};
+use super::origin::Origin;
 use super::parity::{Parity, Sample, Variant, prove};
 use super::proto::ModelProto;
 use super::weights::EncoderWeights;
-use crate::config::Config;
 use crate::error::Error;
 use crate::eval::encoder::tokenize;
-use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder, measure};
+use crate::eval::language::LanguageReport;
+use crate::eval::language_peers::{check, compare};
+use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
 
 /// What goes into a bundle besides the weights.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportOptions<'a> {
-    /// The run's configuration: name, sizes, recipe.
-    pub config: &'a Config,
+    /// Name of the bundle.
+    pub name: &'a str,
+    /// Where the weights come from.
+    pub origin: Origin<'a>,
     /// Semantic version of the bundle.
     pub version: &'a str,
     /// The tokenizer.json that the weights were trained with.
@@ -40,8 +47,14 @@ pub struct ExportOptions<'a> {
     pub evaluation: Option<&'a Path>,
     /// Table of the training corpora with their licences, for the model card.
     pub corpora: Option<&'a Path>,
+    /// The head that recognizes languages; without one the server decides by rules.
+    pub language_head: Option<&'a Path>,
     /// The command that repeats the measurement, for the model card.
     pub evaluation_command: &'a str,
+    /// Simpler weights with the same tokenizer that the card compares with: those of the bag of tokens.
+    pub baseline: Option<&'a EncoderWeights>,
+    /// The bundle before this one, which the card compares with. It may be the one that is replaced.
+    pub previous: Option<&'a Path>,
 }
 
 /// A written bundle.
@@ -51,8 +64,32 @@ pub struct Exported {
     pub bundle: Bundle,
     /// Nearness of each graph to the reference.
     pub parity: Vec<Parity>,
+    /// Quality, size and speed of the int8 graph, and then of those that it is compared with.
+    pub measured: Vec<Measured>,
+}
+
+impl Exported {
     /// Quality of the int8 graph, when there was an evaluation folder.
-    pub report: Option<Report>,
+    pub fn report(&self) -> Option<&Report> {
+        self.measured.first().and_then(|measured| measured.report.as_ref())
+    }
+}
+
+/// Bytes of a protobuf message at most, which an ONNX file is.
+const PROTOBUF_BYTES_MAX: usize = i32::MAX as usize;
+
+impl std::fmt::Display for Exported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for parity in &self.parity {
+            writeln!(f, "{parity:?}")?;
+        }
+        if let Some(report) = self.report() {
+            writeln!(f, "{report}")?;
+        }
+        writeln!(f, "{}", Comparison(&self.measured))?;
+        let Manifest { name, version, .. } = &self.bundle.manifest;
+        writeln!(f, "bundle {name} {version} written to {}", self.bundle.folder.display())
+    }
 }
 
 /// Exports `weights`. `reference` is the same encoder as it was trained, in libtorch.
@@ -67,22 +104,32 @@ pub fn export(
     let copy = partial.join(TOKENIZER);
     std::fs::copy(options.tokenizer, &copy).map_err(|source| Error::file(options.tokenizer, source))?;
     let tokenizer = Tokenizer::load(&copy)?;
+    let tokenizer = match options.origin.preprocessing() {
+        Some(preprocessing) => tokenizer.preprocessed(preprocessing),
+        None => tokenizer,
+    };
     if tokenizer.vocabulary_size() != weights.shape.vocabulary {
         let problem = format!("has {} pieces, the model has {}", tokenizer.vocabulary_size(), weights.shape.vocabulary);
         return Err(Error::Content { path: options.tokenizer.to_owned(), problem });
     }
     let (int8, parity) = write_graphs(options, &partial, weights, &tokenizer, reference)?;
+    let recognition = copy_language_head(options, &partial, &tokenizer)?;
     let mut encoder = TextEncoder { tokenizer, tokens_max: weights.shape.tokens_max, encoder: int8 };
     let texts = golden::golden_texts(&encoder.tokenizer, encoder.tokens_max, &mut encoder.encoder)?;
-    let json = golden::to_json(&texts).map_err(|error| content(&partial.join(GOLDEN), &error))?;
+    let json = golden::to_json(&texts).map_err(|error| content(&partial.join(GOLDEN), &error.to_string()))?;
     write(&partial.join(GOLDEN), json.as_bytes())?;
-    let report = options.evaluation.map(|folder| measure(folder, &mut encoder)).transpose()?;
-    write_card(options, &partial, weights, &parity, report.as_ref())?;
-    let manifest = manifest(options, weights, &parity, report.as_ref());
-    Bundle::seal(&partial, manifest, &[MODEL_INT8, MODEL_FP16, TOKENIZER, GOLDEN, MODEL_CARD])?;
+    let measured = measure_all(options, &partial, weights, &mut encoder)?;
+    let mut card = card(options, &partial, weights, &parity, &measured)?;
+    card.push_str(&card_language::render(&recognition));
+    write(&partial.join(MODEL_CARD), card.as_bytes())?;
+    let mut manifest = manifest(options, weights, &parity, measured.first().and_then(|measured| measured.report.as_ref()));
+    manifest.quality.extend(recognition.first().map(card_language::quality).unwrap_or_default());
+    let mut files = vec![MODEL_INT8, MODEL_FP16, TOKENIZER, GOLDEN, MODEL_CARD];
+    files.extend(options.language_head.map(|_| LANGUAGE_HEAD));
+    Bundle::seal(&partial, manifest, &files)?;
     remove_folder(options.folder)?;
     std::fs::rename(&partial, options.folder).map_err(|source| Error::file(options.folder, source))?;
-    Ok(Exported { bundle: Bundle::open(options.folder)?, parity, report })
+    Ok(Exported { bundle: Bundle::open(options.folder)?, parity, measured })
 }
 
 /// Writes the graphs that are shipped and proves all three. Gives the int8 one, loaded.
@@ -95,9 +142,7 @@ fn write_graphs(
 ) -> Result<(OnnxEncoder, Vec<Parity>), Error> {
     let tokens_max = weights.shape.tokens_max;
     let sample = Sample::read(options.evaluation, tokenizer, tokens_max)?;
-    let golden: Vec<String> = golden::by_language().into_values().flatten().collect();
-    let texts = if options.calibration.is_empty() { &golden } else { options.calibration };
-    let ranges = calibrate(weights, &tokenize(tokenizer, texts, tokens_max)?)?;
+    let ranges = calibrate(weights, &calibration_texts(options, tokenizer, tokens_max)?)?;
     let expected = reference.embed(&sample.texts)?;
     let mut parity = Vec::new();
     let mut prove_bytes = |variant, bytes: &[u8]| {
@@ -105,7 +150,7 @@ fn write_graphs(
         parity.push(prove(variant, &sample, &expected, &mut encoder)?);
         Ok::<_, Error>(encoder)
     };
-    prove_bytes(Variant::Fp32, &fp32_graph(weights)?.encode_to_vec())?;
+    prove_bytes(Variant::Fp32, &encoded("the fp32 graph", &fp32_graph(weights)?)?)?;
     let fp16 = write_graph(&folder.join(MODEL_FP16), &fp16_graph(weights)?)?;
     prove_bytes(Variant::Fp16, &fp16)?;
     let int8 = write_graph(&folder.join(MODEL_INT8), &int8_graph(weights, &ranges)?)?;
@@ -113,56 +158,128 @@ fn write_graphs(
     Ok((encoder, parity))
 }
 
+/// Token ids of the texts that int8 ranges are found on.
+fn calibration_texts(options: &ExportOptions<'_>, tokenizer: &Tokenizer, tokens_max: usize) -> Result<Vec<Vec<u32>>, Error> {
+    let golden: Vec<String> = golden::by_language().into_values().flatten().collect();
+    let texts = if options.calibration.is_empty() { &golden } else { options.calibration };
+    tokenize(tokenizer, texts, tokens_max)
+}
+
+/// Measures the graph in `folder`, which `encoder` has loaded, and what it is compared with.
+fn measure_all(
+    options: &ExportOptions<'_>,
+    folder: &Path,
+    weights: &EncoderWeights,
+    encoder: &mut TextEncoder<OnnxEncoder>,
+) -> Result<Vec<Measured>, Error> {
+    let path = folder.join(MODEL_INT8);
+    let graph = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
+    let name = format!("{} {}", options.name, options.version);
+    let this = Contender { name, parameters: Some(weights.parameters()), graph: &graph };
+    let mut measured = vec![Measured::new(this, encoder, options.evaluation)?];
+    if let Some(previous) = options.previous {
+        let mut previous = Measured::of_bundle(previous, options.evaluation)?;
+        previous.name.push_str(" (before)");
+        measured.push(previous);
+    }
+    if let Some(baseline) = options.baseline {
+        let tokens_max = baseline.shape.tokens_max;
+        let ranges = calibrate(baseline, &calibration_texts(options, &encoder.tokenizer, tokens_max)?)?;
+        let graph = int8_graph(baseline, &ranges)?.encode_to_vec();
+        let name = if baseline.shape.layers == 0 { "bag of tokens" } else { "baseline" };
+        let contender = Contender { name: name.to_owned(), parameters: Some(baseline.parameters()), graph: &graph };
+        measured.push(Measured::of_graph(contender, options.tokenizer, tokens_max, options.evaluation)?);
+    }
+    Ok(measured)
+}
+
 fn write_graph(path: &Path, graph: &ModelProto) -> Result<Vec<u8>, Error> {
-    let bytes = graph.encode_to_vec();
+    let bytes = encoded(&path.display().to_string(), graph)?;
     write(path, &bytes)?;
     Ok(bytes)
 }
 
-fn write_card(
+/// The graph as a file's content. A message of protobuf ends at 2 GiB; weights in files beside it are not written.
+fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
+    let bytes = graph.encoded_len();
+    if bytes > PROTOBUF_BYTES_MAX {
+        let problem = format!("the graph has {bytes} bytes, expected at most {PROTOBUF_BYTES_MAX}, the limit of protobuf");
+        return Err(content(Path::new(name), &problem));
+    }
+    Ok(graph.encode_to_vec())
+}
+
+/// Copies the language head into the bundle. Gives how well it recognizes languages, first, and what it is compared with;
+/// nothing without a head or an evaluation folder.
+fn copy_language_head(options: &ExportOptions<'_>, folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<LanguageReport>, Error> {
+    let Some(path) = options.language_head else {
+        return Ok(Vec::new());
+    };
+    let head = LanguageHead::load(path)?;
+    write(&folder.join(LANGUAGE_HEAD), &head.to_bytes())?;
+    match options.evaluation {
+        Some(data) => compare(head, tokenizer.clone(), data),
+        None => check(head, tokenizer.clone()).map(|_| Vec::new()),
+    }
+}
+
+/// Writes the model card as text.
+fn card(
     options: &ExportOptions<'_>,
     folder: &Path,
     weights: &EncoderWeights,
     parity: &[Parity],
-    report: Option<&Report>,
-) -> Result<(), Error> {
-    let recipe = toml::to_string(options.config).map_err(|error| content(&folder.join(MODEL_CARD), &error))?;
+    measured: &[Measured],
+) -> Result<String, Error> {
+    let recipe = match options.origin {
+        Origin::Trained(config) => {
+            toml::to_string(config).map_err(|error| content(&folder.join(MODEL_CARD), &error.to_string()))?
+        }
+        Origin::Imported(_) => String::new(),
+    };
     let mut files = Vec::new();
-    for file in [MODEL_INT8, MODEL_FP16, TOKENIZER] {
+    for file in [MODEL_INT8, MODEL_FP16, TOKENIZER].into_iter().chain(options.language_head.map(|_| LANGUAGE_HEAD)) {
         let path = folder.join(file);
         let bytes = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?.len();
         files.push((file, bytes));
     }
-    let corpora = match options.corpora {
-        Some(path) => card::read_corpora(path, |name| options.config.corpora.weight(name) > 0.0)?,
-        None => Vec::new(),
+    let corpora = match (options.corpora, options.origin) {
+        (Some(path), Origin::Trained(config)) => corpora::read_corpora(path, |name| config.corpora.weight(name) > 0.0)?,
+        _ => Vec::new(),
     };
     let card = Card {
-        name: &options.config.name,
+        name: options.name,
         version: options.version,
         shape: weights.shape,
         parameters: weights.parameters(),
         files,
         corpora,
+        imported: options.origin.imported(),
         recipe: &recipe,
         parity,
-        report,
+        measured,
         evaluation_command: options.evaluation_command,
     };
-    write(&folder.join(MODEL_CARD), card.to_string().as_bytes())
+    Ok(card.to_string())
 }
 
 fn manifest(options: &ExportOptions<'_>, weights: &EncoderWeights, parity: &[Parity], report: Option<&Report>) -> Manifest {
     Manifest {
         format: FORMAT,
-        name: options.config.name.clone(),
+        name: options.name.to_owned(),
         version: options.version.to_owned(),
         text_version: TEXT_VERSION,
+        preprocessing: options.origin.preprocessing(),
         dimension: weights.shape.dimension,
         tokens_max: weights.shape.tokens_max,
         languages: Language::all().map(|language| language.code().to_owned()).collect(),
         files: Default::default(),
-        training: json!({ "config": options.config, "parameters": weights.parameters(), "parity": parity }),
+        training: match options.origin {
+            Origin::Trained(config) => json!({ "config": config, "parameters": weights.parameters(), "parity": parity }),
+            Origin::Imported(imported) => {
+                json!({ "imported": imported, "parameters": weights.parameters(), "parity": parity })
+            }
+        },
         quality: report.map(Report::quality).unwrap_or_default(),
     }
 }
@@ -178,6 +295,21 @@ fn remove_folder(folder: &Path) -> Result<(), Error> {
     }
 }
 
-fn content(path: &Path, error: &dyn std::error::Error) -> Error {
-    Error::Content { path: PathBuf::from(path), problem: error.to_string() }
+fn content(path: &Path, problem: &str) -> Error {
+    Error::Content { path: PathBuf::from(path), problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proto::{GraphProto, TensorProto};
+    use super::*;
+
+    #[test]
+    fn a_graph_beyond_the_limit_of_protobuf_is_refused_with_both_numbers() {
+        // Zeros that nobody reads: no memory is taken for them.
+        let tensor = TensorProto { raw_data: Some(vec![0; PROTOBUF_BYTES_MAX]), ..Default::default() };
+        let graph = GraphProto { initializer: vec![tensor], ..Default::default() };
+        let error = encoded("model.onnx", &ModelProto { graph: Some(graph), ..Default::default() }).unwrap_err().to_string();
+        assert!(error.contains("model.onnx") && error.contains("expected at most 2147483647"), "{error}");
+    }
 }

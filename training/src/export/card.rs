@@ -1,15 +1,16 @@
 //! The model card: what the model is, what it was made from, how good it is, where it ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
 
 use dragoman::domain::Language;
 
+use super::comparison::{Comparison, Measured};
+use super::corpora::CorpusRow;
+use super::origin::Imported;
 use super::parity::Parity;
 use super::weights::EncoderShape;
 use crate::config::Norm;
-use crate::error::Error;
 use crate::eval::Report;
 
 /// Languages that the card names as the worst.
@@ -29,68 +30,16 @@ pub struct Card<'a> {
     pub files: Vec<(&'static str, u64)>,
     /// What it was trained on.
     pub corpora: Vec<CorpusRow>,
-    /// The configuration as TOML.
+    /// Whose weights they are, when they were not trained here.
+    pub imported: Option<&'a Imported>,
+    /// The configuration as TOML; nothing for imported weights.
     pub recipe: &'a str,
     /// Nearness of the graphs to what was trained.
     pub parity: &'a [Parity],
-    /// Measured quality.
-    pub report: Option<&'a Report>,
+    /// Quality, size and speed: of this bundle first, then of those that it is compared with.
+    pub measured: &'a [Measured],
     /// The command that repeats the measurement.
     pub evaluation_command: &'a str,
-}
-
-/// A training corpus, all its files together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CorpusRow {
-    /// Name.
-    pub name: String,
-    /// Where it comes from.
-    pub repositories: BTreeSet<String>,
-    /// Licences of its files.
-    pub licences: BTreeSet<String>,
-    /// Classes of the licences: `open` or `research`.
-    pub classes: BTreeSet<String>,
-    /// Segments of all files.
-    pub segments: u64,
-}
-
-/// Reads a table of corpora: tab-separated, one row per file, columns found by their names. Rows of a corpus that `used`
-/// refuses are left out.
-pub fn read_corpora(path: &Path, used: impl Fn(&str) -> bool) -> Result<Vec<CorpusRow>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
-    let header: Vec<&str> = text.lines().next().unwrap_or_default().split('\t').collect();
-    let find = |name: &'static str| {
-        let missing = || Error::Content { path: path.to_owned(), problem: format!("expected a column {name}") };
-        header.iter().position(|&column| column == name).ok_or_else(missing)
-    };
-    let (name, repository, licence) = (find("corpus")?, find("repository")?, find("licence")?);
-    let (class, segments) = (find("licence_class")?, find("segments")?);
-    let mut rows: BTreeMap<String, CorpusRow> = BTreeMap::new();
-    for (number, line) in text.lines().enumerate().skip(1) {
-        let fields: Vec<&str> = line.split('\t').collect();
-        if fields.len() < header.len() {
-            return Err(Error::Line {
-                path: path.to_owned(),
-                line: number + 1,
-                problem: "expected as many columns as the header has",
-            });
-        }
-        if !used(fields[name]) {
-            continue;
-        }
-        let count: u64 = fields[segments].parse().map_err(|_| Error::Line {
-            path: path.to_owned(),
-            line: number + 1,
-            problem: "expected a number of segments",
-        })?;
-        let row = rows.entry(fields[name].to_owned()).or_default();
-        row.name = fields[name].to_owned();
-        row.repositories.insert(fields[repository].to_owned());
-        row.licences.insert(fields[licence].to_owned());
-        row.classes.insert(fields[class].to_owned());
-        row.segments += count;
-    }
-    Ok(rows.into_values().collect())
 }
 
 impl fmt::Display for Card<'_> {
@@ -100,8 +49,12 @@ impl fmt::Display for Card<'_> {
         writeln!(
             f,
             "A sentence encoder for {} languages: texts of the same meaning have near embeddings, whatever language they are in.\n\
-             Made by Dragoman's training subproject after EMS (2024).\n",
-            Language::COUNT
+             {}\n",
+            Language::COUNT,
+            match self.imported {
+                Some(_) => "A checkpoint of EMS (2024), imported by Dragoman's training subproject.",
+                None => "Made by Dragoman's training subproject after EMS (2024).",
+            }
         )?;
         let norm = match shape.norm {
             Norm::Pre => "before each sublayer",
@@ -110,10 +63,11 @@ impl fmt::Display for Card<'_> {
         writeln!(f, "- {} values per embedding, at most {} tokens per text", shape.dimension, shape.tokens_max)?;
         writeln!(
             f,
-            "- {} Transformer layers, {} heads, feed-forward {}, normalization {norm}; {} token pieces; {:.1}M parameters",
+            "- {} Transformer layers, {} heads, feed-forward {} with {}, normalization {norm}; {} token pieces; {:.1}M parameters",
             shape.layers,
             shape.heads,
             shape.feed_forward,
+            shape.activation.name(),
             shape.vocabulary,
             self.parameters as f64 / 1e6
         )?;
@@ -124,21 +78,33 @@ impl fmt::Display for Card<'_> {
         self.exactness(f)?;
         self.limits(f)?;
         self.data(f)?;
+        if let Some(imported) = self.imported {
+            return imported.fmt(f);
+        }
         writeln!(f, "\n## Recipe\n\n```toml\n{}\n```", self.recipe.trim_end())
     }
 }
 
 impl Card<'_> {
     fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n## Quality\n")?;
-        match self.report {
+        writeln!(f, "\n## Quality and speed\n")?;
+        match self.report() {
             Some(report) => {
-                writeln!(f, "Measured on the int8 graph through the text pipeline of the server, by\n")?;
+                writeln!(f, "Measured on int8 graphs through the text pipeline of the server, by\n")?;
                 writeln!(f, "    {}\n", self.evaluation_command)?;
-                write!(f, "{report}")
+                writeln!(f, "{}", Comparison(self.measured))?;
+                write!(f, "{}", report.by_language())
             }
-            None => writeln!(f, "Not measured."),
+            None => {
+                writeln!(f, "Quality was not measured.\n")?;
+                write!(f, "{}", Comparison(self.measured))
+            }
         }
+    }
+
+    /// The quality of this bundle.
+    fn report(&self) -> Option<&Report> {
+        self.measured.first().and_then(|measured| measured.report.as_ref())
     }
 
     fn exactness(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,7 +134,7 @@ impl Card<'_> {
         writeln!(f, "- Languages other than the {} get embeddings too, but nothing is promised of them.", Language::COUNT)?;
         writeln!(f, "- Kurdish is Kurmanji in Latin script.")?;
         writeln!(f, "- Case is lost on the way in: texts are compared in lower case.")?;
-        if let Some(worst) = self.report.and_then(worst) {
+        if let Some(worst) = self.report().and_then(worst) {
             writeln!(f, "- Quality differs much between languages; the lowest on FLORES: {worst}.")?;
         }
         Ok(())
@@ -214,76 +180,102 @@ fn worst(report: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Activation;
+    use crate::eval::Speed;
+    use crate::eval::flores::{FloresReport, WithEnglish};
 
-    const TABLE: &str = "file\tcorpus\trepository\tlicence_class\tlicence\tsegments\n\
-                         a.fr\tnews\torg/news\topen\tCC0\t10\n\
-                         a.de\tnews\torg/news\topen\tCC0\t12\n\
-                         b.fr\twords\torg/words\tresearch\tfree | research\t5\n";
+    const SHAPE: EncoderShape = EncoderShape {
+        vocabulary: 48_000,
+        dimension: 256,
+        layers: 2,
+        heads: 4,
+        feed_forward: 1_024,
+        tokens_max: 120,
+        norm: Norm::Pre,
+        activation: Activation::Gelu,
+    };
 
-    fn read(text: &str, used: impl Fn(&str) -> bool) -> Result<Vec<CorpusRow>, Error> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        read_corpora(file.path(), used)
+    fn card(measured: &[Measured]) -> Card<'_> {
+        let set = |text: &str| BTreeSet::from([text.to_owned()]);
+        let words = CorpusRow {
+            name: "words".to_owned(),
+            repositories: set("org/words"),
+            licences: set("free | research"),
+            classes: set("research"),
+            segments: 5,
+        };
+        Card {
+            name: "tiny",
+            version: "0.1.0",
+            shape: SHAPE,
+            parameters: 13_900_000,
+            files: vec![("model.onnx", 14_200_000)],
+            corpora: vec![words],
+            imported: None,
+            recipe: "seed = 1\n",
+            parity: &[],
+            measured,
+            evaluation_command: "dragoman-train eval",
+        }
     }
 
-    #[test]
-    fn files_of_a_corpus_are_one_row() {
-        let rows = read(TABLE, |_| true).unwrap();
-        assert_eq!(rows.len(), 2);
-        assert_eq!((rows[0].name.as_str(), rows[0].segments, rows[0].licences.len()), ("news", 22, 1));
+    fn measured(name: &str, report: Option<Report>) -> Measured {
+        let speed = Speed { query_ms: 0.5, texts_per_second: 2_000.0, tokens_mean: 15.0 };
+        Measured { name: name.to_owned(), parameters: Some(13_900_000), graph_bytes: 14_200_000, speed, report }
     }
 
-    #[test]
-    fn a_corpus_that_was_not_used_is_not_named() {
-        let rows = read(TABLE, |name| name != "words").unwrap();
-        assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["news"]);
+    /// French and Thai with English, `points` percent each way.
+    fn report(points: f64) -> Report {
+        let score = WithEnglish { to_english: points, from_english: points };
+        let flores = FloresReport {
+            sentences: 10,
+            languages: ["fr", "th"].map(|code| (code.to_owned(), score)).into(),
+            english_mean: points,
+            other_mean: points / 2.0,
+            other_pairs: 2,
+            absent: Vec::new(),
+        };
+        Report { flores: Some(flores), ..Report::default() }
     }
 
-    #[test]
-    fn a_table_of_another_shape_is_refused() {
-        for (text, expect) in [
-            ("corpus\tlicence\n", "expected a column repository"),
-            ("corpus\trepository\tlicence\tlicence_class\tsegments\nnews\torg\n", ":2: expected as many columns"),
-            ("corpus\trepository\tlicence\tlicence_class\tsegments\nnews\torg\tCC0\topen\tmany\n", ":2: expected a number"),
-        ] {
-            let error = read(text, |_| true).unwrap_err().to_string();
-            assert!(error.contains(expect), "{error}");
+    #[track_caller]
+    fn check(text: &str, parts: &[&str]) {
+        for part in parts {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
     }
 
     #[test]
     fn a_card_names_sizes_data_and_recipe_and_says_what_was_not_measured() {
-        let shape = EncoderShape {
-            vocabulary: 48_000,
-            dimension: 256,
-            layers: 2,
-            heads: 4,
-            feed_forward: 1_024,
-            tokens_max: 120,
-            norm: Norm::Pre,
-        };
-        let card = Card {
-            name: "tiny",
-            version: "0.1.0",
-            shape,
-            parameters: 13_900_000,
-            files: vec![("model.onnx", 14_200_000)],
-            corpora: read(TABLE, |_| true).unwrap(),
-            recipe: "seed = 1\n",
-            parity: &[],
-            report: None,
-            evaluation_command: "",
-        };
-        let text = card.to_string();
-        for part in [
+        let text = card(&[measured("tiny 0.1.0", None)]).to_string();
+        let parts = [
             "# tiny 0.1.0",
             "13.9M parameters",
             "`model.onnx`: 14.2 MB",
             "| words | org/words | free / research | research | 5 |",
             "```toml\nseed = 1\n```",
-            "Not measured.",
-        ] {
-            assert!(text.contains(part), "{part:?} is not in\n{text}");
-        }
+            "Quality was not measured.",
+            "| one query of 20 tokens on one core, ms (median) | 0.500 |",
+        ];
+        check(&text, &parts);
+    }
+
+    #[test]
+    fn a_card_compares_with_the_bundle_before_and_the_baseline_and_tells_each_language() {
+        let all = [
+            measured("tiny 0.2.0", Some(report(90.0))),
+            measured("tiny 0.1.0", Some(report(80.0))),
+            measured("bag of tokens", Some(report(70.0))),
+        ];
+        let text = card(&all).to_string();
+        let parts = [
+            "| int8 graphs | tiny 0.2.0 | tiny 0.1.0 | bag of tokens |",
+            "| FLORES, P@1 to and from English | 90.00 | 80.00 | 70.00 |",
+            "| FLORES, P@1 of pairs without English | 45.00 | 40.00 | 35.00 |",
+            "| th Thai               |         90.0 |         90.0 |",
+            "- FLORES, 2 ordered pairs without English: mean 45.00",
+            "the lowest on FLORES: French 90, Thai 90.",
+        ];
+        check(&text, &parts);
     }
 }

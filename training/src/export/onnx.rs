@@ -10,7 +10,7 @@ use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
 use super::proto::{DataType, ModelProto};
 use super::quantize::quantize_rows;
 use super::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, EncoderWeights, POSITIONS, TOKENS};
-use crate::config::Norm;
+use crate::config::{Activation, Norm};
 use crate::error::Error;
 
 /// Epsilon of every layer normalization.
@@ -199,7 +199,13 @@ impl<'a> EncoderWriter<'a> {
     fn feed_forward(&mut self, layer: usize, input: &str) -> Result<Value, Error> {
         let name = format!("layers.{layer}.feed_forward");
         let up = self.named_linear(&format!("{name}.up"), input)?;
-        let active = self.graph.node("Gelu", &format!("{name}.active"), &[&up], &[]);
+        let active = match self.weights.shape.activation {
+            Activation::Gelu => self.graph.node("Gelu", &format!("{name}.active"), &[&up], &[]),
+            Activation::Swish => {
+                let gate = self.graph.node("Sigmoid", &format!("{name}.gate"), &[&up], &[]);
+                self.graph.node("Mul", &format!("{name}.active"), &[&up, &gate], &[])
+            }
+        };
         self.named_linear(&format!("{name}.down"), &active)
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tch::{Kind, Tensor};
 
-use crate::config::{EncoderKind, ModelConfig, Norm};
+use crate::config::{Activation, EncoderKind, ModelConfig, Norm};
 use crate::error::Error;
 
 /// The encoder's size.
@@ -27,6 +27,8 @@ pub struct EncoderShape {
     pub tokens_max: usize,
     /// Where the layer normalization stands.
     pub norm: Norm,
+    /// What stands between the two products of a feed-forward part.
+    pub activation: Activation,
 }
 
 /// A tensor of f32, the last dimension fastest.
@@ -57,6 +59,7 @@ impl EncoderShape {
             feed_forward: model.feed_forward as usize,
             tokens_max: model.tokens_max as usize,
             norm: model.norm,
+            activation: model.activation,
         }
     }
 }
@@ -106,6 +109,11 @@ impl EncoderWeights {
     /// The tensor `name`.
     pub fn get(&self, name: &str) -> Result<&Weight, Error> {
         self.find(name).ok_or_else(|| shape_error(format!("{name} is missing")))
+    }
+
+    /// All tensors in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Weight)> {
+        self.tensors.iter().map(|(name, weight)| (name.as_str(), weight))
     }
 
     /// Parameters in all.
@@ -166,8 +174,16 @@ fn shape_error(problem: String) -> Error {
 mod tests {
     use super::*;
 
-    const BAG: EncoderShape =
-        EncoderShape { vocabulary: 3, dimension: 2, layers: 0, heads: 1, feed_forward: 0, tokens_max: 4, norm: Norm::Post };
+    const BAG: EncoderShape = EncoderShape {
+        vocabulary: 3,
+        dimension: 2,
+        layers: 0,
+        heads: 1,
+        feed_forward: 0,
+        tokens_max: 4,
+        norm: Norm::Post,
+        activation: Activation::Gelu,
+    };
 
     fn from_ones(shape: EncoderShape, named: &[(&str, &[i64])]) -> Result<EncoderWeights, Error> {
         let ones = |shape: &[i64]| Tensor::ones(shape, (Kind::BFloat16, tch::Device::Cpu));

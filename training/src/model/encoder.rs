@@ -2,18 +2,21 @@
 //! sentence's own tokens.
 //!
 //! Weights: `embeddings.token.weight` [vocabulary, d]; `embeddings.position.weight` [tokens_max + 1, d], row 0 for padding;
-//! `embeddings.norm.*` [d] (post-norm only); per layer i `layers.i.attention.{query,key,value,output}` [d, d],
+//! `embeddings.norm.*` [d] (post-norm; imported weights may lack it); per layer i `layers.i.attention.{query,key,value,output}` [d, d],
 //! `layers.i.feed_forward.up` [ff, d], `layers.i.feed_forward.down` [d, ff], `layers.i.{attention,feed_forward}.norm` [d].
 
 use tch::{Kind, Tensor};
 
 use super::attention::{additive_mask, layer_norm, linear, self_attention};
 use super::parameters::Parameters;
-use crate::config::{EncoderKind, ModelConfig, Norm};
+use crate::config::{Activation, EncoderKind, ModelConfig, Norm};
 use crate::data::batch::{Batch, Group};
 
 /// The token table, which every stage has.
 pub const TOKENS: &str = "embeddings.token.weight";
+
+/// The vector of a hidden token, which only training has. [1, d]
+const MASK: &str = "embeddings.mask.weight";
 
 /// What a residual sum is taken around. [batch, len, d] -> [batch, len, d]
 type Sublayer<'a> = &'a dyn Fn(&Tensor) -> Tensor;
@@ -77,29 +80,74 @@ fn rescale_tokens(parameters: &mut Parameters, d: i64) {
     }
 }
 
+/// Makes the vector that stands in for a token that SMLM and UGT hide, unless it is there.
+pub fn create_mask(parameters: &mut Parameters, config: &ModelConfig) {
+    parameters.normal(MASK, &[1, config.dimension], 1.0 / (config.dimension as f64).sqrt());
+}
+
+/// Which encoder the weights are of.
+pub fn kind_of(parameters: &Parameters) -> EncoderKind {
+    if parameters.has("embeddings.position.weight") { EncoderKind::Transformer } else { EncoderKind::Bag }
+}
+
 /// The sentence embeddings of a batch, not normalized. [2 x pairs, d]
 pub fn encode(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass: Pass) -> Tensor {
-    // The distinct rows are gathered once, so that the backward pass touches the whole table once and not once per group.
-    let rows = parameters.get(TOKENS).index_select(0, &batch.distinct); // [distinct, d]
+    encode_rows(parameters, config, &gather(parameters, batch), batch, pass)
+}
+
+/// The token vectors of a batch. They are gathered once, so that the backward pass touches the whole table once and not once per
+/// group. [distinct, d], and one more row for the mask where tokens are hidden
+pub fn gather(parameters: &Parameters, batch: &Batch) -> Tensor {
+    let rows = parameters.get(TOKENS).index_select(0, &batch.distinct);
+    if batch.masked.is_some() { Tensor::cat(&[&rows, parameters.get(MASK)], 0) } else { rows }
+}
+
+/// As `encode`, from what `gather` gave. [2 x pairs, d]
+pub fn encode_rows(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, batch: &Batch, pass: Pass) -> Tensor {
     match pass.kind {
-        EncoderKind::Bag => Tensor::embedding_bag::<&Tensor>(&rows, &batch.flat, &batch.offsets, false, 1, false, None, false).0,
+        EncoderKind::Bag => Tensor::embedding_bag::<&Tensor>(rows, &batch.flat, &batch.offsets, false, 1, false, None, false).0,
         EncoderKind::Transformer => {
             let pooled: Vec<Tensor> =
-                batch.groups.iter().map(|group| encode_group(parameters, config, &rows, group, pass)).collect();
+                batch.groups.iter().map(|group| encode_group(parameters, config, rows, group, pass)).collect();
             Tensor::cat(&pooled, 0).index_select(0, &batch.order)
         }
     }
 }
 
+/// The contextual token embeddings of a batch, not pooled; for a bag, the token vectors. [2 x pairs, len, d], and their mask, which
+/// is 1 for tokens and 0 for padding, [2 x pairs, len]
+pub fn encode_tokens(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass: Pass) -> (Tensor, Tensor) {
+    let rows = gather(parameters, batch);
+    let length = batch.groups.iter().map(|group| group.ids.size()[1]).max().unwrap_or(0);
+    let (mut states, mut masks) = (Vec::new(), Vec::new());
+    for group in &batch.groups {
+        let missing = length - group.ids.size()[1];
+        let group_states = match pass.kind {
+            EncoderKind::Bag => Tensor::embedding(&rows, &group.ids, -1, false, false),
+            EncoderKind::Transformer => token_states(parameters, config, &rows, group, pass),
+        };
+        states.push(group_states.constant_pad_nd([0, 0, 0, missing]));
+        masks.push(group.mask.constant_pad_nd([0, missing]));
+    }
+    (Tensor::cat(&states, 0).index_select(0, &batch.order), Tensor::cat(&masks, 0).index_select(0, &batch.order))
+}
+
 /// The Transformer over sentences of like length. `rows` is the table that the group's ids point into. -> [batch, d]
 pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
+    let x = token_states(parameters, config, rows, group, pass);
+    let mask = group.mask.unsqueeze(-1); // [batch, len, 1]
+    (x * &mask).sum_dim_intlist(1i64, false, Kind::Float) / mask.sum_dim_intlist(1i64, false, Kind::Float)
+}
+
+/// The Transformer's last hidden states. -> [batch, len, d]
+fn token_states(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
     let (_, length) = group.ids.size2().unwrap_or((0, 0));
     let training = pass.dropout > 0.0;
     let positions =
         Tensor::arange_start(1, length + 1, (Kind::Int64, rows.device())).unsqueeze(0) * group.mask.to_kind(Kind::Int64);
     let mut x = Tensor::embedding(rows, &group.ids, -1, false, false) // [batch, len, d]
         + Tensor::embedding(parameters.get("embeddings.position.weight"), &positions, -1, false, false);
-    if config.norm == Norm::Post {
+    if parameters.has("embeddings.norm.weight") {
         x = layer_norm(parameters, "embeddings.norm", &x);
     }
     x = x.dropout(pass.dropout, training);
@@ -109,8 +157,12 @@ pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor
         let sublayers: [(&str, Sublayer<'_>); 2] = [
             ("attention", &|x| self_attention(parameters, &format!("layers.{layer}.attention"), config.heads, x, &mask)),
             ("feed_forward", &|x| {
-                let up = linear(parameters, &format!("layers.{layer}.feed_forward.up"), x).gelu("none");
-                linear(parameters, &format!("layers.{layer}.feed_forward.down"), &up)
+                let up = linear(parameters, &format!("layers.{layer}.feed_forward.up"), x);
+                let active = match config.activation {
+                    Activation::Gelu => up.gelu("none"),
+                    Activation::Swish => up.silu(),
+                };
+                linear(parameters, &format!("layers.{layer}.feed_forward.down"), &active)
             }),
         ];
         for (name, sublayer) in sublayers {
@@ -122,6 +174,5 @@ pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor
             };
         }
     }
-    let mask = group.mask.unsqueeze(-1); // [batch, len, 1]
-    (x * &mask).sum_dim_intlist(1i64, false, Kind::Float) / mask.sum_dim_intlist(1i64, false, Kind::Float)
+    x
 }

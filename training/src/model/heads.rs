@@ -4,18 +4,24 @@ use dragoman::domain::Language;
 use tch::{Kind, Tensor};
 
 use super::attention::linear;
+use super::encoder::TOKENS;
 use super::parameters::Parameters;
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, VocabularyHeadConfig};
 
-/// Makes XTR's weights: L_la `xtr.language.weight` [62, d_la] (eq. 2), L_fc `xtr.full` [d_la + d, d_la + d] and L_emb
-/// `xtr.vocabulary.weight` [vocabulary, d_la + d] (eq. 4).
-pub fn create_xtr(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64) {
-    let width = config.language_dimension + config.dimension;
-    let deviation = 1.0 / (width as f64).sqrt();
-    parameters.normal("xtr.language.weight", &[Language::COUNT as i64, config.language_dimension], 1.0);
-    parameters.normal("xtr.full.weight", &[width, width], deviation);
-    parameters.constant("xtr.full.bias", &[width], 0.0);
-    parameters.normal("xtr.vocabulary.weight", &[vocabulary, width], deviation);
+/// Makes the weights of the head that predicts tokens: L_la `xtr.language.weight` [62, d_la] (eq. 2) where it is told the language,
+/// L_fc `xtr.full` [out, in], in = d_la + d or d, and L_emb `xtr.vocabulary.weight` [vocabulary, out] (eq. 4), out = in. With a
+/// shared embedding L_emb is the token table, and out = d: the only width at which eq. 4 can be read so.
+pub fn create_vocabulary(parameters: &mut Parameters, config: &ModelConfig, head: &VocabularyHeadConfig, vocabulary: i64) {
+    let input = config.dimension + if head.language_token { config.language_dimension } else { 0 };
+    let output = if head.shared_embedding { config.dimension } else { input };
+    if head.language_token {
+        parameters.normal("xtr.language.weight", &[Language::COUNT as i64, config.language_dimension], 1.0);
+    }
+    parameters.normal("xtr.full.weight", &[output, input], 1.0 / (input as f64).sqrt());
+    parameters.constant("xtr.full.bias", &[output], 0.0);
+    if !head.shared_embedding {
+        parameters.normal("xtr.vocabulary.weight", &[vocabulary, output], 1.0 / (output as f64).sqrt());
+    }
 }
 
 /// Makes the contrastive projection: W_2 `contrastive.inner` [d, d] and W_1 `contrastive.outer` [d_cntrs, d] (eq. 10).
@@ -27,16 +33,39 @@ pub fn create_projection(parameters: &mut Parameters, config: &ModelConfig) {
     }
 }
 
-/// The log-probabilities of the target sentence's tokens (eq. 4 and 5): log softmax(W_emb swish(W_fc (language ⊕ embedding) + b_fc)).
+/// Makes the linear layer from the student's width to the teacher's: `distillation.projection` [teacher, d].
+pub fn create_distillation(parameters: &mut Parameters, config: &ModelConfig, teacher_dimension: i64) {
+    let deviation = 1.0 / (config.dimension as f64).sqrt();
+    parameters.normal("distillation.projection.weight", &[teacher_dimension, config.dimension], deviation);
+    parameters.constant("distillation.projection.bias", &[teacher_dimension], 0.0);
+}
+
+/// The log-probabilities of tokens (eq. 4 and 5): log softmax(W_emb swish(W_fc (language ⊕ embedding) + b_fc)); without language
+/// token there is nothing before the embedding.
 ///
-/// `embeddings` [batch, d]; `languages` [batch] says which language to reconstruct in. -> [batch, vocabulary], float32
-pub fn reconstruct(parameters: &Parameters, embeddings: &Tensor, languages: &Tensor, bf16: bool) -> Tensor {
-    let language = Tensor::embedding(parameters.get("xtr.language.weight"), languages, -1, false, false); // [batch, d_la]
-    let joined = Tensor::cat(&[&language, embeddings], 1);
+/// `embeddings` [batch, d]; `languages` [batch] says which language to predict in. -> [batch, vocabulary], float32
+pub fn predict_tokens(
+    parameters: &Parameters,
+    head: &VocabularyHeadConfig,
+    embeddings: &Tensor,
+    languages: &Tensor,
+    bf16: bool,
+) -> Tensor {
     let kind = if bf16 { Kind::BFloat16 } else { Kind::Float };
+    let joined = if head.language_token {
+        let language = Tensor::embedding(parameters.get("xtr.language.weight"), languages, -1, false, false); // [batch, d_la]
+        Tensor::cat(&[&language, embeddings], 1)
+    } else {
+        embeddings.shallow_clone()
+    };
     let hidden = linear(parameters, "xtr.full", &joined.to_kind(kind)).silu();
-    let logits = hidden.matmul(&parameters.get("xtr.vocabulary.weight").to_kind(kind).tr());
-    logits.log_softmax(1, Kind::Float)
+    let output = parameters.get(if head.shared_embedding { TOKENS } else { "xtr.vocabulary.weight" });
+    hidden.matmul(&output.to_kind(kind).tr()).log_softmax(1, Kind::Float)
+}
+
+/// The student's embeddings in the teacher's width. [batch, d] -> [batch, teacher]
+pub fn widen(parameters: &Parameters, embeddings: &Tensor) -> Tensor {
+    linear(parameters, "distillation.projection", embeddings)
 }
 
 /// h(S) of eq. 10 and 11: W_1 relu(W_2 u + b_2) + b_1. [batch, d] -> [batch, d_cntrs]

@@ -4,7 +4,7 @@
 pub mod attention;
 /// The dual encoder's one side.
 pub mod encoder;
-/// XTR's reconstruction head and the contrastive projection.
+/// The head that predicts tokens, and projections.
 pub mod heads;
 /// Named tensors.
 pub mod parameters;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test target uses its part")]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use dragoman::domain::Language;
 use dragoman_training::config::{Config, EncoderKind, Norm};
@@ -41,5 +42,6 @@ pub fn options(data: &Path, run: &Path) -> Options {
         device: Device::Cpu,
         checkpoint_every: std::time::Duration::from_secs(3600),
         stop_after_steps: None,
+        stop: Arc::default(),
     }
 }

@@ -1,0 +1,382 @@
+//! Recognizes languages without a bundle's head: by scripts, letters, trigrams and frequent words.
+//!
+//! The script decides where it can: eleven languages have one to themselves here, and kana tell Japanese from Chinese.
+//! Between languages of one script decide the letters that only some of them have (Cyrillic, Arabic), the trigrams of
+//! `whatlang`, and in Latin script frequent words too, which know the languages that `whatlang` does not (Albanian,
+//! Basque, Galician, Kurdish, Malay, Swahili, Yoruba) and tell close relatives apart.
+//!
+//! What it cannot tell: Serbian in Latin letters is taken for Croatian, Japanese without kana for Chinese, Kurdish in
+//! Arabic letters for Persian or Urdu, Nynorsk for Bokmål. A short text without a word of its own is taken for a
+//! relative: Malay for Indonesian (in nearly half of all sentences), Galician for Portuguese or Spanish, Bokmål for
+//! Danish. A text in none of the 62 languages is taken for one of them.
+
+use std::collections::HashMap;
+
+use unicode_segmentation::UnicodeSegmentation;
+use whatlang::{Detector, Lang};
+
+use super::frequent_words::FREQUENT_WORDS;
+use super::script::{Script, is_foreign, is_kana, script_of};
+use crate::domain::{DetectedLanguage, Language};
+use crate::text::normalize::normalize;
+
+/// Letters of a text that are looked at. Trigram counts settle long before; a book costs no more than a page.
+const LETTERS_MAX: usize = 1_000;
+
+/// What recognizes the language for a bundle that has no head. Build it once; detection takes `&self`.
+pub struct RuleDetector {
+    by_trigrams: Detector,
+    /// For each frequent word the rows of `FREQUENT_WORDS` that have it.
+    rows: HashMap<&'static str, Vec<usize>>,
+}
+
+impl RuleDetector {
+    /// Builds the table of frequent words; the trigrams are part of the program.
+    pub fn new() -> Self {
+        let mut rows: HashMap<&'static str, Vec<usize>> = HashMap::new();
+        for (row, (_, words)) in FREQUENT_WORDS.iter().enumerate() {
+            for word in words.split(' ') {
+                rows.entry(word).or_default().push(row);
+            }
+        }
+        let known = Lang::all().iter().copied().filter(|&lang| code_of(lang).is_some()).collect();
+        Self { by_trigrams: Detector::with_allowlist(known), rows }
+    }
+
+    /// Gives the most likely language of `text`, or `None` when nothing speaks for any.
+    pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
+        if is_foreign(text) {
+            return None;
+        }
+        let (script, share) = main_script(text)?;
+        let (code, confidence) = match script {
+            Script::Of(code) => (code, 1.0),
+            Script::Han if main_script_is_japanese(text) => ("ja", 1.0),
+            Script::Han => ("zh", 1.0),
+            Script::Latin => self.latin(&letters_of(text, script))?,
+            Script::Cyrillic => by_alphabet(&letters_of(text, script), CYRILLIC)?,
+            Script::Arabic => by_alphabet(&letters_of(text, script), ARABIC)?,
+            Script::Devanagari => self.trigrams(&letters_of(text, script))?,
+        };
+        Some(DetectedLanguage { language: Language::parse(code)?, confidence: (confidence * share).clamp(0.0, 1.0) })
+    }
+
+    fn trigrams(&self, letters: &str) -> Option<(&'static str, f32)> {
+        let found = self.by_trigrams.detect(letters)?;
+        Some((code_of(found.lang())?, found.confidence() as f32))
+    }
+
+    /// Adds up what the frequent words say for each language, and what the trigrams say for the one they chose: about as
+    /// much as two words that no other language has.
+    fn latin(&self, letters: &str) -> Option<(&'static str, f32)> {
+        let mut scores = [0.0_f32; FREQUENT_WORDS.len()];
+        for word in letters.unicode_words() {
+            for &row in self.rows.get(word).map_or(&[][..], Vec::as_slice) {
+                scores[row] += self.weight(word);
+            }
+        }
+        if let Some((guess, confidence)) = self.trigrams(letters) {
+            for (row, (code, _)) in FREQUENT_WORDS.iter().enumerate() {
+                if *code == guess {
+                    scores[row] += 2.01 + 4.0 * confidence;
+                } else if UNKNOWN_RELATIVES.contains(&(guess, code)) {
+                    scores[row] += 2.0 + 4.0 * confidence;
+                }
+            }
+        }
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        let (best, second) = (*order.first()?, *order.get(1)?);
+        if scores[best] == 0.0 {
+            return None;
+        }
+        // Half when the next one is as likely, and rising with the distance.
+        let confidence = 1.0 - 0.5 * (-0.5 * (scores[best] - scores[second])).exp();
+        Some((FREQUENT_WORDS[best].0, confidence))
+    }
+
+    /// What a word says for the languages that have it: the more, the fewer they are.
+    fn weight(&self, word: &str) -> f32 {
+        let having = self.rows.get(word).map_or(FREQUENT_WORDS.len(), Vec::len);
+        (FREQUENT_WORDS.len() as f32 / having as f32).ln()
+    }
+}
+
+impl Default for RuleDetector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Gives the script that most of the first letters are in, and their share of all letters. A Chinese character or a
+/// Korean syllable says as much as three letters do, so that a foreign name does not outweigh the text around it.
+fn main_script(text: &str) -> Option<(Script, f32)> {
+    let mut weights: Vec<(Script, u32)> = Vec::new();
+    let mut total = 0;
+    for script in text.chars().filter_map(script_of).take(LETTERS_MAX) {
+        let weight = if matches!(script, Script::Han | Script::Of("ko")) { 3 } else { 1 };
+        total += weight;
+        match weights.iter_mut().find(|(of, _)| *of == script) {
+            Some((_, sum)) => *sum += weight,
+            None => weights.push((script, weight)),
+        }
+    }
+    // Of two with the same weight the one that came first.
+    let (script, weight) = weights.into_iter().rev().max_by_key(|(_, weight)| *weight)?;
+    Some((script, weight as f32 / total as f32))
+}
+
+/// Whether one in ten Chinese characters and kana is kana. Japanese has more; a Chinese text may quote some.
+fn main_script_is_japanese(text: &str) -> bool {
+    let letters = || text.chars().filter(|&c| script_of(c) == Some(Script::Han)).take(LETTERS_MAX);
+    letters().filter(|&c| is_kana(c)).count() * 10 >= letters().count()
+}
+
+/// Gives the first letters of `text` that are in `script`, normalized, with their marks; all else becomes white space.
+fn letters_of(text: &str, script: Script) -> String {
+    let mut room = LETTERS_MAX;
+    let kept = text.chars().map_while(|c| match script_of(c) {
+        Some(of) if of == script => {
+            room = room.checked_sub(1)?;
+            Some(c)
+        }
+        None if matches!(c, '\u{300}'..='\u{36f}' | '\'' | '’') => Some(c),
+        _ => Some(' '),
+    });
+    let kept: String = kept.collect();
+    // Most texts are composed already, and lowering is several times faster.
+    if kept.contains(|c| matches!(c, '\u{300}'..='\u{36f}' | '\u{fb00}'..='\u{feff}' | '\u{ff00}'..='\u{ffef}')) {
+        return normalize(&kept);
+    }
+    kept.to_lowercase()
+}
+
+/// Chooses by the letters that a language does not have, then by trigrams. `alphabets` names for each language, in the
+/// order of preference, those of its letters that not all of the others have.
+fn by_alphabet(letters: &str, alphabets: &[(&'static str, &str)]) -> Option<(&'static str, f32)> {
+    let special = |c: &char| alphabets.iter().any(|(_, has)| has.contains(*c));
+    let (mut least, mut found) = (usize::MAX, Vec::new());
+    for (code, has) in alphabets {
+        let foreign = letters.chars().filter(special).filter(|c| !has.contains(*c)).count();
+        if foreign < least {
+            (least, found) = (foreign, Vec::new());
+        }
+        if foreign == least {
+            found.push(*code);
+        }
+    }
+    let known = Lang::all().iter().copied().filter(|&lang| code_of(lang).is_some_and(|code| found.contains(&code)));
+    match found[..] {
+        [only] => Some((only, 1.0)),
+        _ => match Detector::with_allowlist(known.collect()).detect(letters) {
+            Some(answer) => Some((code_of(answer.lang())?, answer.confidence() as f32)),
+            None => Some((*found.first()?, 0.1)),
+        },
+    }
+}
+
+/// Letters of the Cyrillic alphabets that are not in all of them.
+const CYRILLIC: &[(&str, &str)] = &[
+    ("ru", "ёйщъыьэюя"),
+    ("uk", "йщьюяґєії"),
+    ("bg", "йщъьюя"),
+    ("sr", "ђјљњћџ"),
+    ("mk", "ѓѕјљњќџѐѝ"),
+    ("mn", "ёйщъыьэюяөү"),
+    ("kk", "ёйщъыьэюяіғқңһұүәө"),
+];
+
+/// Letters of the Arabic alphabets that are not in all of them.
+const ARABIC: &[(&str, &str)] = &[("ar", "أإؤئةىيك"), ("fa", "أؤئپچژگکی"), ("ur", "أؤئپچژگکیٹڈڑںھہۂۃےۓ")];
+
+/// Relatives of a language that the trigrams do not know: what they take for the first is as likely one of the others.
+const UNKNOWN_RELATIVES: [(&str, &str); 3] = [("id", "ms"), ("pt", "gl"), ("es", "gl")];
+
+/// Gives the code of the languages among the 62 that `whatlang` knows.
+fn code_of(lang: Lang) -> Option<&'static str> {
+    Some(match lang {
+        Lang::Afr => "af",
+        Lang::Ara => "ar",
+        Lang::Bul => "bg",
+        Lang::Cat => "ca",
+        Lang::Ces => "cs",
+        Lang::Dan => "da",
+        Lang::Deu => "de",
+        Lang::Eng => "en",
+        Lang::Epo => "eo",
+        Lang::Spa => "es",
+        Lang::Est => "et",
+        Lang::Pes => "fa",
+        Lang::Fin => "fi",
+        Lang::Fra => "fr",
+        Lang::Hin => "hi",
+        Lang::Hrv => "hr",
+        Lang::Hun => "hu",
+        Lang::Ind => "id",
+        Lang::Ita => "it",
+        Lang::Jav => "jv",
+        Lang::Lit => "lt",
+        Lang::Lav => "lv",
+        Lang::Mkd => "mk",
+        Lang::Mar => "mr",
+        Lang::Nob => "nb",
+        Lang::Nld => "nl",
+        Lang::Pol => "pl",
+        Lang::Por => "pt",
+        Lang::Ron => "ro",
+        Lang::Rus => "ru",
+        Lang::Slk => "sk",
+        Lang::Slv => "sl",
+        Lang::Srp => "sr",
+        Lang::Swe => "sv",
+        Lang::Tgl => "tl",
+        Lang::Tur => "tr",
+        Lang::Ukr => "uk",
+        Lang::Urd => "ur",
+        Lang::Vie => "vi",
+        // The rest has a script to itself, or is not among the 62.
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(code: &str, text: &str) {
+        let found = RuleDetector::new().detect(text).map(|found| found.language.code());
+        assert_eq!(found, Some(code), "{text:?}");
+    }
+
+    #[test]
+    fn a_script_of_its_own_decides() {
+        check("el", "Η γάτα κοιμάται πάνω στο τραπέζι.");
+        check("he", "החתול ישן על השולחן.");
+        check("hy", "Կատուն քնած է սեղանի վրա։");
+        check("ka", "კატას მაგიდაზე სძინავს.");
+        check("bn", "বিড়ালটি টেবিলের উপর ঘুমাচ্ছে।");
+        check("gu", "બિલાડી ટેબલ પર સૂઈ રહી છે.");
+        check("ta", "பூனை மேசை மீது தூங்குகிறது.");
+        check("te", "పిల్లి బల్ల మీద నిద్రపోతోంది.");
+        check("ml", "പൂച്ച മേശപ്പുറത്ത് ഉറങ്ങുന്നു.");
+        check("th", "แมวนอนหลับอยู่บนโต๊ะ");
+        check("my", "ကြောင်က စားပွဲပေါ်မှာ အိပ်နေတယ်။");
+        check("ko", "고양이가 탁자 위에서 자고 있다.");
+    }
+
+    #[test]
+    fn kana_tell_japanese_from_chinese() {
+        check("ja", "猫が机の上で寝ている。");
+        check("zh", "猫在桌子上睡觉。");
+        check("zh", "貓在桌子上睡覺。");
+    }
+
+    #[test]
+    fn letters_tell_cyrillic_and_arabic_alphabets_apart() {
+        check("ru", "Кошка спит на столе, а мы пьём чай и говорим о погоде.");
+        check("uk", "Кішка спить на столі, а ми п'ємо чай і говоримо про погоду.");
+        check("bg", "Котката спи на масата, а ние пием чай и говорим за времето навън.");
+        check("sr", "Мачка спава на столу, а ми пијемо чај и причамо о времену, које ће бити лепо.");
+        check("mk", "Мачката спие на масата, а ние пиеме чај и зборуваме за времето и за нашиот ѕид.");
+        check("kk", "Мысық үстелде ұйықтап жатыр, ал біз шай ішіп отырмыз.");
+        check("mn", "Муур ширээн дээр унтаж байна, бид цай ууж өдрийг өнгөрөөнө.");
+        check("ar", "القطة نائمة على الطاولة ونحن نشرب الشاي.");
+        check("fa", "گربه روی میز خوابیده است و ما چای می‌نوشیم.");
+        check("ur", "بلی میز پر سو رہی ہے اور ہم چائے پی رہے ہیں۔");
+    }
+
+    #[test]
+    fn trigrams_and_words_tell_latin_languages_apart() {
+        check("en", "The cat is sleeping on the table while we drink our tea.");
+        check("de", "Die Katze schläft auf dem Tisch, während wir unseren Tee trinken.");
+        check("fr", "Le chat dort sur la table pendant que nous buvons notre thé.");
+        check("it", "Il gatto dorme sul tavolo mentre noi beviamo il nostro tè.");
+        check("es", "El gato duerme sobre la mesa mientras tomamos el té en la cocina.");
+        check("pt", "O gato dorme em cima da mesa enquanto nós tomamos o nosso chá.");
+        check("ca", "El gat dorm damunt la taula mentre nosaltres prenem el te amb els veïns.");
+        check("ro", "Pisica doarme pe masă în timp ce noi bem ceaiul nostru.");
+        check("pl", "Kot śpi na stole, a my pijemy herbatę i rozmawiamy.");
+        check("cs", "Kočka spí na stole, zatímco my pijeme čaj a povídáme si o tom, co bylo.");
+        check("sk", "Mačka spí na stole, zatiaľ čo my pijeme čaj a rozprávame sa o tom, čo bolo.");
+        check("hu", "A macska az asztalon alszik, mi pedig teát iszunk.");
+        check("fi", "Kissa nukkuu pöydällä, ja me juomme teetä keittiössä.");
+        check("et", "Kass magab laua peal ja meie joome köögis teed.");
+        check("lv", "Kaķis guļ uz galda, bet mēs dzeram tēju virtuvē.");
+        check("lt", "Katė miega ant stalo, o mes geriame arbatą virtuvėje.");
+        check("tr", "Kedi masanın üzerinde uyuyor, biz de çayımızı içiyoruz.");
+        check("vi", "Con mèo đang ngủ trên bàn trong khi chúng tôi uống trà.");
+        check("tl", "Natutulog ang pusa sa ibabaw ng mesa habang umiinom kami ng tsaa.");
+        check("eo", "La kato dormas sur la tablo, dum ni trinkas nian teon kaj parolas.");
+        check("sv", "Katten sover på bordet, och vi dricker vårt te och talar om vad som ska hända.");
+        check("jv", "Kucing iku turu ing ndhuwur meja nalika aku lan kanca-kanca ngombe teh.");
+    }
+
+    #[test]
+    fn words_know_what_trigrams_do_not() {
+        check("sq", "Macja po fle mbi tryezë, ndërsa ne pimë çajin tonë dhe flasim për motin.");
+        check("eu", "Katua mahai gainean lo dago, eta gu tea edaten ari gara sukaldean.");
+        check("gl", "O gato dorme enriba da mesa mentres nós tomamos o té coa nosa avoa e non hai présa.");
+        check("ku", "Pisîk li ser maseyê radizê û em jî çayê vedixwin.");
+        check("ms", "Kucing itu tidur di atas meja kerana hujan turun selepas tengah hari, dan kami boleh minum teh sahaja.");
+        check("sw", "Paka analala juu ya meza wakati sisi tunakunywa chai katika nyumba yetu.");
+        check("yo", "Ológbò náà ń sùn lórí tábìlì, àwọn ọmọ sì ń mu tíì nínú ilé.");
+    }
+
+    #[test]
+    fn words_tell_close_relatives_apart() {
+        check("da", "Katten sover på bordet, og efter maden sagde hun noget om hvad der blev af os.");
+        check("nb", "Katten sover på bordet, og etter maten sa hun noe om hva som ble av oss nå.");
+        check("nl", "De kat slaapt op de tafel, terwijl wij onze thee drinken en over het weer praten.");
+        check("af", "Die kat slaap op die tafel terwyl ons ons tee drink en oor die weer praat.");
+        check("hr", "Mačka spava na stolu, a mi pijemo čaj i razgovaramo o tome što će biti sutra.");
+        check("sl", "Mačka spi na mizi, mi pa pijemo čaj in se pogovarjamo o tem, kaj bo jutri.");
+        check("id", "Kucing itu tidur di atas meja karena hujan turun setelah siang, dan kami bisa minum teh saja.");
+    }
+
+    #[test]
+    fn a_foreign_name_does_not_change_the_language() {
+        check("ru", "Мы читали о Microsoft и Google в сегодняшней газете.");
+        check("zh", "我们用 Microsoft Windows 写了这封信。");
+        check("ar", "كتبنا هذه الرسالة ببرنامج Word أمس.");
+    }
+
+    #[test]
+    fn a_text_without_letters_has_no_language() {
+        for text in ["", " \n", "2024-05-17", "!?…", "👍🏽", "+49 (0) 30 / 1234"] {
+            assert_eq!(RuleDetector::new().detect(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_costs_no_more_than_its_first_letters() {
+        let text = format!("{}{}", "Le chat dort sur la table. ".repeat(80), "The cat sleeps on the table. ".repeat(40_000));
+        let clock = std::time::Instant::now();
+        check("fr", &text);
+        assert!(clock.elapsed().as_secs_f64() < 1.0, "{:?}", clock.elapsed());
+    }
+
+    #[test]
+    fn every_code_in_the_tables_is_one_of_the_62() {
+        let by_words = FREQUENT_WORDS.iter().map(|(code, _)| *code);
+        let by_letters = CYRILLIC.iter().chain(ARABIC).map(|(code, _)| *code);
+        let by_trigrams = Lang::all().iter().filter_map(|&lang| code_of(lang));
+        let by_script = (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter_map(script_of);
+        let by_script = by_script.filter_map(|script| if let Script::Of(code) = script { Some(code) } else { None });
+        let mut reached: Vec<&str> = by_words.chain(by_letters).chain(by_trigrams).chain(by_script).chain(["ja", "zh"]).collect();
+        reached.sort_unstable();
+        reached.dedup();
+        let all: Vec<&str> = Language::all().map(Language::code).collect();
+        assert_eq!(reached, all);
+    }
+
+    proptest! {
+        #[test]
+        fn confidence_is_a_share_for_any_text(text in "\\PC{0,60}") {
+            if let Some(found) = RuleDetector::new().detect(&text) {
+                prop_assert!((0.0..=1.0).contains(&found.confidence), "{}", found.confidence);
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Scripts of letters, as far as they tell the 62 languages apart, and texts that are in none of them.
+
+/// Groups of the languages by what they are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    /// A script that only one of the languages is written in.
+    Of(&'static str),
+    Han,
+    Latin,
+    Cyrillic,
+    Arabic,
+    Devanagari,
+}
+
+/// Gives the script of a letter; `None` for anything else and for the letters of scripts that no language here has.
+pub(super) fn script_of(c: char) -> Option<Script> {
+    Some(match c {
+        'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' | 'Ａ'..='Ｚ' | 'ａ'..='ｚ' => Script::Latin,
+        '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => Script::Of("el"),
+        '\u{400}'..='\u{52f}' => Script::Cyrillic,
+        '\u{531}'..='\u{58a}' => Script::Of("hy"),
+        '\u{5d0}'..='\u{5f4}' | '\u{fb1d}'..='\u{fb4f}' => Script::Of("he"),
+        '\u{620}'..='\u{64a}' | '\u{66e}'..='\u{6d3}' | '\u{6ee}'..='\u{6ff}' | '\u{750}'..='\u{77f}' => Script::Arabic,
+        '\u{fb50}'..='\u{fdfb}' | '\u{fe70}'..='\u{fefc}' => Script::Arabic,
+        '\u{900}'..='\u{963}' | '\u{970}'..='\u{97f}' => Script::Devanagari,
+        '\u{980}'..='\u{9ff}' => Script::Of("bn"),
+        '\u{a80}'..='\u{aff}' => Script::Of("gu"),
+        '\u{b80}'..='\u{bff}' => Script::Of("ta"),
+        '\u{c00}'..='\u{c7f}' => Script::Of("te"),
+        '\u{d00}'..='\u{d7f}' => Script::Of("ml"),
+        '\u{e01}'..='\u{e4f}' => Script::Of("th"),
+        '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9fe}' | '\u{aa60}'..='\u{aa7f}' => Script::Of("my"),
+        '\u{10a0}'..='\u{10ff}' | '\u{1c90}'..='\u{1cbf}' | '\u{2d00}'..='\u{2d2d}' => Script::Of("ka"),
+        '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{ac00}'..='\u{d7a3}' => Script::Of("ko"),
+        '\u{3005}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}' => {
+            Script::Han
+        }
+        c if is_kana(c) => Script::Han,
+        _ => return None,
+    })
+}
+
+/// Whether a letter is Hiragana or Katakana.
+pub(super) fn is_kana(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{3096}' | '\u{309d}'..='\u{309f}' | '\u{30a1}'..='\u{30fa}' | '\u{30fd}'..='\u{30ff}' | '\u{ff66}'..='\u{ff9d}')
+}
+
+/// Letters of a text that are looked at for whether it is in a known script.
+const LETTERS_MAX: usize = 512;
+
+/// Whether there is nothing to recognize in `text`: no letter at all, or more letters of scripts that none of the languages
+/// is written in than of theirs.
+pub(super) fn is_foreign(text: &str) -> bool {
+    let (mut known, mut foreign) = (0, 0);
+    for c in text.chars().filter(|&c| c.is_alphabetic() && !is_mark(c)).take(LETTERS_MAX) {
+        if script_of(c).is_some() {
+            known += 1;
+        } else {
+            foreign += 1;
+        }
+    }
+    known == 0 || foreign > known
+}
+
+/// Vowel points and accents: letters by Unicode, but of no script by themselves.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{2b0}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{6d6}'..='\u{6ed}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_other_scripts_make_a_text_foreign() {
+        assert!(is_foreign("ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ"));
+        assert!(is_foreign("ᚠᚢᚦᚨᚱᚲ"));
+        assert!(is_foreign("ሰላም ዓለም"));
+        assert!(!is_foreign("The word ᎣᏏᏲ is a greeting."));
+    }
+
+    #[test]
+    fn a_text_without_letters_is_foreign() {
+        for text in ["", "12345", "!?…", "👍🏽", "+49 (0) 30 / 1234"] {
+            assert!(is_foreign(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn points_and_accents_do_not_count() {
+        assert!(!is_foreign("مَرْحَبًا"));
+        assert!(!is_foreign("שָׁלוֹם"));
+        assert!(!is_foreign("e\u{301}te\u{301}"));
+    }
+}

@@ -1,0 +1,157 @@
+//! What a bundle may ask for before its tokenizer: lower case, and spaces between words.
+//!
+//! Only white space is added and only white space and control characters go; everything else stays in its order. So each character
+//! that comes out is found again in the source by counting, and passages are cut in the source.
+
+use std::ops::Range;
+
+use super::language::LanguageDetector;
+use super::moses::Moses;
+use super::words::WordFinder;
+use crate::bundle::Preprocessing;
+
+/// Prepares texts.
+pub(super) struct Preprocessor {
+    detector: LanguageDetector,
+    moses: Moses,
+    words: WordFinder,
+}
+
+/// A prepared text, and where its parts come from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Aligned {
+    /// The prepared text.
+    pub(super) text: String,
+    /// For each character of it: where it starts, and its range in the source; an added space is empty.
+    characters: Vec<(usize, Range<usize>)>,
+}
+
+impl Preprocessor {
+    /// Compiles what `preprocessing` needs; dictionaries are loaded by the first text that needs them.
+    pub(super) fn new(preprocessing: Preprocessing) -> Self {
+        match preprocessing {
+            Preprocessing::MosesJieba => {
+                Self { detector: LanguageDetector::by_rules(), moses: Moses::new(), words: WordFinder::new() }
+            }
+        }
+    }
+
+    /// Lowers `text` and puts spaces between its words, by the rules of the language that it seems to be in.
+    pub(super) fn prepare(&self, text: &str) -> String {
+        let language = self.detector.detect(text).map(|detected| detected.language);
+        let lower = text.to_lowercase();
+        match language.map(|language| language.code()) {
+            Some("zh") => self.words.space_chinese(&lower),
+            Some("ja") => self.words.space_japanese(&lower),
+            _ => self.moses.space(&lower, language),
+        }
+    }
+
+    /// As `prepare`, with the way back.
+    pub(super) fn prepare_aligned(&self, text: &str) -> Aligned {
+        let prepared = self.prepare(text);
+        let mut sources = lowered(text).filter(|(c, _)| !c.is_whitespace());
+        let mut reached = 0;
+        let characters = prepared.char_indices().map(|(at, c)| {
+            if c.is_whitespace() {
+                return (at, reached..reached);
+            }
+            // Control characters that went are stepped over.
+            let source = sources.find(|(source, _)| *source == c).map_or(reached..reached, |(_, range)| range);
+            reached = source.end;
+            (at, source)
+        });
+        let characters = characters.collect();
+        Aligned { text: prepared, characters }
+    }
+}
+
+impl Aligned {
+    /// The range in the source of a byte range of the prepared text.
+    pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
+        let first = self.characters.partition_point(|(at, _)| *at < range.start);
+        let last = self.characters.partition_point(|(at, _)| *at < range.end);
+        match self.characters.get(first..last) {
+            Some([(_, only)]) => only.clone(),
+            Some([(_, first), .., (_, last)]) => first.start..last.end,
+            _ => {
+                let end = self.characters.last().map_or(0, |(_, source)| source.end);
+                let at = self.characters.get(first).map_or(end, |(_, source)| source.start);
+                at..at
+            }
+        }
+    }
+}
+
+/// The characters of `text` in lower case, each with the range of the character that it comes from. Lowering in context (a final
+/// sigma) changes which character comes out, never how many.
+fn lowered(text: &str) -> impl Iterator<Item = (char, Range<usize>)> {
+    let ranges = text.char_indices().flat_map(|(at, c)| std::iter::repeat_n(at..at + c.len_utf8(), c.to_lowercase().count()));
+    let lower: Vec<char> = text.to_lowercase().chars().collect();
+    lower.into_iter().zip(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn prepared(text: &str) -> Aligned {
+        Preprocessor::new(Preprocessing::MosesJieba).prepare_aligned(text)
+    }
+
+    fn check(text: &str, expect: &str) {
+        assert_eq!(prepared(text).text, expect, "{text}");
+    }
+
+    #[test]
+    fn the_language_decides_how_words_are_found() {
+        check("The children don't read the old books.", "the children don 't read the old books .");
+        check("L'école est fermée et les enfants jouent dans l'eau.", "l' école est fermée et les enfants jouent dans l' eau .");
+        check("我们明天去图书馆看书。", "我们 明天 去 图书馆 看书 。");
+        check("図書館で本を読む。", "図書館 で 本 を 読む 。");
+        check("ПРИВІТ, СВІТЕ!", "привіт , світе !");
+        check("ΟΔΟΣ", "οδο\u{3c2}");
+    }
+
+    #[test]
+    fn tokens_lead_back_to_the_source() {
+        let text = " Don't  STOP,\u{1} ok";
+        let aligned = prepared(text);
+        assert!(aligned.text.ends_with("stop , ok"), "{}", aligned.text);
+        for (word, expect) in [("stop", "STOP"), (",", ","), ("ok", "ok"), ("stop ,", "STOP,")] {
+            let at = aligned.text.find(word).unwrap();
+            assert_eq!(&text[aligned.source(at..at + word.len())], expect, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_character_that_grows_in_lower_case_keeps_its_place() {
+        // İ becomes i and a dot above, which is no letter and is set apart.
+        let text = "İZMİR!";
+        let aligned = prepared(text);
+        assert_eq!(aligned.text, "i \u{307} zmi \u{307} r !");
+        assert_eq!(&text[aligned.source(0..1)], "İ");
+        assert_eq!(&text[aligned.source(2..4)], "İ");
+        assert_eq!(&text[aligned.source(aligned.text.len() - 1..aligned.text.len())], "!");
+    }
+
+    #[test]
+    fn nothing_has_no_place() {
+        let aligned = prepared(" \u{2} ");
+        assert_eq!((aligned.text.as_str(), aligned.source(0..0)), ("", 0..0));
+    }
+
+    proptest! {
+        #[test]
+        fn only_white_space_and_control_characters_change(text in "[a-cÄİΣ.,'’ \\t本はと你好\u{1}0-9-]{0,30}") {
+            let kept = |text: &str| text.to_lowercase().chars().filter(|c| !c.is_whitespace() && *c != '\u{1}').collect::<String>();
+            let aligned = prepared(&text);
+            prop_assert_eq!(kept(&aligned.text), kept(&text));
+            for (at, source) in &aligned.characters {
+                let c = aligned.text[*at..].chars().next().unwrap();
+                prop_assert!(c == ' ' || text[source.clone()].to_lowercase().contains(c) || c == 'ς', "{} at {:?}", c, source);
+            }
+        }
+    }
+}

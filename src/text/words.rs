@@ -1,0 +1,89 @@
+//! Spaces between the words of languages that are written without: Chinese by jieba, Japanese by the dictionary of ICU4X.
+//!
+//! Both dictionaries are part of the program, packed; jieba's is unpacked into memory (tens of megabytes) at the first Chinese
+//! text and not before, ICU4X's is read where it lies.
+
+use std::sync::OnceLock;
+
+use icu_segmenter::options::WordBreakInvariantOptions;
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
+use jieba_rs::Jieba;
+
+/// Finds words of Chinese and Japanese.
+pub(super) struct WordFinder {
+    chinese: OnceLock<Jieba>,
+    japanese: WordSegmenterBorrowed<'static>,
+}
+
+impl WordFinder {
+    /// Loads nothing yet.
+    pub(super) fn new() -> Self {
+        let japanese = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
+        Self { chinese: OnceLock::new(), japanese }
+    }
+
+    /// Puts a space between the words of a Chinese text: jieba's default mode, new words by its hidden Markov model.
+    pub(super) fn space_chinese(&self, text: &str) -> String {
+        let jieba = self.chinese.get_or_init(Jieba::new);
+        join(jieba.cut(text, true).into_iter().map(|token| token.word))
+    }
+
+    /// Puts a space between the words of a Japanese text: the longest word of the dictionary first, scripts apart.
+    pub(super) fn space_japanese(&self, text: &str) -> String {
+        let mut from = 0;
+        join(self.japanese.segment_str(text).map(|at| {
+            let word = &text[from..at];
+            from = at;
+            word
+        }))
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_loaded_chinese(&self) -> bool {
+        self.chinese.get().is_some()
+    }
+}
+
+/// Joins what is not white space by single spaces.
+fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let mut joined = String::new();
+    for word in words.map(str::trim).filter(|word| !word.is_empty()) {
+        if !joined.is_empty() {
+            joined.push(' ');
+        }
+        joined.push_str(word);
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chinese_words_are_those_of_its_dictionary() {
+        let finder = WordFinder::new();
+        let check = |text: &str, expect: &str| assert_eq!(finder.space_chinese(text), expect, "{text}");
+        check("我们明天去图书馆看书。", "我们 明天 去 图书馆 看书 。");
+        check("今天 天气很好", "今天 天气 很 好");
+        check("", "");
+    }
+
+    #[test]
+    fn japanese_words_are_those_of_its_dictionary() {
+        let finder = WordFinder::new();
+        let check = |text: &str, expect: &str| assert_eq!(finder.space_japanese(text), expect, "{text}");
+        check("図書館で本を読む。", "図書館 で 本 を 読む 。");
+        check("東京タワー", "東京 タワー");
+        check("", "");
+    }
+
+    #[test]
+    fn the_chinese_dictionary_is_loaded_by_the_first_chinese_text() {
+        let finder = WordFinder::new();
+        finder.space_japanese("本を読む");
+        assert!(!finder.has_loaded_chinese());
+        finder.space_chinese("你好");
+        assert!(finder.has_loaded_chinese());
+    }
+}

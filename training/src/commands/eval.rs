@@ -1,0 +1,293 @@
+//! `dragoman-train eval`: one subcommand per task, each with the format of its files in its help; without one, every task that
+//! has files in the folder.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use dragoman::domain::Language;
+use dragoman::text::Tokenizer;
+use tch::Device;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::eval::{
+    Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, candidates, classification, flores, measure, mining,
+    short, sts, tatoeba,
+};
+use crate::model::encoder::kind_of;
+use crate::train;
+
+/// Measures an encoder: a bundle's int8 model, a run's weights, or what a running server answers.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct EvalArguments {
+    #[command(subcommand)]
+    task: Option<Task>,
+    #[command(flatten)]
+    all: Measured,
+}
+
+/// What is measured, on which files, and where the numbers go.
+#[derive(Debug, Args)]
+struct Measured {
+    /// Folder with the files of the task.
+    // Optional in its type, because it is not there when a task follows, which has its own.
+    #[arg(long, required = true)]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
+    /// The run's configuration.
+    #[arg(long, requires = "weights")]
+    config: Option<PathBuf>,
+    /// The run's tokenizer.json.
+    #[arg(long, requires = "weights")]
+    tokenizer: Option<PathBuf>,
+    /// The model that the server is asked for; the loaded one when left out.
+    #[arg(long, requires = "server")]
+    model: Option<String>,
+    /// Threads for a bundle or weights; 0 means one per core.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// A file to write the whole report to as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// What turns texts into embeddings.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// A bundle: its int8 ONNX is measured through the server's text pipeline.
+    #[arg(long)]
+    bundle: Option<PathBuf>,
+    /// Weights of a run, measured in libtorch in float32.
+    #[arg(long, requires = "config", requires = "tokenizer")]
+    weights: Option<PathBuf>,
+    /// A running server, as http://127.0.0.1:7700: asked by POST /v1/embeddings.
+    #[arg(long)]
+    server: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// P@1 between any two languages of aligned sentences (EMS table VII).
+    ///
+    /// Files `flores.xx.txt`: one sentence per line, the same line number in every file is the same sentence. xx is an ISO 639-1
+    /// code. Absent languages are passed over.
+    Flores(Measured),
+    /// P@1 of short everyday sentences with English.
+    ///
+    /// Files `short.xx-en.tsv`: one pair per line, xx-sentence, tab, English sentence. Each file is a task of its own.
+    Short(Measured),
+    /// P@1 on Tatoeba between English and the others (EMS table IV).
+    ///
+    /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
+    /// Languages outside the 62 are passed over. Prints the mean over the languages, and over the codes of table IV.
+    Tatoeba(Measured),
+    /// Precision, recall and F1 of mined translation pairs, by margin scoring (EMS table IX, BUCC 2018).
+    ///
+    /// Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, id, tab, sentence; and
+    /// `xx-en.PART.gold`, one translation pair per line, xx-id, tab, en-id. PART is `dev` or `training`, on which the threshold
+    /// with the highest F1 is found, and `test`, to which it is applied; `test` may be absent.
+    Mining(Measured),
+    /// P@1 of some queries among many candidates, by margin scoring (EMS table X).
+    ///
+    /// Files `candidates.xx-yy.xx`, the queries, and `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of the
+    /// candidates translates line n of the queries, and further lines are only in the way.
+    Candidates {
+        #[command(flatten)]
+        measured: Measured,
+        /// How many of the queries are asked.
+        #[arg(long, default_value_t = candidates::QUERIES)]
+        queries: usize,
+    },
+    /// Accuracy of a classifier that learns in one language and is asked about the others (EMS tables XI to XIII).
+    ///
+    /// SIB-200: `sib200.xx.tsv`, one text per line: part (train, dev or test), tab, index, tab, label, tab, text.
+    /// MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line: label, tab, text. XX is `en` or `english`.
+    /// CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line: label, tab, text; PRODUCT is books, dvd, music, or all.
+    /// Training stops by the dev part of the same language, in CLS by its test part. Accuracies are means of five runs.
+    Classification {
+        #[command(flatten)]
+        measured: Measured,
+        /// Languages to train in, one after the other.
+        #[arg(long, value_delimiter = ',', default_value = "en", value_parser = parse_language)]
+        from: Vec<Language>,
+        /// The part of SIB-200 to test on.
+        #[arg(long, default_value = "dev", value_parser = ["dev", "test"])]
+        sib200_part: String,
+    },
+    /// Spearman's rank correlation between cosines and scores of similarity.
+    ///
+    /// Files `sts.xx-yy.tsv`: one pair per line, score, tab, xx-sentence, tab, yy-sentence. A higher score is more alike.
+    Sts(Measured),
+}
+
+impl EvalArguments {
+    /// Measures and prints.
+    pub fn run(self) -> Result<(), Error> {
+        match self.task {
+            Some(task) => task.run(),
+            None => self.all.report(measure),
+        }
+    }
+}
+
+impl Task {
+    fn run(self) -> Result<(), Error> {
+        match self {
+            Self::Flores(measured) => measured.report(|data, encoder| {
+                let flores = found(data, flores::measure(data, encoder)?)?;
+                Ok(Report { flores, ..Report::default() })
+            }),
+            Self::Short(measured) => measured.report(|data, encoder| {
+                let short = found(data, short::measure(data, encoder)?)?;
+                Ok(Report { short, ..Report::default() })
+            }),
+            Self::Tatoeba(measured) => measured.report(|data, encoder| {
+                let tatoeba = found(data, tatoeba::measure(data, encoder)?)?;
+                Ok(Report { tatoeba, ..Report::default() })
+            }),
+            Self::Mining(measured) => measured.report(|data, encoder| {
+                let mining = found(data, mining::measure(data, encoder)?)?;
+                Ok(Report { mining, ..Report::default() })
+            }),
+            Self::Candidates { measured, queries } => measured.report(|data, encoder| {
+                let candidates = found(data, candidates::measure(data, queries, encoder)?)?;
+                Ok(Report { candidates, ..Report::default() })
+            }),
+            Self::Classification { measured, from, sib200_part } => measured.report(|data, encoder| {
+                let options = classification::Options { from, sib200_part };
+                let classification = found(data, classification::measure(data, &options, encoder)?)?;
+                Ok(Report { classification, ..Report::default() })
+            }),
+            Self::Sts(measured) => measured.report(|data, encoder| {
+                let sts = found(data, sts::measure(data, encoder)?)?;
+                Ok(Report { sts, ..Report::default() })
+            }),
+        }
+    }
+}
+
+fn found<T>(data: &Path, report: Option<T>) -> Result<Option<T>, Error> {
+    if report.is_some() { Ok(report) } else { Err(Error::NoData { path: data.to_owned() }) }
+}
+
+impl Measured {
+    /// Opens the source, lets `task` measure it, prints the report and writes it as JSON.
+    fn report(&self, task: impl FnOnce(&Path, &mut dyn SentenceEncoder) -> Result<Report, Error>) -> Result<(), Error> {
+        let missing =
+            || Error::Setting { setting: "data", problem: "expected a folder of evaluation files, got none".to_owned() };
+        let data = self.data.as_deref().ok_or_else(missing)?;
+        if self.threads > 0 {
+            tch::set_num_threads(i32::try_from(self.threads).unwrap_or(i32::MAX));
+        }
+        let report = match (&self.source, &self.config, &self.tokenizer) {
+            (Source { bundle: Some(bundle), .. }, ..) => task(data, &mut TextEncoder::open_bundle(bundle, self.threads)?)?,
+            (Source { server: Some(server), .. }, ..) => task(data, &mut ServerEncoder::new(server, self.model.clone())?)?,
+            (Source { weights: Some(weights), .. }, Some(config), Some(tokenizer)) => {
+                let config = Config::read(config)?;
+                let parameters = train::load_weights(weights, Device::Cpu)?;
+                let encoder = TorchEncoder { parameters: &parameters, model: &config.model, kind: kind_of(&parameters) };
+                let tokens_max = config.model.tokens_max as usize;
+                task(data, &mut TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder })?
+            }
+            _ => {
+                let problem = "expected --bundle, --server, or --weights with --config and --tokenizer".to_owned();
+                return Err(Error::Setting { setting: "bundle", problem });
+            }
+        };
+        println!("{report}");
+        match &self.json {
+            Some(path) => write_json(path, &report),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| Error::Content { path: path.to_owned(), problem: error.to_string() })?;
+    std::fs::write(path, json + "\n").map_err(|source| Error::file(path, source))
+}
+
+fn parse_language(code: &str) -> Result<Language, String> {
+    Language::parse(code)
+        .ok_or_else(|| format!("expected the ISO 639-1 code of one of the {} languages, got {code}", Language::COUNT))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: EvalArguments,
+    }
+
+    fn parse(line: &str) -> Result<EvalArguments, String> {
+        let words = std::iter::once("eval").chain(line.split(' '));
+        Program::try_parse_from(words).map(|program| program.arguments).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_a_task_everything_is_measured() {
+        let arguments = parse("--bundle models/tiny --data dev --threads 1").unwrap();
+        let all = arguments.all;
+        assert!(arguments.task.is_none());
+        assert_eq!((all.source.bundle, all.data, all.threads), (Some("models/tiny".into()), Some("dev".into()), 1));
+    }
+
+    #[test]
+    fn a_task_has_settings_of_its_own() {
+        let arguments = parse("classification --data dev --server http://127.0.0.1:7700 --model tiny --from de,fr").unwrap();
+        let Some(Task::Classification { measured, from, sib200_part }) = arguments.task else { panic!("{arguments:?}") };
+        assert_eq!(from.iter().map(|language| language.code()).collect::<Vec<_>>(), ["de", "fr"]);
+        assert_eq!((sib200_part.as_str(), measured.model.as_deref()), ("dev", Some("tiny")));
+    }
+
+    #[test]
+    fn weights_come_with_their_configuration_and_tokenizer() {
+        assert!(parse("sts --data dev --weights w --config c --tokenizer t").is_ok());
+        for (line, expect) in [
+            ("sts --data dev --weights w --config c", "--tokenizer"),
+            ("sts --data dev", "--bundle"),
+            ("--data dev", "--bundle"),
+            ("--bundle b", "--data"),
+            ("sts --data dev --bundle b --server http://s", "cannot be used with"),
+            ("classification --data dev --bundle b --from xx", "got xx"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(expect), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_task_tells_its_format() {
+        for (task, part) in [
+            ("flores", "flores.xx.txt"),
+            ("short", "short.xx-en.tsv"),
+            ("tatoeba", "tatoeba.XXX-eng.XXX"),
+            ("mining", "xx-en.PART.gold"),
+            ("candidates", "candidates.xx-yy.yy"),
+            ("classification", "XX.train.1000"),
+            ("sts", "sts.xx-yy.tsv"),
+        ] {
+            let help = parse(&format!("{task} --help")).unwrap_err();
+            assert!(help.contains(part), "{task}: {help}");
+        }
+    }
+
+    #[test]
+    fn a_task_without_files_says_so_and_a_report_is_written_as_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = found::<()>(folder.path(), None).unwrap_err().to_string();
+        assert!(error.contains("no usable data"), "{error}");
+        let path = folder.path().join("report.json");
+        write_json(&path, &Report::default()).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&std::fs::read_to_string(&path).unwrap()).unwrap(), Report::default());
+    }
+}

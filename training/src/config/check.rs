@@ -1,0 +1,276 @@
+//! Which configurations make no sense: out of range, without effect, or in contradiction with themselves.
+
+use super::{Averaging, Config, EncoderKind, StageConfig, VocabularyHeadConfig};
+use crate::error::Error;
+
+/// Refuses what cannot be trained, with the name of the setting.
+pub fn check(config: &Config) -> Result<(), Error> {
+    let vocabulary = config.tokenizer.vocabulary;
+    expect("tokenizer.vocabulary", (16..=65_535).contains(&vocabulary), "16 to 65535", vocabulary)?;
+    check_model(config)?;
+    expect("sampling.run_pairs", config.sampling.run_pairs >= 1, "at least 1", config.sampling.run_pairs)?;
+    expect("stages", !config.stages.is_empty(), "at least one", 0)?;
+    for stage in &config.stages {
+        let named = |error: Error| match error {
+            Error::Setting { setting, problem } => {
+                Error::Setting { setting, problem: format!("{problem} (stage {})", stage.name) }
+            }
+            other => other,
+        };
+        check_schedule(stage, config.model.tokens_max).map_err(named)?;
+        check_objectives(stage).map_err(named)?;
+        check_teachers(stage).map_err(named)?;
+    }
+    check_order(config)
+}
+
+fn expect(setting: &'static str, holds: bool, expected: &str, got: impl std::fmt::Display) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::Setting { setting, problem: format!("expected {expected}, got {got}") }) }
+}
+
+fn refuse(setting: &'static str, problem: &str) -> Result<(), Error> {
+    Err(Error::Setting { setting, problem: problem.to_owned() })
+}
+
+fn check_model(config: &Config) -> Result<(), Error> {
+    let model = &config.model;
+    for (setting, value) in [
+        ("model.dimension", model.dimension),
+        ("model.layers", model.layers),
+        ("model.feed_forward", model.feed_forward),
+        ("model.tokens_max", model.tokens_max),
+        ("model.language_dimension", model.language_dimension),
+        ("model.projection_dimension", model.projection_dimension),
+    ] {
+        expect(setting, value >= 1, "at least 1", value)?;
+    }
+    let divides = model.heads >= 1 && model.dimension % model.heads == 0;
+    expect("model.heads", divides, &format!("a divisor of the dimension {}", model.dimension), model.heads)
+}
+
+fn check_schedule(stage: &StageConfig, model_tokens: i64) -> Result<(), Error> {
+    let plain = !stage.name.is_empty() && stage.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    expect("stages.name", plain && stage.name != "checkpoint", "letters, digits, - and _, not checkpoint", &stage.name)?;
+    expect("stages.steps", stage.steps >= 1, "at least 1", stage.steps)?;
+    expect("stages.batch_pairs", stage.batch_pairs >= 2, "at least 2", stage.batch_pairs)?;
+    let reads = (1..=model_tokens).contains(&stage.tokens_max);
+    expect("stages.tokens_max", reads, &format!("1 to {model_tokens}"), stage.tokens_max)?;
+    above("stages.learning_rate", stage.learning_rate)?;
+    at_least_0("stages.token_rate_scale", stage.token_rate_scale)?;
+    share("stages.decay_share", stage.decay_share)?;
+    at_least_0("stages.weight_decay", stage.weight_decay)?;
+    for (setting, value) in [("stages.dropout", stage.dropout), ("stages.token_dropout", stage.token_dropout)] {
+        expect(setting, (0.0..1.0).contains(&value), "0 to below 1", value)?;
+    }
+    share("stages.joined_share", stage.joined_share)?;
+    at_least_0("stages.gradient_norm_max", stage.gradient_norm_max)?;
+    if stage.gradient_cache && stage.encoder == EncoderKind::Bag {
+        return refuse("stages.gradient_cache", "a bag of tokens has no groups to go through one by one");
+    }
+    match stage.averaging {
+        Some(Averaging::Exponential { decay }) => {
+            expect("stages.averaging.decay", decay > 0.0 && decay < 1.0, "a number between 0 and 1", decay)
+        }
+        Some(Averaging::LastPart { share }) => {
+            expect("stages.averaging.share", share > 0.0 && share <= 1.0, "above 0, at most 1", share)
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
+    for (setting, objective) in [
+        ("stages.xtr.weight", &stage.xtr),
+        ("stages.unified_generative.weight", &stage.unified_generative),
+        ("stages.masked_word.weight", &stage.masked_word),
+        ("stages.alignment.weight", &stage.alignment),
+        ("stages.similarity.weight", &stage.similarity),
+    ] {
+        if let Some(objective) = objective {
+            above(setting, objective.weight)?;
+        }
+    }
+    if let Some(contrastive) = &stage.contrastive {
+        above("stages.contrastive.weight", contrastive.weight)?;
+        above("stages.contrastive.temperature", contrastive.temperature)?;
+    }
+    if let Some(margin) = &stage.additive_margin {
+        above("stages.additive_margin.weight", margin.weight)?;
+        above("stages.additive_margin.temperature", margin.temperature)?;
+        expect("stages.additive_margin.margin", margin.margin >= 0.0 && margin.margin < 2.0, "0 to below 2", margin.margin)?;
+        if stage.contrastive.is_some() {
+            return refuse("stages.additive_margin", "stands in the place of stages.contrastive; give one of them");
+        }
+    }
+    if stage.unified_generative.is_some() && stage.xtr.is_some() {
+        return refuse("stages.unified_generative", "has XTR's labels in it; give it or stages.xtr");
+    }
+    let predicts = stage.xtr.is_some() || stage.masks_words();
+    match &stage.vocabulary_head {
+        Some(head) => {
+            expect("stages.vocabulary_head.pairs_max", head.pairs_max >= 1, "at least 1", head.pairs_max)?;
+            if !predicts {
+                return refuse("stages.vocabulary_head", "no objective uses it: expected xtr, unified_generative or masked_word");
+            }
+        }
+        None if predicts => return refuse("stages.vocabulary_head", "missing; xtr, unified_generative and masked_word need it"),
+        None => {}
+    }
+    let others =
+        stage.alignment.is_some() || stage.similarity.is_some() || stage.anchor.is_some() || stage.distillation.is_some();
+    if predicts || others || stage.contrastive.is_some() || stage.additive_margin.is_some() {
+        return Ok(());
+    }
+    refuse("stages", "no objective, so nothing to learn")
+}
+
+fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
+    if let Some(anchor) = &stage.anchor {
+        above("stages.anchor.weight", anchor.weight)?;
+        at_least_0("stages.anchor.translation_mining", anchor.translation_mining)?;
+        share("stages.anchor.random_pairs", anchor.random_pairs)?;
+        if stage.masks_words() {
+            return refuse(
+                "stages.anchor",
+                "the anchor would read sentences that lack a token; leave unified_generative and masked_word out",
+            );
+        }
+    }
+    if let Some(distillation) = &stage.distillation {
+        if let Some(embedding) = &distillation.embedding {
+            above("stages.distillation.embedding.weight", embedding.weight)?;
+        }
+        if let Some(similarity) = &distillation.similarity {
+            above("stages.distillation.similarity.weight", similarity.weight)?;
+            above("stages.distillation.similarity.temperature", similarity.temperature)?;
+        }
+        if distillation.embedding.is_none() && distillation.similarity.is_none() {
+            return refuse("stages.distillation", "nothing to distill: expected embedding, similarity or both");
+        }
+        if stage.masks_words() {
+            return refuse(
+                "stages.distillation",
+                "the teacher would read sentences that lack a token; leave unified_generative and masked_word out",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What stages must have in common, since each starts from the weights of the one before.
+fn check_order(config: &Config) -> Result<(), Error> {
+    let shape = |head: &VocabularyHeadConfig| (head.language_token, head.shared_embedding);
+    for (number, stage) in config.stages.iter().enumerate() {
+        let before = &config.stages[..number];
+        let unique = before.iter().all(|other| other.name != stage.name);
+        expect("stages.name", unique, "a name of its own for each stage", &stage.name)?;
+        let after_layers = before.iter().any(|other| other.encoder == EncoderKind::Transformer);
+        if stage.encoder == EncoderKind::Bag && after_layers {
+            return refuse("stages.encoder", "a bag after a transformer would train the table without the layers that read it");
+        }
+        let heads = |stage: &StageConfig| stage.vocabulary_head.as_ref().map(shape);
+        let differs = |other: &StageConfig| heads(other).is_some() && heads(other) != heads(stage);
+        if heads(stage).is_some() && before.iter().any(differs) {
+            return refuse("stages.vocabulary_head", "language_token and shared_embedding must be those of the stages before");
+        }
+    }
+    Ok(())
+}
+
+fn above(setting: &'static str, value: f64) -> Result<(), Error> {
+    expect(setting, value > 0.0 && value.is_finite(), "a number above 0", value)
+}
+
+fn at_least_0(setting: &'static str, value: f64) -> Result<(), Error> {
+    expect(setting, value >= 0.0 && value.is_finite(), "a number of 0 or more", value)
+}
+
+fn share(setting: &'static str, value: f64) -> Result<(), Error> {
+    expect(setting, (0.0..=1.0).contains(&value), "0 to 1", value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+
+    /// Checks the smoke configuration after `change` of its second stage, which has all of EMS. `expect` is the setting that is
+    /// blamed, or nothing.
+    fn check(change: impl Fn(&mut StageConfig), expect: &str) {
+        let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+        change(&mut config.stages[1]);
+        let blamed = match config.check() {
+            Ok(()) => "",
+            Err(Error::Setting { setting, .. }) => setting,
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(blamed, expect);
+    }
+
+    fn objective(weight: f64) -> Option<ObjectiveConfig> {
+        Some(ObjectiveConfig { weight })
+    }
+
+    #[test]
+    fn what_makes_sense_is_accepted() {
+        check(|_| {}, "");
+        check(|stage| stage.alignment = objective(2.0), "");
+        check(|stage| (stage.xtr, stage.vocabulary_head) = (None, None), "");
+        check(|stage| (stage.xtr, stage.unified_generative) = (None, objective(1.0)), "");
+        check(|stage| stage.averaging = Some(Averaging::LastPart { share: 1.0 }), "");
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        check(|stage| stage.batch_pairs = 1, "stages.batch_pairs");
+        check(|stage| stage.tokens_max = 121, "stages.tokens_max");
+        check(|stage| stage.learning_rate = f64::NAN, "stages.learning_rate");
+        check(|stage| stage.dropout = 1.0, "stages.dropout");
+        check(|stage| stage.xtr = objective(0.0), "stages.xtr.weight");
+        check(|stage| stage.contrastive.as_mut().unwrap().temperature = 0.0, "stages.contrastive.temperature");
+        check(|stage| stage.vocabulary_head.as_mut().unwrap().pairs_max = 0, "stages.vocabulary_head.pairs_max");
+        check(|stage| stage.averaging = Some(Averaging::Exponential { decay: 1.0 }), "stages.averaging.decay");
+        check(|stage| stage.averaging = Some(Averaging::LastPart { share: 0.0 }), "stages.averaging.share");
+    }
+
+    #[test]
+    fn a_name_that_is_no_file_name_of_its_own_is_refused() {
+        check(|stage| stage.name = "../weights".to_owned(), "stages.name");
+        check(|stage| stage.name = "checkpoint".to_owned(), "stages.name");
+        check(|stage| stage.name = "smoke".to_owned(), "stages.name");
+    }
+
+    #[test]
+    fn objectives_that_contradict_each_other_are_refused() {
+        check(|stage| stage.unified_generative = objective(1.0), "stages.unified_generative");
+        let margin = AdditiveMarginConfig { weight: 1.0, margin: 0.3, temperature: 0.1, projection: true };
+        check(|stage| stage.additive_margin = Some(margin.clone()), "stages.additive_margin");
+        check(|stage| stage.vocabulary_head = None, "stages.vocabulary_head");
+        check(|stage| stage.xtr = None, "stages.vocabulary_head");
+        check(|stage| (stage.xtr, stage.vocabulary_head, stage.contrastive) = (None, None, None), "stages");
+    }
+
+    #[test]
+    fn a_teacher_of_nothing_and_one_of_masked_sentences_are_refused() {
+        let teacher = DistillationConfig { config: "a".into(), weights: "b".into(), embedding: None, similarity: None };
+        check(|stage| stage.distillation = Some(teacher.clone()), "stages.distillation");
+        let similarity = Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.1 });
+        let teacher = DistillationConfig { similarity, ..teacher };
+        check(|stage| stage.distillation = Some(teacher.clone()), "");
+        check(|stage| (stage.distillation, stage.masked_word) = (Some(teacher.clone()), objective(1.0)), "stages.distillation");
+    }
+
+    #[test]
+    fn a_cache_of_a_bag_and_a_bag_after_layers_are_refused() {
+        check(|stage| (stage.encoder, stage.gradient_cache) = (EncoderKind::Bag, true), "stages.gradient_cache");
+        let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+        config.stages.reverse();
+        assert!(config.check().unwrap_err().to_string().contains("stages.encoder"));
+    }
+
+    #[test]
+    fn an_error_names_the_stage() {
+        let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+        config.stages[1].steps = 0;
+        assert_eq!(config.check().unwrap_err().to_string(), "setting stages.steps: expected at least 1, got 0 (stage joint)");
+    }
+}

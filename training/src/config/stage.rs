@@ -1,0 +1,220 @@
+//! The stages of a run: how long, how fast, and which objectives with which weights.
+//!
+//! Each objective is a table of its own; a stage runs those that its part of the file has. None has a default, so that the file
+//! says everything.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One stage of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageConfig {
+    /// Its name in logs, and of the file of its weights.
+    pub name: String,
+    /// Whether the Transformer runs, or only the mean of the token vectors.
+    pub encoder: EncoderKind,
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Sentence pairs per step (the paper: 152).
+    pub batch_pairs: usize,
+    /// Tokens that are read of one text in this stage; at most the model's.
+    pub tokens_max: i64,
+    /// Highest learning rate (the paper: 3e-4).
+    pub learning_rate: f64,
+    /// The token table's learning rate relative to the others': below 1 keeps what an earlier stage has taught it while new layers
+    /// learn.
+    pub token_rate_scale: f64,
+    /// Steps of linear warm-up (the paper: 10,000).
+    pub warmup_steps: u64,
+    /// Last part of the stage over which the rate falls to zero, 0 to 1.
+    pub decay_share: f64,
+    /// Decoupled weight decay (the paper: 1e-5), not applied to biases, norms and the token table.
+    pub weight_decay: f64,
+    /// Dropout of hidden states and attention (the paper: 0.1).
+    pub dropout: f64,
+    /// Chance that a token is left out of a text.
+    pub token_dropout: f64,
+    /// Share of the pairs, 0 to 1, whose sides are two to four segments of the same corpus read as one text, where they fit: for
+    /// texts that are longer than a sentence.
+    pub joined_share: f64,
+    /// Largest norm of the gradient; 0 means any.
+    pub gradient_norm_max: f64,
+    /// Matrix products in bfloat16, master weights in float32.
+    pub bf16: bool,
+    /// Embeds the batch without remembering how, and again group by group with the gradient of the loss (Gao et al., 2021): memory
+    /// for one group's activations and not for the batch's, at the price of a second forward pass. The gradient is the same.
+    pub gradient_cache: bool,
+    /// Averages the weights over steps; without it the stage ends with those of its last step.
+    pub averaging: Option<Averaging>,
+    /// EMS, section III-C.
+    pub contrastive: Option<ContrastiveConfig>,
+    /// Additive margin softmax in the place of the contrastive objective (EMS, section V).
+    pub additive_margin: Option<AdditiveMarginConfig>,
+    /// What XTR, UGT and SMLM predict tokens with.
+    pub vocabulary_head: Option<VocabularyHeadConfig>,
+    /// EMS, section III-B.
+    pub xtr: Option<ObjectiveConfig>,
+    /// UGT in the place of XTR (lightweight, section 3.2).
+    pub unified_generative: Option<ObjectiveConfig>,
+    /// SMLM (lightweight, eq. 1).
+    pub masked_word: Option<ObjectiveConfig>,
+    /// Lightweight, eq. 5; the paper's weight beside UGT's 1 is 2.
+    pub alignment: Option<ObjectiveConfig>,
+    /// Lightweight, eq. 6; the paper's weight beside UGT's 1 is 2.
+    pub similarity: Option<ObjectiveConfig>,
+    /// DuEAM.
+    pub anchor: Option<AnchorConfig>,
+    /// A teacher.
+    pub distillation: Option<DistillationConfig>,
+}
+
+/// What runs in a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EncoderKind {
+    /// The mean of the token vectors.
+    Bag,
+    /// The Transformer.
+    Transformer,
+}
+
+/// How the weights that a stage ends with come from those of its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Averaging {
+    /// Each step moves the average towards the weights by 1 - decay; after n steps by 9 / (10 + n) at least, so that the average
+    /// forgets where it began.
+    Exponential {
+        /// What stays of the average, between 0 and 1.
+        decay: f64,
+    },
+    /// The plain average over the steps of the stage's last part.
+    LastPart {
+        /// That part, above 0, at most 1.
+        share: f64,
+    },
+}
+
+/// An objective that has no settings but its weight.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectiveConfig {
+    /// Weight in the sum (EMS, eq. 12: 1).
+    pub weight: f64,
+}
+
+/// The contrastive objective (EMS, eq. 8).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContrastiveConfig {
+    /// Weight in the sum; the paper: 1.
+    pub weight: f64,
+    /// Temperature T (the paper: 0.1).
+    pub temperature: f64,
+    /// Whether it sees the sentence embedding through the two-layer projection (EMS, eq. 10 and 11; the paper: yes).
+    pub projection: bool,
+}
+
+/// Additive margin softmax (EMS, section V).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdditiveMarginConfig {
+    /// Weight in the sum; the paper: 1.
+    pub weight: f64,
+    /// What a translation must be nearer than all other sentences, in cosine (the paper: 0.3).
+    pub margin: f64,
+    /// Temperature (the paper: 0.1).
+    pub temperature: f64,
+    /// Whether it sees the sentence embedding through the two-layer projection: LaBSE-EMS-MLP and -joint do, -vanilla does not.
+    pub projection: bool,
+}
+
+/// The head that predicts tokens from a sentence embedding (EMS, eq. 4).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VocabularyHeadConfig {
+    /// Pairs of each batch that it sees, at most; the softmax over the vocabulary is the dearest part of a small model's step.
+    pub pairs_max: usize,
+    /// Whether it is told the language to predict in (EMS, eq. 2 and 3; the paper: yes).
+    pub language_token: bool,
+    /// Whether the token table is its output embedding too, as in the lightweight paper; EMS's has weights of its own.
+    pub shared_embedding: bool,
+}
+
+/// The anchor-learner (DuEAM, eq. 1 and 2).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnchorConfig {
+    /// Weight of equation 1 in the sum.
+    pub weight: f64,
+    /// λ, weight of the translation mining loss of equation 2 relative to equation 1's (the paper: 0.003); 0 leaves it out.
+    pub translation_mining: f64,
+    /// Share of the pairs whose right sentence is taken from another pair, 0 to 1: DuEAM's unsupervised pairs are random, 1.
+    pub random_pairs: f64,
+    /// Whether the anchor's token embeddings and the learner's sentence embeddings are scaled to unit length before distances are
+    /// taken. The paper's equations do not; but e^(-distance) is 0 in float32 where embeddings are long, as those of a pre-norm
+    /// encoder are.
+    pub unit_length: bool,
+    /// Configuration of the frozen anchor.
+    pub config: PathBuf,
+    /// Its weights, as `train` leaves them after a stage. It has the tokenizer of the run.
+    pub weights: PathBuf,
+}
+
+/// Distillation of a teacher: of its embeddings, of its similarities, or of both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DistillationConfig {
+    /// Configuration of the teacher; its width and layers may differ from the student's.
+    pub config: PathBuf,
+    /// Its weights, as `train` leaves them after a stage. It has the tokenizer of the run.
+    pub weights: PathBuf,
+    /// The teacher's embeddings. Where the widths differ, the student's go through a linear layer that only training has.
+    pub embedding: Option<TeacherEmbeddingConfig>,
+    /// The teacher's similarities within the batch.
+    pub similarity: Option<TeacherSimilarityConfig>,
+}
+
+/// Distillation of embeddings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TeacherEmbeddingConfig {
+    /// Weight in the sum.
+    pub weight: f64,
+    /// What is small when student and teacher agree.
+    pub distance: Distance,
+}
+
+/// The distance of two embeddings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distance {
+    /// Squared Euclidean distance.
+    Squared,
+    /// 1 - cosine.
+    Cosine,
+}
+
+/// Distillation of similarities.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TeacherSimilarityConfig {
+    /// Weight in the sum.
+    pub weight: f64,
+    /// Temperature of both distributions.
+    pub temperature: f64,
+}
+
+impl StageConfig {
+    /// Whether any objective sees the sentence embedding through the two-layer projection.
+    pub fn has_projection(&self) -> bool {
+        self.contrastive.as_ref().is_some_and(|it| it.projection) || self.additive_margin.as_ref().is_some_and(|it| it.projection)
+    }
+
+    /// Whether one token of each pair is hidden from the encoder.
+    pub fn masks_words(&self) -> bool {
+        self.unified_generative.is_some() || self.masked_word.is_some()
+    }
+}

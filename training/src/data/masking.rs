@@ -1,0 +1,55 @@
+//! Which tokens SMLM and UGT hide: one of each pair, in one of its two sentences.
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::sampler::Sentence;
+
+/// Sets the draws of masks apart from those of pairs, which have the same seed and step.
+const STREAM: u64 = 1 << 63;
+
+/// For each sentence, left ones first, the place of its hidden token. The first `pairs_max` pairs have one each: the side and the
+/// token are drawn evenly, by the seed and the step alone, so that a resumed run hides what an unbroken one would have.
+pub fn draw(seed: u64, step: u64, pairs: &[(Sentence, Sentence)], pairs_max: usize) -> Vec<Option<usize>> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(STREAM | step);
+    let mut hidden = vec![None; 2 * pairs.len()];
+    for (number, pair) in pairs.iter().enumerate().take(pairs_max) {
+        let right: bool = random.random();
+        let length = if right { pair.1.ids.len() } else { pair.0.ids.len() };
+        hidden[number + if right { pairs.len() } else { 0 }] = Some(random.random_range(0..length));
+    }
+    hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(count: usize) -> Vec<(Sentence, Sentence)> {
+        let sentence = |length: usize| Sentence { ids: vec![4; length], language: 0 };
+        (0..count).map(|_| (sentence(3), sentence(1))).collect()
+    }
+
+    #[test]
+    fn one_token_of_each_pair_is_hidden_on_either_side() {
+        let hidden = draw(1, 2, &pairs(400), 400);
+        let (left, right) = hidden.split_at(400);
+        assert!(left.iter().zip(right).all(|(left, right)| left.is_some() != right.is_some()));
+        // Each side about 200 times, with a standard deviation of 10; each place of the left side about 67 times.
+        let count = |place: usize| left.iter().filter(|&&hidden| hidden == Some(place)).count();
+        assert!((150..250).contains(&right.iter().flatten().count()));
+        assert!((0..3).all(|place| (30..105).contains(&count(place))));
+    }
+
+    #[test]
+    fn pairs_that_the_head_does_not_see_stay_whole() {
+        assert_eq!(draw(1, 2, &pairs(9), 4).iter().flatten().count(), 4);
+    }
+
+    #[test]
+    fn the_same_step_hides_the_same_and_another_step_others() {
+        assert_eq!(draw(1, 2, &pairs(50), 50), draw(1, 2, &pairs(50), 50));
+        assert_ne!(draw(1, 2, &pairs(50), 50), draw(1, 3, &pairs(50), 50));
+    }
+}

@@ -1,0 +1,170 @@
+//! Trains a Unigram vocabulary (Kudo, 2018, section 3.2): many candidate pieces, then rounds of expectation maximization and
+//! pruning until as many are left as were asked for.
+//!
+//! Words come with their counts, and candidates are counted by them. The trainer of the `tokenizers` crate finds its candidates
+//! among the distinct words instead, where a frequent word that is no part of another one occurs once and is never a candidate:
+//! it falls to pieces in every text.
+
+/// The pieces as a trie, and segmentations over it.
+mod lattice;
+/// Candidates.
+mod seed;
+
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use lattice::Lattice;
+
+/// A word's characters, its leading `▁` among them, and how often it occurs.
+pub type CountedWord = (Vec<char>, u32);
+
+/// Rounds of expectation maximization before each pruning.
+const ROUNDS: usize = 2;
+/// What a pruning keeps, of the pieces that are there.
+const KEPT_SHARE: f64 = 0.75;
+/// Pruning stops this far above the size that was asked for; the least probable pieces go in the end.
+const SLACK: f64 = 1.1;
+/// A piece that is expected less often than this goes.
+const EXPECTED_MIN: f64 = 0.5;
+/// Words of one parallel task.
+const TASK_WORDS: usize = 8_192;
+
+/// What a vocabulary shall be like.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Pieces, the single characters among them.
+    pub pieces: usize,
+    /// Characters of one piece at most.
+    pub piece_characters_max: usize,
+    /// Share of all characters that must be single pieces, most frequent first; the rest is unknown.
+    pub character_coverage: f64,
+    /// Candidates occur at least so often.
+    pub candidate_count_min: u64,
+    /// Candidates at most.
+    pub candidates_max: usize,
+}
+
+/// A piece with the logarithm of its probability.
+pub type Piece = (String, f64);
+
+/// Trains a vocabulary on `words`, most probable piece first. Single characters that `character_coverage` asks for are always
+/// among them; there are fewer pieces than asked for only if the words have no more.
+pub fn train(words: &[CountedWord], settings: &Settings) -> Vec<Piece> {
+    let required = seed::characters(words, settings.character_coverage);
+    let mut pieces = normalized(seed::candidates(words, &required, settings));
+    println!("{} candidates, {} characters among them, {} distinct words", pieces.len(), required.len(), words.len());
+    let enough = (settings.pieces as f64 * SLACK) as usize;
+    loop {
+        for _ in 0..ROUNDS {
+            pieces = maximize(words, &pieces, &required);
+        }
+        if pieces.len() <= enough {
+            break;
+        }
+        let before = pieces.len();
+        let keep = enough.max((before as f64 * KEPT_SHARE) as usize);
+        pieces = prune(words, &pieces, keep);
+        println!("{before} pieces pruned to {}", pieces.len());
+        if pieces.len() >= before {
+            break;
+        }
+    }
+    finish(pieces, &required, settings.pieces)
+}
+
+/// Turns counts into logarithms of probabilities.
+fn normalized(counts: Vec<(Vec<char>, f64)>) -> Vec<(Vec<char>, f64)> {
+    let total = counts.iter().map(|(_, count)| count).sum::<f64>().ln();
+    counts.into_iter().map(|(piece, count)| (piece, count.ln() - total)).collect()
+}
+
+/// One round of expectation maximization. The expected counts are those of all segmentations, by their probability; the new
+/// probabilities are the Bayesian ones, exp(digamma(count)), which take from the rare and give to the frequent.
+fn maximize(words: &[CountedWord], pieces: &[(Vec<char>, f64)], required: &FxHashSet<char>) -> Vec<(Vec<char>, f64)> {
+    let lattice = Lattice::new(pieces);
+    let zero = || vec![0.0; pieces.len()];
+    let add = |mut left: Vec<f64>, right: Vec<f64>| {
+        left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
+        left
+    };
+    // Tasks of fixed size, added in their order: the sums do not depend on the number of threads.
+    let parts: Vec<Vec<f64>> = words
+        .par_chunks(words.len().div_ceil(8).max(TASK_WORDS))
+        .map(|words| {
+            let mut expected = zero();
+            words.iter().for_each(|(word, count)| lattice.expect(word, f64::from(*count), &mut expected));
+            expected
+        })
+        .collect();
+    let expected = parts.into_iter().fold(zero(), add);
+    let kept: Vec<(Vec<char>, f64)> = pieces
+        .iter()
+        .zip(expected)
+        .filter(|((piece, _), count)| *count >= EXPECTED_MIN || is_required(piece, required))
+        .map(|((piece, _), count)| (piece.clone(), count.max(EXPECTED_MIN)))
+        .collect();
+    let total = digamma(kept.iter().map(|(_, count)| count).sum());
+    kept.into_iter().map(|(piece, count)| (piece, digamma(count) - total)).collect()
+}
+
+fn is_required(piece: &[char], required: &FxHashSet<char>) -> bool {
+    piece.len() == 1 && required.contains(&piece[0])
+}
+
+/// Keeps the `keep` pieces whose loss would lower the likelihood of the words most. A piece without another segmentation always
+/// stays; one that is never the best choice goes.
+fn prune(words: &[CountedWord], pieces: &[(Vec<char>, f64)], keep: usize) -> Vec<(Vec<char>, f64)> {
+    let lattice = Lattice::new(pieces);
+    let mut counts = vec![0.0; pieces.len()];
+    for (word, count) in words {
+        lattice.best(word, None).into_iter().for_each(|piece| counts[piece as usize] += f64::from(*count));
+    }
+    let total: f64 = counts.iter().sum();
+    let mut kept = Vec::new();
+    let losses: Vec<Option<f64>> = (0..pieces.len())
+        .into_par_iter()
+        .map(|number| {
+            let alternative = lattice.best(&pieces[number].0, Some(number as u32));
+            if alternative.is_empty() {
+                return Some(f64::INFINITY);
+            }
+            let count = counts[number];
+            if count == 0.0 {
+                return None;
+            }
+            // Without the piece its occurrences fall to the alternative's pieces, and there are more pieces in all.
+            let grown = (total + count * (alternative.len() as f64 - 1.0)).ln();
+            let other: f64 = alternative.iter().map(|&piece| (counts[piece as usize] + count).ln() - grown).sum();
+            Some(count / total * (count.ln() - total.ln() - other))
+        })
+        .collect();
+    for (number, loss) in losses.into_iter().enumerate() {
+        kept.extend(loss.map(|loss| (loss, number)));
+    }
+    kept.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    kept.truncate(keep);
+    kept.sort_unstable_by_key(|&(_, number)| number);
+    kept.into_iter().map(|(_, number)| pieces[number].clone()).collect()
+}
+
+fn finish(mut pieces: Vec<(Vec<char>, f64)>, required: &FxHashSet<char>, size: usize) -> Vec<Piece> {
+    pieces.sort_by(|a, b| is_required(&b.0, required).cmp(&is_required(&a.0, required)).then(b.1.total_cmp(&a.1)));
+    pieces.truncate(size);
+    pieces.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    pieces.into_iter().map(|(piece, score)| (piece.into_iter().collect(), score)).collect()
+}
+
+/// The derivative of ln Γ: by the recurrence up to 7, from there by the asymptotic series.
+fn digamma(mut x: f64) -> f64 {
+    let mut result = 0.0;
+    while x < 7.0 {
+        result -= 1.0 / x;
+        x += 1.0;
+    }
+    let square = 1.0 / (x * x);
+    result + x.ln() - 0.5 / x - square * (1.0 / 12.0 - square * (1.0 / 120.0 - square / 252.0))
+}
+
+#[cfg(test)]
+#[path = "../unigram_tests.rs"]
+mod tests;

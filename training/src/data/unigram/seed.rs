@@ -1,0 +1,60 @@
+//! Candidates of a Unigram vocabulary: the characters that texts are made of, and every frequent part of a word.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{CountedWord, Settings};
+
+/// The most frequent characters that together make up `coverage` of all, 0 to 1.
+pub fn characters(words: &[CountedWord], coverage: f64) -> FxHashSet<char> {
+    let mut counts: FxHashMap<char, u64> = FxHashMap::default();
+    for (word, count) in words {
+        word.iter().for_each(|&character| *counts.entry(character).or_default() += u64::from(*count));
+    }
+    let total: u64 = counts.values().sum();
+    let mut counts: Vec<(char, u64)> = counts.into_iter().collect();
+    counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let mut covered = 0;
+    let enough = |&(_, count): &(char, u64)| {
+        let more = (covered as f64) < coverage * total as f64;
+        covered += count;
+        more
+    };
+    counts.into_iter().take_while(enough).map(|(character, _)| character).collect()
+}
+
+/// The characters and every part of a word that occurs `candidate_count_min` times, each with count times length; the highest
+/// of them, at most `candidates_max`. Parts with a character outside `characters` are none.
+pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings: &Settings) -> Vec<(Vec<char>, f64)> {
+    let mut found: Vec<(Vec<char>, f64)> = Vec::new();
+    // Places where a frequent part of the length so far begins: a part is frequent only if what it begins with is.
+    let mut open: Vec<Vec<u16>> = words
+        .iter()
+        .map(|(word, _)| {
+            (0..word.len().min(usize::from(u16::MAX)) as u16).filter(|&at| characters.contains(&word[usize::from(at)])).collect()
+        })
+        .collect();
+    for length in 1..=settings.piece_characters_max {
+        let mut counts: FxHashMap<&[char], u64> = FxHashMap::default();
+        for ((word, count), places) in words.iter().zip(&mut open) {
+            places.retain(|&at| part(word, at, length).is_some_and(|part| characters.contains(&part[length - 1])));
+            for &at in places.iter() {
+                *counts.entry(&word[usize::from(at)..usize::from(at) + length]).or_default() += u64::from(*count);
+            }
+        }
+        if length > 1 {
+            counts.retain(|_, count| *count >= settings.candidate_count_min);
+            for ((word, _), places) in words.iter().zip(&mut open) {
+                places.retain(|&at| part(word, at, length).is_some_and(|part| counts.contains_key(part)));
+            }
+        }
+        found.extend(counts.into_iter().map(|(piece, count)| (piece.to_vec(), (count * length as u64) as f64)));
+    }
+    let single = |piece: &[char]| piece.len() == 1;
+    found.sort_unstable_by(|a, b| single(&b.0).cmp(&single(&a.0)).then(b.1.total_cmp(&a.1)).then_with(|| a.0.cmp(&b.0)));
+    found.truncate(settings.candidates_max.max(characters.len()));
+    found
+}
+
+fn part(word: &[char], at: u16, length: usize) -> Option<&[char]> {
+    word.get(usize::from(at)..usize::from(at) + length)
+}

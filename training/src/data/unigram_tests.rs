@@ -1,0 +1,90 @@
+//! The vocabulary is what the counts of the words make it.
+
+use super::*;
+
+fn words(counts: &[(&str, u32)]) -> Vec<CountedWord> {
+    counts.iter().map(|(word, count)| (word.chars().collect(), *count)).collect()
+}
+
+fn settings(pieces: usize) -> Settings {
+    Settings { pieces, piece_characters_max: 16, character_coverage: 1.0, candidate_count_min: 2, candidates_max: 1_000 }
+}
+
+fn names(pieces: &[Piece]) -> Vec<&str> {
+    pieces.iter().map(|(piece, _)| piece.as_str()).collect()
+}
+
+fn lattice(pieces: &[(&str, f64)]) -> Lattice {
+    Lattice::new(&pieces.iter().map(|(piece, score)| (piece.chars().collect(), *score)).collect::<Vec<_>>())
+}
+
+fn best(lattice: &Lattice, word: &str) -> Vec<u32> {
+    let mut pieces = lattice.best(&word.chars().collect::<Vec<_>>(), None);
+    pieces.reverse();
+    pieces
+}
+
+#[test]
+fn a_frequent_word_that_is_part_of_no_other_is_one_piece() {
+    let words = words(&[("▁được", 900), ("▁ngày", 700), ("▁abd", 1), ("▁gcà", 1), ("▁nđy", 1)]);
+    let pieces = train(&words, &settings(16));
+    assert!(names(&pieces).contains(&"▁được") && names(&pieces).contains(&"▁ngày"), "{pieces:?}");
+}
+
+#[test]
+fn what_occurs_most_is_most_probable_and_the_probabilities_sum_to_at_most_one() {
+    let pieces = train(&words(&[("▁und", 500), ("▁oder", 60), ("▁aber", 50)]), &settings(14));
+    assert_eq!(pieces[0].0, "▁und");
+    assert!(pieces.windows(2).all(|two| two[0].1 >= two[1].1));
+    assert!(pieces.iter().map(|(_, score)| score.exp()).sum::<f64>() <= 1.0 + 1e-9);
+}
+
+#[test]
+fn characters_outside_the_coverage_are_in_no_piece() {
+    // 99 of 100 characters are a or b; c is the hundredth.
+    let words = words(&[("ab", 49), ("a", 1), ("c", 1)]);
+    let pieces = train(&words, &Settings { character_coverage: 0.99, ..settings(8) });
+    assert!(names(&pieces).contains(&"a") && !pieces.iter().any(|(piece, _)| piece.contains('c')), "{pieces:?}");
+}
+
+#[test]
+fn the_size_is_kept_and_every_covered_character_is_a_piece() {
+    let words = words(&[("▁haus", 40), ("▁hausboot", 7), ("▁boot", 30), ("▁maus", 20), ("▁mausboot", 3)]);
+    let pieces = train(&words, &settings(12));
+    assert!(pieces.len() <= 12);
+    for character in "▁hausbotm".chars() {
+        assert!(names(&pieces).contains(&character.to_string().as_str()), "{character} is missing");
+    }
+}
+
+#[test]
+fn the_best_segmentation_has_the_highest_product() {
+    // ab + c: -1 - 2 = -3; a + bc: -1.5 - 1 = -2.5; a + b + c: -1.5 - 3 - 2 = -6.5.
+    let lattice = lattice(&[("a", -1.5), ("b", -3.0), ("c", -2.0), ("ab", -1.0), ("bc", -1.0)]);
+    assert_eq!(best(&lattice, "abc"), [0, 4]);
+}
+
+#[test]
+fn unknown_characters_are_passed_over() {
+    let lattice = lattice(&[("a", -1.0), ("b", -1.0)]);
+    assert_eq!(best(&lattice, "axb"), [0, 1]);
+}
+
+#[test]
+fn expected_counts_weigh_segmentations_by_probability() {
+    // Of "ab": as one piece with probability 1/2, as a + b with 1/2 x 1/4 = 1/8. Their shares are 4/5 and 1/5; ten words.
+    let lattice = lattice(&[("a", 0.5f64.ln()), ("b", 0.25f64.ln()), ("ab", 0.5f64.ln())]);
+    let mut expected = [0.0; 3];
+    lattice.expect(&['a', 'b'], 10.0, &mut expected);
+    for (got, expect) in expected.into_iter().zip([2.0, 2.0, 8.0]) {
+        assert!((got - expect).abs() < 1e-9, "{expected:?}");
+    }
+}
+
+#[test]
+fn digamma_has_its_known_values() {
+    // digamma(1) is minus Euler's constant; digamma(2) is one more; digamma(10) = 1 + 1/2 + ... + 1/9 less the constant.
+    for (x, expect) in [(1.0, -0.577_215_664_9), (2.0, 0.422_784_335_1), (10.0, 2.251_752_589_1)] {
+        assert!((digamma(x) - expect).abs() < 1e-8, "digamma({x}) = {}", digamma(x));
+    }
+}

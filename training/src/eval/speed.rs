@@ -1,0 +1,77 @@
+//! How fast a graph runs on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::encoder::TokenEncoder;
+use super::session::OnnxEncoder;
+use crate::error::Error;
+
+/// Tokens of the one query.
+const QUERY_TOKENS: usize = 20;
+/// Queries whose times the median is of.
+const QUERIES: usize = 200;
+/// How often all texts are embedded; the median counts.
+const ROUNDS: usize = 5;
+
+/// What was measured. It depends on the machine and on what else runs there: compare what was measured in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Median milliseconds for one query of 20 tokens, alone.
+    pub query_ms: f64,
+    /// Texts per second in batches of up to 4,096 tokens.
+    pub texts_per_second: f64,
+    /// Mean tokens of those texts.
+    pub tokens_mean: f64,
+}
+
+/// Runs a graph on one thread over `texts`, which must have 20 tokens together at least.
+pub fn measure(graph: &[u8], texts: &[Vec<u32>]) -> Result<Speed, Error> {
+    let mut encoder = OnnxEncoder::from_bytes(graph, 1)?;
+    let tokens = texts.concat();
+    let queries: Vec<Vec<u32>> = tokens.chunks_exact(QUERY_TOKENS).map(<[u32]>::to_vec).collect();
+    if queries.is_empty() {
+        let problem = format!("expected texts of {QUERY_TOKENS} tokens together at least, got {}", tokens.len());
+        return Err(Error::Setting { setting: "evaluation", problem });
+    }
+    // The first passes allocate.
+    encoder.embed(texts)?;
+    encoder.embed(&queries[..1])?;
+    let mut query_times = Vec::new();
+    for query in queries.iter().cycle().take(QUERIES) {
+        query_times.push(timed(|| encoder.embed(std::slice::from_ref(query)))?);
+    }
+    let mut round_times = Vec::new();
+    for _ in 0..ROUNDS {
+        round_times.push(timed(|| encoder.embed(texts))?);
+    }
+    Ok(Speed {
+        query_ms: median(query_times).as_secs_f64() * 1e3,
+        texts_per_second: texts.len() as f64 / median(round_times).as_secs_f64(),
+        tokens_mean: tokens.len() as f64 / texts.len() as f64,
+    })
+}
+
+fn timed<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<Duration, Error> {
+    let begun = Instant::now();
+    run()?;
+    Ok(begun.elapsed())
+}
+
+/// The middle one; of an even number the later of the two.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_of_the_sorted() {
+        assert_eq!(median([9, 1, 5].map(Duration::from_millis).to_vec()), Duration::from_millis(5));
+        assert_eq!(median([4, 3, 2, 1].map(Duration::from_millis).to_vec()), Duration::from_millis(3));
+    }
+}

@@ -1,0 +1,171 @@
+//! What a model card compares: the exported graph beside the bundle before it and a simpler baseline, all measured the same way,
+//! through their int8 graphs, in one go.
+
+use std::fmt;
+use std::path::Path;
+
+use dragoman::bundle::{Bundle, MODEL_INT8};
+use dragoman::text::Tokenizer;
+
+use super::golden;
+use crate::error::Error;
+use crate::eval::encoder::tokenize;
+use crate::eval::{OnnxEncoder, Report, Speed, TextEncoder, measure, speed};
+
+/// An int8 graph and what it can do.
+#[derive(Debug)]
+pub struct Measured {
+    /// What the card calls it.
+    pub name: String,
+    /// Numbers in the encoder, where they are known.
+    pub parameters: Option<usize>,
+    /// Size of the graph on disk.
+    pub graph_bytes: usize,
+    /// On one core.
+    pub speed: Speed,
+    /// Quality, when there was an evaluation folder.
+    pub report: Option<Report>,
+}
+
+/// An int8 graph to be measured.
+pub struct Contender<'a> {
+    /// What the card calls it.
+    pub name: String,
+    /// Numbers in the encoder, where they are known.
+    pub parameters: Option<usize>,
+    /// The graph.
+    pub graph: &'a [u8],
+}
+
+impl Measured {
+    /// Measures a graph that `encoder` has loaded: its speed on the golden texts, its quality on the files in `evaluation`.
+    pub fn new(
+        contender: Contender<'_>,
+        encoder: &mut TextEncoder<OnnxEncoder>,
+        evaluation: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let texts: Vec<String> = golden::by_language().into_values().flatten().collect();
+        let texts = tokenize(&encoder.tokenizer, &texts, encoder.tokens_max)?;
+        Ok(Self {
+            name: contender.name,
+            parameters: contender.parameters,
+            graph_bytes: contender.graph.len(),
+            speed: speed::measure(contender.graph, &texts)?,
+            report: evaluation.map(|folder| measure(folder, encoder)).transpose()?,
+        })
+    }
+
+    /// Measures a bundle with its own tokenizer.
+    pub fn of_bundle(folder: &Path, evaluation: Option<&Path>) -> Result<Self, Error> {
+        let bundle = Bundle::open(folder)?;
+        let path = bundle.path(MODEL_INT8);
+        let graph = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
+        let parameters = bundle.manifest.training.get("parameters").and_then(serde_json::Value::as_u64);
+        let contender = Contender {
+            name: format!("{} {}", bundle.manifest.name, bundle.manifest.version),
+            parameters: parameters.and_then(|count| usize::try_from(count).ok()),
+            graph: &graph,
+        };
+        Self::new(contender, &mut TextEncoder::open_bundle(folder, 0)?, evaluation)
+    }
+
+    /// Measures a graph that belongs to no bundle, with the tokenizer of another.
+    pub fn of_graph(
+        contender: Contender<'_>,
+        tokenizer: &Path,
+        tokens_max: usize,
+        evaluation: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let encoder = OnnxEncoder::from_bytes(contender.graph, 0)?;
+        let mut encoder = TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder };
+        Self::new(contender, &mut encoder, evaluation)
+    }
+
+    fn quality(&self, name: &str) -> Option<f64> {
+        self.report.as_ref().and_then(|report| report.quality().get(name).copied())
+    }
+}
+
+/// Means as `Report::quality` names them, and what the card calls them.
+const MEANS: [(&str, &str); 6] = [
+    ("flores_p_at_1_english", "FLORES, P@1 to and from English"),
+    ("flores_p_at_1_other", "FLORES, P@1 of pairs without English"),
+    ("short_p_at_1", "short sentences, P@1 to and from English"),
+    ("tatoeba_p_at_1", "Tatoeba, P@1 to and from English"),
+    ("sib200_accuracy", "SIB-200, accuracy in the other languages, trained in English"),
+    ("sts_spearman", "STS, rank correlation times 100"),
+];
+
+/// A table with one column for each. `Display` writes it as Markdown.
+pub struct Comparison<'a>(pub &'a [Measured]);
+
+impl Comparison<'_> {
+    fn row(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        title: &str,
+        digits: usize,
+        value: impl Fn(&Measured) -> Option<f64>,
+    ) -> fmt::Result {
+        let values: Vec<Option<f64>> = self.0.iter().map(value).collect();
+        if values.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        write!(f, "| {title} |")?;
+        for value in values {
+            match value {
+                Some(value) => write!(f, " {value:.digits$} |")?,
+                None => write!(f, " - |")?,
+            }
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for Comparison<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|measured| measured.name.as_str()).collect();
+        writeln!(f, "| int8 graphs | {} |", names.join(" | "))?;
+        writeln!(f, "|---|{}", "---:|".repeat(names.len()))?;
+        for (name, title) in MEANS {
+            self.row(f, title, 2, |measured| measured.quality(name))?;
+        }
+        self.row(f, "parameters, million", 1, |measured| measured.parameters.map(|count| count as f64 / 1e6))?;
+        self.row(f, "size on disk, MB", 1, |measured| Some(measured.graph_bytes as f64 / 1e6))?;
+        self.row(f, "one query of 20 tokens on one core, ms (median)", 3, |measured| Some(measured.speed.query_ms))?;
+        let tokens = self.0.first().map_or(0.0, |measured| measured.speed.tokens_mean);
+        let title = format!("texts of {tokens:.0} tokens (mean) per second on one core, in batches");
+        self.row(f, &title, 0, |measured| Some(measured.speed.texts_per_second))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::short::ShortReport;
+
+    fn measured(name: &str, parameters: Option<usize>, quality: Option<f64>) -> Measured {
+        let short = |mean| ShortReport { languages: Default::default(), mean, absent: Vec::new() };
+        Measured {
+            name: name.to_owned(),
+            parameters,
+            graph_bytes: 13_600_000,
+            speed: Speed { query_ms: 0.3456, texts_per_second: 2_345.6, tokens_mean: 14.2 },
+            report: quality.map(|mean| Report { short: Some(short(mean)), ..Report::default() }),
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_has_a_dash_and_what_nobody_has_no_row() {
+        let all = [measured("tiny 0.2.0", Some(13_400_000), Some(83.721)), measured("tiny 0.1.0", None, None)];
+        let text = Comparison(&all).to_string();
+        let expect = "| int8 graphs | tiny 0.2.0 | tiny 0.1.0 |\n\
+                      |---|---:|---:|\n\
+                      | short sentences, P@1 to and from English | 83.72 | - |\n\
+                      | parameters, million | 13.4 | - |\n\
+                      | size on disk, MB | 13.6 | 13.6 |\n\
+                      | one query of 20 tokens on one core, ms (median) | 0.346 | 0.346 |\n\
+                      | texts of 14 tokens (mean) per second on one core, in batches | 2346 | 2346 |\n";
+        assert_eq!(text, expect);
+    }
+}

@@ -1,0 +1,155 @@
+//! Which tensor of the EMS authors' checkpoint is which of this encoder's (`model/encoder.rs` has the list and the maths).
+//!
+//! Names are those of the modules of their implementation, behind any prefix: `module.model.bert.` as trained on several devices,
+//! `model.bert.`, or none.
+
+use std::collections::BTreeMap;
+
+use super::checkpoint::Checkpoint;
+use super::pickle::StoredTensor;
+use crate::config::{Activation, Norm};
+use crate::error::Error;
+use crate::export::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, POSITIONS, TOKENS};
+use crate::export::{EncoderShape, EncoderWeights, Weight};
+
+/// The token table, by which the state dict and the prefix of its names are known.
+const LANDMARK: &str = "embedding.word_embedding.embedding.weight";
+
+/// Outside of the layers: their names, and ours.
+const EMBEDDINGS: [(&str, &str); 8] = [
+    (LANDMARK, TOKENS),
+    ("embedding.position_embedding.position_embeddings.weight", POSITIONS),
+    ("embedding.position_embedding.position_embeddings", POSITIONS),
+    ("embedding.layer_norm.weight", EMBEDDING_NORM_WEIGHT),
+    ("embedding.layer_norm.bias", EMBEDDING_NORM_BIAS),
+    ("embedding.LayerNorm.weight", EMBEDDING_NORM_WEIGHT),
+    ("embedding.LayerNorm.bias", EMBEDDING_NORM_BIAS),
+    ("embedding.position_embedding.weight", POSITIONS),
+];
+
+/// Within layer N, `encoder.layer.N.` and `layers.N.`: their names, and ours, each with `.weight` and `.bias`.
+const LAYER: [(&str, &str); 8] = [
+    ("attention.self_attention.query", "attention.query"),
+    ("attention.self_attention.key", "attention.key"),
+    ("attention.self_attention.value", "attention.value"),
+    ("attention.output.dense", "attention.output"),
+    ("attention.output.LayerNorm", "attention.norm"),
+    ("intermediate.dense", "feed_forward.up"),
+    ("output.dense", "feed_forward.down"),
+    ("output.LayerNorm", "feed_forward.norm"),
+];
+
+/// An encoder out of a checkpoint.
+pub struct ImportedEncoder {
+    /// Its weights.
+    pub weights: EncoderWeights,
+    /// Tensors of the state dict that only training needs, and that were left behind.
+    pub left_behind: usize,
+}
+
+/// What the shapes of tensors do not tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Unsaid {
+    /// Attention heads.
+    pub heads: usize,
+    /// Activation of the feed-forward parts.
+    pub activation: Activation,
+}
+
+/// Reads the encoder. Sizes come from the shapes of the tables and the first layer.
+pub fn read(checkpoint: &mut Checkpoint, unsaid: Unsaid) -> Result<ImportedEncoder, Error> {
+    let tensors = checkpoint.state_dict(LANDMARK)?;
+    let prefix = prefix_of(&tensors)?;
+    let (mut weights, mut left_behind) = (BTreeMap::new(), 0);
+    for (name, tensor) in &tensors {
+        let within = name.strip_prefix(&prefix);
+        match within.and_then(our_name) {
+            Some(ours) => {
+                if weights.insert(ours.clone(), checkpoint.read(name, tensor)?).is_some() {
+                    return Err(problem(format!("{name} is {ours}, and another tensor is too")));
+                }
+            }
+            // A part of the encoder that is not understood must not get lost.
+            None if within.is_some_and(|name| name.starts_with("embedding.") || name.starts_with("encoder.")) => {
+                return Err(problem(format!("{name} is a part of the encoder that is not known")));
+            }
+            None => left_behind += 1,
+        }
+    }
+    let shape = shape_of(&weights, unsaid)?;
+    Ok(ImportedEncoder { weights: EncoderWeights::from_weights(shape, weights)?, left_behind })
+}
+
+/// What stands before the landmark.
+fn prefix_of(tensors: &[(String, StoredTensor)]) -> Result<String, Error> {
+    let mut prefixes = tensors.iter().filter_map(|(name, _)| name.strip_suffix(LANDMARK));
+    match (prefixes.next(), prefixes.next()) {
+        (Some(prefix), None) => Ok(prefix.to_owned()),
+        (first, second) => Err(problem(format!("expected one tensor …{LANDMARK}, got it behind {first:?} and {second:?}"))),
+    }
+}
+
+/// Our name of one of their tensors, without the prefix.
+fn our_name(name: &str) -> Option<String> {
+    if let Some((_, ours)) = EMBEDDINGS.iter().find(|(theirs, _)| *theirs == name) {
+        return Some((*ours).to_owned());
+    }
+    let (layer, within) = name.strip_prefix("encoder.layer.")?.split_once('.')?;
+    let layer: usize = layer.parse().ok()?;
+    let (module, parameter) = within.rsplit_once('.')?;
+    let (_, ours) = LAYER.iter().find(|(theirs, _)| *theirs == module)?;
+    matches!(parameter, "weight" | "bias").then(|| format!("layers.{layer}.{ours}.{parameter}"))
+}
+
+fn shape_of(weights: &BTreeMap<String, Weight>, unsaid: Unsaid) -> Result<EncoderShape, Error> {
+    let matrix = |name: &str| match weights.get(name).map(|weight| weight.shape.as_slice()) {
+        Some(&[rows, columns]) => Ok((rows, columns)),
+        Some(shape) => Err(problem(format!("{name} has the shape {shape:?}, expected two dimensions"))),
+        None => Err(problem(format!("{name} is missing"))),
+    };
+    let (vocabulary, dimension) = matrix(TOKENS)?;
+    let (positions, _) = matrix(POSITIONS)?;
+    let (feed_forward, _) = matrix("layers.0.feed_forward.up.weight")?;
+    let layer = |name: &String| name.strip_prefix("layers.")?.split('.').next()?.parse::<usize>().ok();
+    // The names are no more than tensors, so a layer number far beyond them is found missing by name.
+    let layers = weights.keys().filter_map(layer).max().map_or(0, |last| last.saturating_add(1).min(weights.len() + 1));
+    if positions < 2 {
+        return Err(problem(format!("{POSITIONS} has {positions} rows, expected one for padding and at least one more")));
+    }
+    Ok(EncoderShape {
+        vocabulary,
+        dimension,
+        layers,
+        heads: unsaid.heads,
+        feed_forward,
+        tokens_max: positions - 1,
+        norm: Norm::Post,
+        activation: unsaid.activation,
+    })
+}
+
+fn problem(problem: String) -> Error {
+    Error::Setting { setting: "checkpoint", problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn their_names_are_ours() {
+        let check = |theirs: &str, ours: Option<&str>| assert_eq!(our_name(theirs).as_deref(), ours, "{theirs}");
+        check("embedding.word_embedding.embedding.weight", Some("embeddings.token.weight"));
+        check("embedding.position_embedding.position_embeddings.weight", Some("embeddings.position.weight"));
+        check("embedding.layer_norm.bias", Some("embeddings.norm.bias"));
+        check("encoder.layer.11.attention.self_attention.key.bias", Some("layers.11.attention.key.bias"));
+        check("encoder.layer.0.attention.output.dense.weight", Some("layers.0.attention.output.weight"));
+        check("encoder.layer.0.attention.output.LayerNorm.weight", Some("layers.0.attention.norm.weight"));
+        check("encoder.layer.3.intermediate.dense.weight", Some("layers.3.feed_forward.up.weight"));
+        check("encoder.layer.3.output.dense.weight", Some("layers.3.feed_forward.down.weight"));
+        check("encoder.layer.3.output.LayerNorm.bias", Some("layers.3.feed_forward.norm.bias"));
+        check("encoder.layer.3.output.LayerNorm.gamma", None);
+        check("encoder.layer.x.output.dense.weight", None);
+        check("decoder.decoder.weight", None);
+    }
+}

@@ -1,0 +1,380 @@
+//! The stack machine of pickle protocols 2 to 4, as Python's `pickletools` describes it, without the instructions that run code.
+//!
+//! Nothing is allocated by a size that the file claims: sizes are checked against the bytes that are there. Containers lie in one
+//! list and name each other by number, so that neither depth nor cycles cost the reader its own stack.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::pickle::{Global, Malformed, Object, Storage, StoredTensor, Value};
+
+/// Dimensions that a tensor may have.
+const DIMENSIONS_MAX: usize = 16;
+
+/// Runs a pickle to its end; gives what was pickled and the objects in it.
+pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), Malformed> {
+    let mut machine = Machine {
+        bytes,
+        at: 0,
+        started: 0,
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: HashMap::new(),
+        objects: Vec::new(),
+        copied: 0,
+    };
+    loop {
+        machine.started = machine.at;
+        if let Some(root) = machine.step()? {
+            return Ok((root, machine.objects));
+        }
+    }
+}
+
+/// The stack machine.
+struct Machine<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Where the current instruction starts.
+    started: usize,
+    stack: Vec<Value>,
+    /// Heights of the stack that were marked.
+    marks: Vec<usize>,
+    memo: HashMap<u32, Value>,
+    objects: Vec<Object>,
+    /// Pairs that were copied from one container into another.
+    copied: usize,
+}
+
+impl<'a> Machine<'a> {
+    /// Runs one instruction; gives the result at the end of the program.
+    fn step(&mut self) -> Result<Option<Value>, Malformed> {
+        match self.byte()? {
+            b'.' => return self.pop().map(Some),
+            0x80 => self.protocol()?,
+            // The length of a frame only helps to read ahead.
+            0x95 => self.take(8).map(|_| ())?,
+            b'(' => self.marks.push(self.stack.len()),
+            b'0' => drop(self.pop()?),
+            b'1' => drop(self.since_mark()?),
+            code @ (b'c' | 0x93) => self.global(code)?,
+            b'R' => self.reduce()?,
+            b'b' => self.build()?,
+            b'Q' => self.storage()?,
+            code @ (b'q' | b'r' | 0x94 | b'h' | b'j') => self.remember(code)?,
+            code @ (b')' | b't' | 0x85..=0x87 | b']' | b'l' | b'}' | b'd') => self.container(code)?,
+            code @ (b'a' | b'e' | b's' | b'u') => self.fill(code)?,
+            code => {
+                let value = self.constant(code)?;
+                self.stack.push(value);
+            }
+        }
+        Ok(None)
+    }
+
+    fn constant(&mut self, code: u8) -> Result<Value, Malformed> {
+        Ok(match code {
+            b'N' => Value::None,
+            0x88 => Value::Bool(true),
+            0x89 => Value::Bool(false),
+            b'K' => Value::Int(i64::from(self.byte()?)),
+            b'M' => Value::Int(i64::from(u16::from_le_bytes(self.array()?))),
+            b'J' => Value::Int(i64::from(i32::from_le_bytes(self.array()?))),
+            0x8a => self.long()?,
+            b'G' => Value::Float(f64::from_be_bytes(self.array()?)),
+            // A string of protocol 4, of protocol 2, and Python 2's two.
+            0x8c | b'U' => {
+                let length = usize::from(self.byte()?);
+                self.text(length)?
+            }
+            b'X' | b'T' => {
+                let length = self.length()?;
+                self.text(length)?
+            }
+            b'C' => {
+                let length = usize::from(self.byte()?);
+                self.take(length).map(|_| Value::Bytes)?
+            }
+            b'B' => {
+                let length = self.length()?;
+                self.take(length).map(|_| Value::Bytes)?
+            }
+            _ => return self.refuse(format!("instruction {code:#04x} is none of those that a state dict needs")),
+        })
+    }
+
+    fn protocol(&mut self) -> Result<(), Malformed> {
+        match self.byte()? {
+            2..=4 => Ok(()),
+            version => self.refuse(format!("pickle protocol {version}, expected 2 to 4")),
+        }
+    }
+
+    /// An integer of any number of bytes, lowest first, in two's complement; up to eight are taken.
+    fn long(&mut self) -> Result<Value, Malformed> {
+        let length = usize::from(self.byte()?);
+        let bytes = self.take(length)?;
+        if length > 8 {
+            return self.refuse(format!("an integer of {length} bytes, expected at most 8"));
+        }
+        let sign = if bytes.last().is_some_and(|last| last & 0x80 != 0) { 0xff } else { 0 };
+        let mut padded = [sign; 8];
+        padded[..length].copy_from_slice(bytes);
+        Ok(Value::Int(i64::from_le_bytes(padded)))
+    }
+
+    fn text(&mut self, length: usize) -> Result<Value, Malformed> {
+        match std::str::from_utf8(self.take(length)?) {
+            Ok(text) => Ok(Value::Text(text.into())),
+            Err(_) => self.refuse("a string that is not UTF-8".to_owned()),
+        }
+    }
+
+    fn global(&mut self, code: u8) -> Result<(), Malformed> {
+        let (module, name) = if code == b'c' {
+            (self.line()?, self.line()?)
+        } else {
+            let name = self.pop()?;
+            match (self.pop()?, name) {
+                (Value::Text(module), Value::Text(name)) => (module.to_string(), name.to_string()),
+                _ => return self.refuse("a name that is no string".to_owned()),
+            }
+        };
+        let Some(global) = Global::of(&module, &name) else {
+            let accepted =
+                "collections.OrderedDict, torch._utils._rebuild_tensor_v2, torch._utils._rebuild_parameter, torch.*Storage";
+            return self.refuse(format!("the pickle names {module}.{name}; accepted are only {accepted}"));
+        };
+        self.stack.push(Value::Global(global));
+        Ok(())
+    }
+
+    /// Calls one of the known functions: function and tuple of arguments give its result.
+    fn reduce(&mut self) -> Result<(), Malformed> {
+        let arguments = self.pop()?;
+        let function = self.pop()?;
+        let Some(Object::Tuple(arguments)) = self.look(&arguments).cloned() else {
+            return self.refuse("a call without a tuple of arguments".to_owned());
+        };
+        let made = match (&function, arguments.as_slice()) {
+            (Value::Global(Global::OrderedDict), []) => Object::Dict(Vec::new()),
+            (Value::Global(Global::OrderedDict), [pairs]) => {
+                let pairs = self.pairs(pairs)?;
+                self.copied += pairs.len();
+                // The same list may be named again and again.
+                if self.copied > self.bytes.len() {
+                    return self.refuse("more pairs than the pickle has bytes".to_owned());
+                }
+                Object::Dict(pairs)
+            }
+            (Value::Global(Global::RebuildTensor), [storage, offset, shape, strides, ..]) => {
+                let (shape, strides) = (self.integers(shape)?, self.integers(strides)?);
+                match (self.look(storage), offset) {
+                    (Some(Object::Storage(storage)), Value::Int(offset)) => {
+                        Object::Tensor(StoredTensor { storage: storage.clone(), offset: *offset, shape, strides })
+                    }
+                    _ => return self.refuse("a tensor without storage and offset".to_owned()),
+                }
+            }
+            (Value::Global(Global::RebuildParameter), [tensor, ..]) => {
+                self.stack.push(tensor.clone());
+                return Ok(());
+            }
+            (Value::Global(global), arguments) => {
+                return self.refuse(format!("{global:?} with {} arguments", arguments.len()));
+            }
+            _ => return self.refuse("a call of what is no function".to_owned()),
+        };
+        self.make(made);
+        Ok(())
+    }
+
+    /// Sets attributes of an object. An OrderedDict has none that matter (`_metadata` of a state dict), nothing else has any.
+    fn build(&mut self) -> Result<(), Malformed> {
+        self.pop()?;
+        match self.stack.last().map(|top| self.look(top)) {
+            Some(Some(Object::Dict(_))) => Ok(()),
+            _ => self.refuse("attributes of what is no OrderedDict".to_owned()),
+        }
+    }
+
+    /// A persistent id: ('storage', kind, key, device, numbers).
+    fn storage(&mut self) -> Result<(), Malformed> {
+        let id = self.pop()?;
+        let Some(Object::Tuple(parts)) = self.look(&id) else {
+            return self.refuse("a persistent id that is no tuple".to_owned());
+        };
+        let [Value::Text(word), Value::Global(Global::Storage(element)), Value::Text(key), _, Value::Int(numbers)] =
+            parts.as_slice()
+        else {
+            return self.refuse("a persistent id that is no storage".to_owned());
+        };
+        let numbers = usize::try_from(*numbers).ok().filter(|_| &**word == "storage");
+        let Some(numbers) = numbers else {
+            return self.refuse("a storage with a negative size, or something that is none".to_owned());
+        };
+        let storage = Storage { key: Rc::clone(key), element: *element, numbers };
+        self.make(Object::Storage(storage));
+        Ok(())
+    }
+
+    fn remember(&mut self, code: u8) -> Result<(), Malformed> {
+        let number = match code {
+            b'q' | b'h' => u32::from(self.byte()?),
+            b'r' | b'j' => u32::from_le_bytes(self.array()?),
+            _ => self.memo.len() as u32,
+        };
+        if matches!(code, b'h' | b'j') {
+            return match self.memo.get(&number).cloned() {
+                Some(value) => {
+                    self.stack.push(value);
+                    Ok(())
+                }
+                None => self.refuse(format!("nothing was remembered as {number}")),
+            };
+        }
+        let top = self.pop()?;
+        self.memo.insert(number, top.clone());
+        self.stack.push(top);
+        Ok(())
+    }
+
+    fn container(&mut self, code: u8) -> Result<(), Malformed> {
+        let made = match code {
+            b')' => Object::Tuple(Vec::new()),
+            b't' => Object::Tuple(self.since_mark()?),
+            0x85..=0x87 => {
+                let mut items = (0x85..=code).map(|_| self.pop()).collect::<Result<Vec<_>, _>>()?;
+                items.reverse();
+                Object::Tuple(items)
+            }
+            b']' => Object::List(Vec::new()),
+            b'l' => Object::List(self.since_mark()?),
+            b'}' => Object::Dict(Vec::new()),
+            _ => Object::Dict(self.marked_pairs()?),
+        };
+        self.make(made);
+        Ok(())
+    }
+
+    /// Appends to the list, or sets in the dict, below what is on the stack.
+    fn fill(&mut self, code: u8) -> Result<(), Malformed> {
+        let (items, pairs) = match code {
+            b'a' => (vec![self.pop()?], Vec::new()),
+            b'e' => (self.since_mark()?, Vec::new()),
+            b's' => {
+                let value = self.pop()?;
+                (Vec::new(), vec![(self.pop()?, value)])
+            }
+            _ => (Vec::new(), self.marked_pairs()?),
+        };
+        let number = match self.stack.last() {
+            Some(Value::Object(number)) => *number,
+            _ => return self.refuse("nothing to put items into".to_owned()),
+        };
+        match (&mut self.objects[number], code) {
+            (Object::List(list), b'a' | b'e') => list.extend(items),
+            (Object::Dict(dict), b's' | b'u') => dict.extend(pairs),
+            _ => return self.refuse("items for what is no list or dict".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn marked_pairs(&mut self) -> Result<Vec<(Value, Value)>, Malformed> {
+        let items = self.since_mark()?;
+        let (pairs, rest) = items.as_chunks::<2>();
+        if !rest.is_empty() {
+            return self.refuse("a key without a value".to_owned());
+        }
+        Ok(pairs.iter().map(|[key, value]| (key.clone(), value.clone())).collect())
+    }
+
+    fn pairs(&self, list: &Value) -> Result<Vec<(Value, Value)>, Malformed> {
+        let items = match self.look(list) {
+            Some(Object::List(items) | Object::Tuple(items)) => items,
+            _ => return self.refuse("an OrderedDict of no list".to_owned()),
+        };
+        let pair = |item: &Value| match self.look(item) {
+            Some(Object::Tuple(pair) | Object::List(pair)) if pair.len() == 2 => Ok((pair[0].clone(), pair[1].clone())),
+            _ => self.refuse("an OrderedDict of no pairs".to_owned()),
+        };
+        items.iter().map(pair).collect()
+    }
+
+    fn integers(&self, tuple: &Value) -> Result<Vec<i64>, Malformed> {
+        let Some(Object::Tuple(items)) = self.look(tuple) else {
+            return self.refuse("a size that is no tuple".to_owned());
+        };
+        if items.len() > DIMENSIONS_MAX {
+            return self.refuse(format!("{} dimensions, expected at most {DIMENSIONS_MAX}", items.len()));
+        }
+        let integer = |item: &Value| match item {
+            Value::Int(value) => Ok(*value),
+            _ => self.refuse("a size that is no integer".to_owned()),
+        };
+        items.iter().map(integer).collect()
+    }
+
+    fn make(&mut self, object: Object) {
+        self.stack.push(Value::Object(self.objects.len()));
+        self.objects.push(object);
+    }
+
+    fn look(&self, value: &Value) -> Option<&Object> {
+        value.object_in(&self.objects)
+    }
+
+    /// Takes the top of the stack, which a mark protects.
+    fn pop(&mut self) -> Result<Value, Malformed> {
+        if self.stack.len() <= self.marks.last().copied().unwrap_or(0) {
+            return self.refuse("the stack is empty".to_owned());
+        }
+        self.stack.pop().map_or_else(|| self.refuse("the stack is empty".to_owned()), Ok)
+    }
+
+    fn since_mark(&mut self) -> Result<Vec<Value>, Malformed> {
+        match self.marks.pop() {
+            Some(height) => Ok(self.stack.split_off(height)),
+            None => self.refuse("no mark".to_owned()),
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn length(&mut self) -> Result<usize, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn line(&mut self) -> Result<String, Malformed> {
+        let bytes = self.bytes;
+        let rest = &bytes[self.at..];
+        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+            return self.refuse("a name without end".to_owned());
+        };
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        self.at += end + 1;
+        Ok(line)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let there = self.bytes.len() - self.at;
+        if length > there {
+            return self.refuse(format!("cut off: expected {length} bytes more, got {there}"));
+        }
+        self.at += length;
+        let bytes = self.bytes;
+        Ok(&bytes[self.at - length..self.at])
+    }
+
+    fn refuse<T>(&self, problem: String) -> Result<T, Malformed> {
+        Err(Malformed { offset: self.started, problem })
+    }
+}

@@ -1,0 +1,165 @@
+//! `import-ems`: the checkpoint and the SentencePiece model that the EMS authors published become a bundle.
+//!
+//! The encoder is theirs as it is: post-norm with epsilon 1e-12, positions from 1, mean over the sentence's own tokens. Of their
+//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it.
+
+pub mod checkpoint;
+pub mod encoder;
+mod machine;
+pub mod pickle;
+pub mod sentencepiece;
+pub mod sentencepiece_proto;
+
+use std::path::{Path, PathBuf};
+
+use dragoman::bundle::{Preprocessing, sha256_file};
+use tch::{Device, Tensor};
+
+use crate::config::{Activation, CorporaConfig, EncoderKind, ModelConfig};
+use crate::data::tokenizer::sample;
+use crate::error::Error;
+use crate::eval::TorchEncoder;
+use crate::export::{self, EncoderShape, EncoderWeights, ExportOptions, Exported, Imported, Origin, SourceFile};
+use crate::model::parameters::Parameters;
+use checkpoint::Checkpoint;
+use encoder::Unsaid;
+use sentencepiece::SentencePiece;
+
+/// Sentences per language that int8 ranges are found on.
+const CALIBRATION_PER_LANGUAGE: usize = 8;
+/// Decides which sentences those are.
+const CALIBRATION_SEED: u64 = 1;
+
+/// The command line of `import-ems`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ImportOptions {
+    /// What `torch.save` wrote (PyTorch 1.6 or later): a state dict, or one under `state_dict`, `model_state_dict` or `model`.
+    #[arg(long)]
+    pub checkpoint: PathBuf,
+    /// The SentencePiece BPE model (`.model`) that the weights were trained with.
+    #[arg(long)]
+    pub sentencepiece: PathBuf,
+    /// Folder of the bundle; one that is there is replaced.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Version of the bundle.
+    #[arg(long)]
+    pub bundle_version: String,
+    /// Name of the bundle; without it, the folder's.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Attention heads, which the weights do not tell.
+    #[arg(long, default_value_t = 16)]
+    pub heads: usize,
+    /// Activation of the feed-forward parts, which the weights do not tell; the authors' configuration says swish.
+    #[arg(long, value_enum, default_value = "swish")]
+    pub activation: Activation,
+    /// Licence of the weights, for the model card.
+    #[arg(long)]
+    pub licence: Option<String>,
+    /// Folder of evaluation files, as for `eval`: for the proof of parity and the measured quality.
+    #[arg(long)]
+    pub evaluation: Option<PathBuf>,
+    /// Folder of corpora, as for `prepare`, to calibrate int8 on; without it, the golden sentences.
+    #[arg(long)]
+    pub calibration: Option<PathBuf>,
+}
+
+/// Reads both files, writes the bundle, and says what it found.
+pub fn import_ems(options: &ImportOptions) -> Result<Exported, Error> {
+    let pieces = SentencePiece::read(&options.sentencepiece)?;
+    let unsaid = Unsaid { heads: options.heads, activation: options.activation };
+    let encoder = encoder::read(&mut Checkpoint::open(&options.checkpoint)?, unsaid)?;
+    let shape = encoder.weights.shape;
+    if pieces.len() != shape.vocabulary {
+        let problem = format!("has {} pieces, the token table of the checkpoint has {}", pieces.len(), shape.vocabulary);
+        return Err(Error::Content { path: options.sentencepiece.clone(), problem });
+    }
+    println!("read {shape:?}; tensors of training heads left behind: {}", encoder.left_behind);
+    let name = match (&options.name, options.out.file_name()) {
+        (Some(name), _) => name.clone(),
+        (None, Some(name)) => name.to_string_lossy().into_owned(),
+        (None, None) => return Err(Error::Setting { setting: "out", problem: "has no name; give --name".to_owned() }),
+    };
+    let tokenizer = beside(&options.out, ".tokenizer.json")?;
+    pieces.save(&tokenizer)?;
+    let exported = write(options, &name, &tokenizer, &encoder.weights);
+    std::fs::remove_file(&tokenizer).map_err(|source| Error::file(&tokenizer, source))?;
+    exported
+}
+
+fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &EncoderWeights) -> Result<Exported, Error> {
+    let imported = Imported {
+        checkpoint: source_file(&options.checkpoint)?,
+        sentencepiece: source_file(&options.sentencepiece)?,
+        licence: options.licence.clone(),
+        preprocessing: Preprocessing::MosesJieba,
+    };
+    let calibration: Vec<String> = match &options.calibration {
+        Some(raw) => {
+            let corpora = CorporaConfig { default: 1.0, weights: Default::default() };
+            let texts = sample(raw, &corpora, CALIBRATION_SEED, CALIBRATION_PER_LANGUAGE, |_| 1)?;
+            texts.into_values().flatten().collect()
+        }
+        None => Vec::new(),
+    };
+    let command = format!("dragoman-train eval --bundle models/{name} --data DEV");
+    let export_options = ExportOptions {
+        name,
+        origin: Origin::Imported(&imported),
+        version: &options.bundle_version,
+        tokenizer,
+        folder: &options.out,
+        calibration: &calibration,
+        evaluation: options.evaluation.as_deref(),
+        corpora: None,
+        evaluation_command: &command,
+        baseline: None,
+        previous: None,
+        language_head: None,
+    };
+    let (parameters, model) = (parameters(weights), model_config(&weights.shape));
+    let mut reference = TorchEncoder { parameters: &parameters, model: &model, kind: EncoderKind::Transformer };
+    export::export(&export_options, weights, &mut reference)
+}
+
+/// The weights in libtorch, which is the reference of the graphs.
+fn parameters(weights: &EncoderWeights) -> Parameters {
+    let mut parameters = Parameters::new(Device::Cpu);
+    for (name, weight) in weights.iter() {
+        let shape: Vec<i64> = weight.shape.iter().map(|&size| size as i64).collect();
+        parameters.set(name, &Tensor::from_slice(&weight.values).view(shape.as_slice()));
+    }
+    parameters
+}
+
+/// The size of the encoder; there are no heads of training.
+fn model_config(shape: &EncoderShape) -> ModelConfig {
+    ModelConfig {
+        dimension: shape.dimension as i64,
+        layers: shape.layers as i64,
+        heads: shape.heads as i64,
+        feed_forward: shape.feed_forward as i64,
+        tokens_max: shape.tokens_max as i64,
+        norm: shape.norm,
+        activation: shape.activation,
+        language_dimension: 0,
+        projection_dimension: 0,
+    }
+}
+
+fn source_file(path: &Path) -> Result<SourceFile, Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(SourceFile { name, sha256: sha256_file(path)? })
+}
+
+/// A path beside the folder `out`, whose parent is made.
+fn beside(out: &Path, ending: &str) -> Result<PathBuf, Error> {
+    let mut name = out.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    let path = out.with_file_name(name);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(|source| Error::file(parent, source))?;
+    }
+    Ok(path)
+}

@@ -1,0 +1,180 @@
+//! Reads what `torch.save` pickles, and runs none of its code: a pickle is a program, and this reader knows only the instructions and
+//! the few functions that a state dict needs. Everything else is refused by name and byte. Here is what a pickle may hold; `machine.rs` runs the instructions.
+
+use std::rc::Rc;
+
+use super::machine;
+
+/// What is wrong with a pickle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: {problem}")]
+pub struct Malformed {
+    /// Where the instruction starts.
+    pub offset: usize,
+    /// Expected and got.
+    pub problem: String,
+}
+
+/// A value. Containers and tensors are `Object`s of the pickle, which several values may share.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// None.
+    None,
+    /// True or False.
+    Bool(bool),
+    /// An integer of up to 64 bits.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A string.
+    Text(Rc<str>),
+    /// Bytes, whose content nothing here needs.
+    Bytes,
+    /// A class or function, by its name.
+    Global(Global),
+    /// `Pickle::object` of this number.
+    Object(usize),
+}
+
+impl Value {
+    /// The one of `objects` that the value stands for.
+    pub(super) fn object_in<'a>(&self, objects: &'a [Object]) -> Option<&'a Object> {
+        match self {
+            Self::Object(number) => objects.get(*number),
+            _ => None,
+        }
+    }
+}
+
+/// A container or a tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Object {
+    /// A tuple.
+    Tuple(Vec<Value>),
+    /// A list.
+    List(Vec<Value>),
+    /// A dict or OrderedDict, in its order.
+    Dict(Vec<(Value, Value)>),
+    /// The numbers of one or several tensors, in a file of their own.
+    Storage(Storage),
+    /// A view of a storage.
+    Tensor(StoredTensor),
+}
+
+/// The kinds of numbers that a storage may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// float64.
+    Double,
+    /// float32.
+    Float,
+    /// float16.
+    Half,
+    /// bfloat16.
+    BFloat16,
+    /// An integer or a boolean of so many bytes, which no weight is.
+    Whole(usize),
+}
+
+impl Element {
+    /// Bytes of one number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Double => 8,
+            Self::Float => 4,
+            Self::Half | Self::BFloat16 => 2,
+            Self::Whole(bytes) => bytes,
+        }
+    }
+}
+
+/// Where numbers lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    /// Name of its file within the archive's folder `data`.
+    pub key: Rc<str>,
+    /// Their kind.
+    pub element: Element,
+    /// How many.
+    pub numbers: usize,
+}
+
+/// A tensor as a view of a storage; nothing of it is checked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredTensor {
+    /// The storage.
+    pub storage: Storage,
+    /// Number of the first value in it.
+    pub offset: i64,
+    /// Size of each dimension.
+    pub shape: Vec<i64>,
+    /// Step of each dimension, in numbers.
+    pub strides: Vec<i64>,
+}
+
+/// What a pickle may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Global {
+    /// `collections.OrderedDict`.
+    OrderedDict,
+    /// `torch._utils._rebuild_tensor_v2`.
+    RebuildTensor,
+    /// `torch._utils._rebuild_parameter`.
+    RebuildParameter,
+    /// `torch.FloatStorage` and the like.
+    Storage(Element),
+}
+
+impl Global {
+    /// The function or class `module.name`, when it is one of those that a state dict needs.
+    pub(super) fn of(module: &str, name: &str) -> Option<Self> {
+        Some(match (module, name) {
+            ("collections", "OrderedDict") => Self::OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2") => Self::RebuildTensor,
+            ("torch._utils", "_rebuild_parameter") => Self::RebuildParameter,
+            ("torch", "DoubleStorage") => Self::Storage(Element::Double),
+            ("torch", "FloatStorage") => Self::Storage(Element::Float),
+            ("torch", "HalfStorage") => Self::Storage(Element::Half),
+            ("torch", "BFloat16Storage") => Self::Storage(Element::BFloat16),
+            ("torch", "LongStorage") => Self::Storage(Element::Whole(8)),
+            ("torch", "IntStorage") => Self::Storage(Element::Whole(4)),
+            ("torch", "ShortStorage") => Self::Storage(Element::Whole(2)),
+            ("torch", "CharStorage" | "ByteStorage" | "BoolStorage") => Self::Storage(Element::Whole(1)),
+            _ => return None,
+        })
+    }
+}
+
+/// A pickle that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pickle {
+    /// What was pickled.
+    pub root: Value,
+    objects: Vec<Object>,
+}
+
+impl Pickle {
+    /// Reads a pickle to its end.
+    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (root, objects) = machine::run(bytes)?;
+        Ok(Self { root, objects })
+    }
+
+    /// The object that a value stands for.
+    pub fn object(&self, value: &Value) -> Option<&Object> {
+        value.object_in(&self.objects)
+    }
+
+    /// The entries of a dict whose keys are strings.
+    pub fn entries<'a>(&'a self, value: &Value) -> Option<impl Iterator<Item = (&'a str, &'a Value)>> {
+        let Object::Dict(entries) = self.object(value)? else { return None };
+        Some(entries.iter().filter_map(|(key, value)| match key {
+            Value::Text(key) => Some((&**key, value)),
+            _ => None,
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "pickle_tests.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+//! From the training text to labelled examples: balanced over corpora, without what is no text of its language.
+//!
+//! Left out: what an evaluation will ask; markup and placeholders; a text that its corpus has in English too (an interface
+//! string that was never translated); a text in another script than its language's; fewer than three tokens with letters.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
+use std::path::{Path, PathBuf};
+
+use dragoman::domain::Language;
+use dragoman::text::Tokenizer;
+use dragoman::text::language::head::{Features, TokenKind};
+use rayon::prelude::*;
+use rustc_hash::{FxBuildHasher, FxHashSet};
+
+use crate::data::corpus::{self, Corpus};
+use crate::data::prepare::{excluded_texts, key};
+use crate::error::Error;
+use crate::eval::language::UNSPACED;
+
+/// Characters that are read of one text, and tokens.
+const CHARACTERS_MAX: usize = 256;
+const TOKENS_MAX: usize = 96;
+/// Tokens with letters that an example has at least.
+const TOKENS_MIN: usize = 3;
+/// One in this many texts is held out.
+const HELD_OUT_OF: u64 = 50;
+/// What no sentence has: markup, placeholders, paths.
+const MARKUP: &[char] = &['{', '}', '<', '>', '$', '%', '|', '\\', '=', '_', '@', '#', '~', '^', '`'];
+
+/// A text of a known language.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// Its language.
+    pub language: Language,
+    /// Its corpus, a number in `Examples::corpora`.
+    pub corpus: usize,
+    /// The rows of the head that count, as `Features::of` gives them.
+    pub rows: Box<[u32]>,
+    /// Places in `rows` where a word starts; where any token starts, in a language without spaces.
+    pub words: Box<[u16]>,
+}
+
+/// What a head is trained and calibrated on.
+#[derive(Debug, Default)]
+pub struct Examples {
+    /// Names of the corpora.
+    pub corpora: Vec<String>,
+    /// To train on.
+    pub train: Vec<Example>,
+    /// Never trained on: one in fifty texts, and everything of the corpora that were named for it.
+    pub held_out: Vec<Example>,
+}
+
+/// Which text to read.
+#[derive(Debug)]
+pub struct Selection<'a> {
+    /// Folder of corpora.
+    pub raw: &'a Path,
+    /// Folders of texts that must not be trained on.
+    pub exclude: &'a [PathBuf],
+    /// Corpora of which nothing is trained on.
+    pub hold_out: &'a [String],
+    /// Texts of one corpus and language at most, times the corpus's weight.
+    pub per_corpus: usize,
+    /// Texts of one language at most.
+    pub per_language: usize,
+}
+
+/// A text with the hash that it is chosen by.
+type Hashed = (u64, String);
+
+impl Examples {
+    /// Reads the corpora of `selection`; `weight` gives the weight of a corpus by its name.
+    pub fn read(
+        selection: &Selection<'_>,
+        tokenizer: &Tokenizer,
+        features: &Features,
+        weight: impl Fn(&str) -> f64,
+    ) -> Result<Self, Error> {
+        let mut chosen: BTreeMap<(String, Language), Vec<Hashed>> = BTreeMap::new();
+        for corpus in corpus::find(selection.raw)?.corpora {
+            let most = (selection.per_corpus as f64 * weight(&corpus.name)) as usize;
+            if most > 0 {
+                choose(&corpus, most, &mut chosen)?;
+            }
+        }
+        if chosen.is_empty() {
+            return Err(Error::NoData { path: selection.raw.to_owned() });
+        }
+        let mut examples = Self::default();
+        let reader = TextReader { tokenizer, features, excluded: excluded_texts(selection.exclude)? };
+        for language in Language::all() {
+            examples.add(language, &mut chosen, &reader, selection)?;
+        }
+        Ok(examples)
+    }
+
+    /// Adds the texts of a language, each once: the first `per_language` in the order of their keys.
+    fn add(
+        &mut self,
+        language: Language,
+        chosen: &mut BTreeMap<(String, Language), Vec<Hashed>>,
+        reader: &TextReader<'_>,
+        selection: &Selection<'_>,
+    ) -> Result<(), Error> {
+        let mut texts: Vec<(String, usize)> = Vec::new();
+        for ((corpus, _), hashed) in chosen.iter_mut().filter(|((_, of), _)| *of == language) {
+            let number = self.corpora.iter().position(|known| known == corpus).unwrap_or_else(|| {
+                self.corpora.push(corpus.clone());
+                self.corpora.len() - 1
+            });
+            texts.extend(std::mem::take(hashed).into_iter().map(|(_, text)| (text, number)));
+        }
+        let read = texts.par_iter().with_min_len(256).map(|(text, corpus)| reader.example(text, language, *corpus));
+        let mut read: Vec<(u64, Example)> = read.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        // A text of a held-out corpus is held out wherever else it is found.
+        let held = |corpus: usize| selection.hold_out.contains(&self.corpora[corpus]);
+        read.sort_by_key(|(key, example)| (*key, !held(example.corpus)));
+        read.dedup_by_key(|(key, _)| *key);
+        read.truncate(selection.per_language);
+        let held_out = |key: u64, example: &Example| {
+            if selection.hold_out.is_empty() { key.is_multiple_of(HELD_OUT_OF) } else { held(example.corpus) }
+        };
+        let (held_out, train): (Vec<_>, Vec<_>) = read.into_iter().partition(|(key, example)| held_out(*key, example));
+        self.held_out.extend(held_out.into_iter().map(|(_, example)| example));
+        self.train.extend(train.into_iter().map(|(_, example)| example));
+        Ok(())
+    }
+}
+
+/// Chooses the texts of a corpus: of each language those with the lowest hashes, `most` over all files of its name.
+fn choose(corpus: &Corpus, most: usize, chosen: &mut BTreeMap<(String, Language), Vec<Hashed>>) -> Result<(), Error> {
+    let columns = corpus.read()?;
+    let languages = corpus.languages();
+    let hash = |text: &String| FxBuildHasher.hash_one(text.trim());
+    let english = languages.iter().position(|language| language.code() == "en");
+    let in_english: FxHashSet<u64> = english.map_or_else(Default::default, |at| columns[at].iter().map(hash).collect());
+    for (at, (language, column)) in languages.iter().zip(columns).enumerate() {
+        let list = chosen.entry((corpus.name.clone(), *language)).or_default();
+        for text in column {
+            let hash = hash(&text);
+            let untranslated = Some(at) != english && in_english.contains(&hash);
+            if !untranslated && is_sentence(&text, *language) {
+                list.push((hash, text));
+            }
+        }
+        list.sort_by_key(|(hash, _)| *hash);
+        list.dedup_by_key(|(hash, _)| *hash);
+        list.truncate(most);
+    }
+    Ok(())
+}
+
+/// Whether `text` may be one of `language`: no markup, and most letters in its script.
+fn is_sentence(text: &str, language: Language) -> bool {
+    if text.contains(MARKUP) || text.contains("://") {
+        return false;
+    }
+    let (mut latin, mut other) = (0, 0);
+    for c in text.chars().filter(|c| c.is_alphabetic()) {
+        if matches!(c, 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}') { latin += 1 } else { other += 1 }
+    }
+    match (language.script(), language.code()) {
+        // Written in both.
+        (_, "sr") => latin + other > 0,
+        ("Latn", _) => latin > other,
+        _ => other > latin,
+    }
+}
+
+/// From text to examples.
+struct TextReader<'a> {
+    tokenizer: &'a Tokenizer,
+    features: &'a Features,
+    /// Keys of texts that must not be trained on.
+    excluded: FxHashSet<u64>,
+}
+
+impl TextReader<'_> {
+    /// Gives the example with its text's key; `None` for a text that must not be trained on or has too few letters.
+    fn example(&self, text: &str, language: Language, corpus: usize) -> Result<Option<(u64, Example)>, Error> {
+        let key = key(text);
+        if self.excluded.contains(&key) {
+            return Ok(None);
+        }
+        let text = text.char_indices().nth(CHARACTERS_MAX).map_or(text, |(end, _)| &text[..end]);
+        let rows = self.features.of(&self.tokenizer.encode(text, TOKENS_MAX)?.ids);
+        let unspaced = UNSPACED.contains(&language.code());
+        let kind = |row: u32| self.features.kinds.get(row as usize).copied();
+        let starts = |&(at, &row): &(usize, &u32)| match kind(row) {
+            Some(TokenKind::Start) => true,
+            Some(_) => at == 0 || unspaced,
+            None => false,
+        };
+        let tokens = rows.iter().filter(|&&row| kind(row).is_some()).count();
+        let words = rows.iter().enumerate().filter(starts).map(|(at, _)| at as u16).collect();
+        Ok((tokens >= TOKENS_MIN).then(|| (key, Example { language, corpus, rows: rows.into(), words })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn language(code: &str) -> Language {
+        Language::parse(code).unwrap()
+    }
+
+    #[test]
+    fn markup_and_other_scripts_are_no_sentences() {
+        assert!(is_sentence("Die Katze schläft auf dem Tisch.", language("de")));
+        assert!(!is_sentence("Die Katze hat %d Pfoten.", language("de")));
+        assert!(!is_sentence("Siehe https://example.org", language("de")));
+        assert!(!is_sentence("The cat sleeps.", language("ru")));
+        assert!(!is_sentence("Кошка спит.", language("de")));
+        assert!(!is_sentence("123", language("de")));
+    }
+
+    #[test]
+    fn serbian_has_two_scripts() {
+        assert!(is_sentence("Мачка спава на столу.", language("sr")));
+        assert!(is_sentence("Mačka spava na stolu.", language("sr")));
+    }
+}

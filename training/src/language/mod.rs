@@ -1,0 +1,109 @@
+//! The head that recognizes languages: multinomial logistic regression over the bundle's own tokens, trained on the text that
+//! the encoder is trained on.
+//!
+//! Reading (`examples`), fitting (`fit`), leaving out what is labelled wrong and fitting again, int8, and the temperature that
+//! makes a confidence mean what it says (`calibration`). The file's format is `dragoman::text::language::head`.
+
+pub mod calibration;
+pub mod command;
+pub mod examples;
+pub mod fit;
+
+use std::collections::BTreeMap;
+
+use dragoman::domain::Language;
+use dragoman::text::LanguageHead;
+use dragoman::text::language::head::Features;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+
+use crate::export::quantize::quantize_rows;
+use calibration::{Calibrated, calibrate};
+use examples::{Example, Examples};
+use fit::{FitOptions, Weights, fit, probabilities};
+
+/// A probability of the own label below which an example counts as labelled wrong.
+const WRONG_LABEL: f32 = 0.02;
+/// Parts of the corpora whose labels are judged apart.
+const FOLDS: usize = 3;
+
+/// A trained head and what is known of it.
+#[derive(Debug)]
+pub struct Trained {
+    /// The head, int8.
+    pub head: LanguageHead,
+    /// On held-out examples of the training text.
+    pub calibrated: Calibrated,
+    /// Texts that were left out as labelled wrong, by corpus and language, with the texts that there were.
+    pub wrong: Wrong,
+}
+
+/// Texts that look labelled wrong, and texts in all, by corpus and language.
+pub type Wrong = BTreeMap<(String, Language), (usize, usize)>;
+
+/// Trains a head: judges the labels of each part of the corpora by a head fitted to the other parts, leaves out what is found
+/// labelled wrong, and fits.
+pub fn train(examples: &Examples, features: &Features, options: &FitOptions) -> Trained {
+    let (clean, wrong) = without_wrong_labels(examples, features.rows(), options);
+    let weights = fit(&clean, features.rows(), options);
+    let mut head = quantize(&weights, features, options.exponent);
+    let mut random = ChaCha8Rng::seed_from_u64(options.seed ^ 0xca1);
+    let windows: Vec<(&[u32], usize)> =
+        examples.held_out.iter().map(|example| (options.window(example, &mut random), example.language.index())).collect();
+    let calibrated = calibrate(&head, &windows);
+    head.temperature = calibrated.temperature;
+    Trained { head, calibrated, wrong }
+}
+
+/// Gives the examples whose own label is at least possible by a head that saw nothing of their corpus and its relatives, and
+/// counts the others. A corpus with a wrong label on most texts of a language would teach its error to a head that saw it.
+fn without_wrong_labels<'a>(examples: &'a Examples, rows: usize, options: &FitOptions) -> (Vec<&'a Example>, Wrong) {
+    let fold_of = folds(examples);
+    let options = FitOptions { epochs: 1, per_epoch: options.per_epoch_first, ..options.clone() };
+    let (mut kept, mut counts) = (Vec::new(), Wrong::new());
+    let mut scores = vec![0.0; Language::COUNT];
+    for fold in 0..FOLDS {
+        let (judged, others): (Vec<&Example>, Vec<&Example>) =
+            examples.train.iter().partition(|example| fold_of[example.corpus] == fold);
+        let weights = fit(&others, rows, &options);
+        let mut known = [false; Language::COUNT];
+        others.iter().for_each(|example| known[example.language.index()] = true);
+        for example in judged {
+            probabilities(&weights, &example.rows, options.exponent, &mut scores);
+            let label = example.language.index();
+            let wrong = known[label] && scores[label] < WRONG_LABEL;
+            let count = counts.entry((examples.corpora[example.corpus].clone(), example.language)).or_default();
+            count.0 += usize::from(wrong);
+            count.1 += 1;
+            if !wrong {
+                kept.push(example);
+            }
+        }
+    }
+    (kept, counts)
+}
+
+/// Deals the corpora into folds, the largest first; those whose names are the same up to a hyphen stay together.
+fn folds(examples: &Examples) -> Vec<usize> {
+    let family = |name: &str| name.split('-').next().unwrap_or(name).to_owned();
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for example in &examples.train {
+        *sizes.entry(family(&examples.corpora[example.corpus])).or_default() += 1;
+    }
+    let mut families: Vec<(usize, String)> = sizes.into_iter().map(|(name, size)| (size, name)).collect();
+    families.sort_by(|a, b| b.cmp(a));
+    let fold = |name: &String| families.iter().position(|(_, of)| *of == family(name)).unwrap_or(0) % FOLDS;
+    examples.corpora.iter().map(fold).collect()
+}
+
+/// int8 with a scale per row. A row without weights gets the scale 0: it says nothing.
+pub fn quantize(weights: &Weights, features: &Features, exponent: f32) -> LanguageHead {
+    let mut rows = quantize_rows(&weights.values, weights.width);
+    for (scale, row) in rows.scales.iter_mut().zip(rows.values.chunks_exact(weights.width)) {
+        if row.iter().all(|&value| value == 0) {
+            *scale = 0.0;
+        }
+    }
+    let languages = Language::all().collect();
+    LanguageHead { languages, exponent, temperature: 1.0, features: features.clone(), scales: rows.scales, weights: rows.values }
+}

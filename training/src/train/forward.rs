@@ -1,0 +1,237 @@
+//! The forward pass of a step: from a batch to the objectives of the stage, and back to gradients.
+
+use tch::{Kind, Tensor};
+
+use super::teachers::{Frozen, Teachers};
+use crate::config::{AnchorConfig, Config, Distance, DistillationConfig, ModelConfig, StageConfig, VocabularyHeadConfig};
+use crate::data::batch::Batch;
+use crate::model::encoder::{self, Pass};
+use crate::model::heads;
+use crate::model::parameters::Parameters;
+use crate::objective::additive_margin::additive_margin_loss;
+use crate::objective::alignment::alignment_loss;
+use crate::objective::anchor::{anchor_loss, translation_mining_loss};
+use crate::objective::contrastive::{contrastive_loss, unit};
+use crate::objective::distillation::{cosine_distance_loss, similarity_distribution_loss, squared_distance_loss};
+use crate::objective::similarity::similarity_loss;
+use crate::objective::unified_generative::{masked_word_loss, unified_generative_loss};
+use crate::objective::word_movers::word_movers_distances;
+use crate::objective::xtr::xtr_loss;
+use crate::objective::{Objective, Terms};
+
+/// What does not change from step to step.
+pub struct Forward<'a> {
+    /// What learns.
+    pub parameters: &'a Parameters,
+    /// The encoder's size.
+    pub model: &'a ModelConfig,
+    /// Objectives and their settings.
+    pub stage: &'a StageConfig,
+    /// What it learns from.
+    pub teachers: &'a Teachers,
+}
+
+/// Makes the weights that a stage needs and that are not there yet.
+pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig, vocabulary: i64, teachers: &Teachers) {
+    encoder::create(parameters, &config.model, vocabulary, stage.encoder);
+    if let Some(head) = &stage.vocabulary_head {
+        heads::create_vocabulary(parameters, &config.model, head, vocabulary);
+    }
+    if stage.has_projection() {
+        heads::create_projection(parameters, &config.model);
+    }
+    if stage.masks_words() {
+        encoder::create_mask(parameters, &config.model);
+    }
+    let copies_embeddings = stage.distillation.as_ref().is_some_and(|it| it.embedding.is_some());
+    if let Some(teacher) = teachers.teacher.as_ref().filter(|_| copies_embeddings)
+        && teacher.dimension() != config.model.dimension
+    {
+        heads::create_distillation(parameters, &config.model, teacher.dimension());
+    }
+}
+
+/// The objectives that a stage runs, in the order of the log's columns.
+pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
+    let runs = |objective: &Objective| match objective {
+        Objective::Contrastive => stage.contrastive.is_some(),
+        Objective::Xtr => stage.xtr.is_some(),
+        Objective::MaskedWord => stage.masked_word.is_some(),
+        Objective::UnifiedGenerative => stage.unified_generative.is_some(),
+        Objective::Alignment => stage.alignment.is_some(),
+        Objective::Similarity => stage.similarity.is_some(),
+        Objective::AdditiveMargin => stage.additive_margin.is_some(),
+        Objective::Anchor => stage.anchor.is_some(),
+        Objective::TranslationMining => stage.anchor.as_ref().is_some_and(|it| it.translation_mining > 0.0),
+        Objective::TeacherEmbedding => stage.distillation.as_ref().is_some_and(|it| it.embedding.is_some()),
+        Objective::TeacherSimilarity => stage.distillation.as_ref().is_some_and(|it| it.similarity.is_some()),
+    };
+    Objective::ALL.into_iter().filter(runs).collect()
+}
+
+impl Forward<'_> {
+    /// The losses of a batch.
+    pub fn losses(&self, batch: &Batch) -> Terms {
+        self.losses_of(&encoder::encode(self.parameters, self.model, batch, self.pass()), batch)
+    }
+
+    /// The losses of a batch; leaves their gradient at the weights. `seed` is what dropout draws from.
+    pub fn backward(&self, batch: &Batch, seed: i64) -> Terms {
+        tch::manual_seed(seed);
+        if self.stage.gradient_cache {
+            return self.backward_cached(batch, seed);
+        }
+        let losses = self.losses(batch);
+        losses.total().backward();
+        losses
+    }
+
+    /// Gradient caching (Gao et al., 2021): the loss sees the batch only through its embeddings. So its gradient with respect to
+    /// them is taken first, and then, group by group, carried on into the encoder.
+    fn backward_cached(&self, batch: &Batch, seed: i64) -> Terms {
+        let rows = encoder::gather(self.parameters, batch);
+        let embed = || encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass());
+        let embeddings = tch::no_grad(embed).set_requires_grad(true); // [2 x pairs, d]
+        let losses = self.losses_of(&embeddings, batch);
+        losses.total().backward();
+        let gradient = embeddings.grad();
+        let by_group = gradient.zeros_like().index_copy(0, &batch.order, &gradient); // in the order of the groups
+        let leaf = rows.detach().set_requires_grad(true);
+        // The second pass drops what the first one dropped: backward passes in between draw no random numbers.
+        tch::manual_seed(seed);
+        let mut first = 0;
+        for group in &batch.groups {
+            let count = group.ids.size()[0];
+            let embeddings = encoder::encode_group(self.parameters, self.model, &leaf, group, self.pass());
+            (embeddings * by_group.narrow(0, first, count)).sum(Kind::Float).backward();
+            first += count;
+        }
+        (rows * leaf.grad()).sum(Kind::Float).backward();
+        losses
+    }
+
+    fn pass(&self) -> Pass {
+        Pass { kind: self.stage.encoder, dropout: self.stage.dropout, bf16: self.stage.bf16 }
+    }
+
+    /// The losses as a function of the sentence embeddings. [2 x pairs, d], left sides first
+    fn losses_of(&self, embeddings: &Tensor, batch: &Batch) -> Terms {
+        let stage = self.stage;
+        let pairs = batch.pairs as i64;
+        let halves = |rows: &Tensor| (rows.narrow(0, 0, pairs), rows.narrow(0, pairs, pairs));
+        let (left, right) = halves(embeddings);
+        let mut terms = Terms::default();
+        let projected = stage.has_projection().then(|| halves(&heads::project(self.parameters, embeddings)));
+        let seen = |projection: bool| projected.as_ref().filter(|_| projection).map_or((&left, &right), |(a, b)| (a, b));
+        if let Some(contrastive) = &stage.contrastive {
+            let (left, right) = seen(contrastive.projection);
+            terms.add(Objective::Contrastive, contrastive.weight, contrastive_loss(left, right, contrastive.temperature));
+        }
+        if let Some(head) = &stage.vocabulary_head {
+            self.add_generative(&mut terms, head, embeddings, batch);
+        }
+        if let Some(alignment) = &stage.alignment {
+            terms.add(Objective::Alignment, alignment.weight, alignment_loss(&left, &right));
+        }
+        if let Some(similarity) = &stage.similarity {
+            terms.add(Objective::Similarity, similarity.weight, similarity_loss(&left, &right));
+        }
+        if let Some(margin) = &stage.additive_margin {
+            let (left, right) = seen(margin.projection);
+            let loss = additive_margin_loss(left, right, margin.margin, margin.temperature);
+            terms.add(Objective::AdditiveMargin, margin.weight, loss);
+        }
+        if let Some((config, anchor)) = stage.anchor.as_ref().zip(self.teachers.anchor.as_ref()) {
+            self.add_anchor(&mut terms, config, anchor, (&left, &right), batch);
+        }
+        if let Some((config, teacher)) = stage.distillation.as_ref().zip(self.teachers.teacher.as_ref()) {
+            self.add_distillation(&mut terms, config, teacher, embeddings, batch);
+        }
+        terms
+    }
+
+    /// XTR or UGT, and SMLM.
+    fn add_generative(&self, terms: &mut Terms, head: &VocabularyHeadConfig, embeddings: &Tensor, batch: &Batch) {
+        let stage = self.stage;
+        let pairs = batch.pairs as i64;
+        let seen = pairs.min(head.pairs_max as i64);
+        let both = |rows: &Tensor| Tensor::cat(&[rows.narrow(0, 0, seen), rows.narrow(0, pairs, seen)], 0);
+        // Left predicts right and right left: sources and targets are the same rows, the halves swapped.
+        let swap = |rows: &Tensor| Tensor::cat(&[rows.narrow(0, pairs, seen), rows.narrow(0, 0, seen)], 0);
+        let predict =
+            |sources: &Tensor, languages: &Tensor| heads::predict_tokens(self.parameters, head, sources, languages, stage.bf16);
+        let masked = batch.masked.as_ref();
+        if stage.xtr.is_some() || stage.unified_generative.is_some() {
+            let log_probs = predict(&both(embeddings), &swap(&batch.languages));
+            let targets = swap(&batch.targets);
+            // Two directions, of which the losses give the mean.
+            if let Some(xtr) = &stage.xtr {
+                terms.add(Objective::Xtr, xtr.weight, xtr_loss(&log_probs, &targets) * 2.0);
+            }
+            if let Some((unified, masked)) = stage.unified_generative.as_ref().zip(masked) {
+                let loss = unified_generative_loss(&log_probs, &targets, &both(masked)) * 2.0;
+                terms.add(Objective::UnifiedGenerative, unified.weight, loss);
+            }
+        }
+        if let Some((config, masked)) = stage.masked_word.as_ref().zip(masked) {
+            let first = Tensor::arange(seen, (Kind::Int64, embeddings.device()));
+            let on_right = masked.narrow(0, pairs, seen).ge(0).to_kind(Kind::Int64) * pairs;
+            let own = &first + &on_right; // the row of the sentence that lacks a token
+            let other = first + pairs - on_right;
+            let languages = batch.languages.index_select(0, &own);
+            let from = |rows: &Tensor| predict(&embeddings.index_select(0, rows), &languages);
+            let loss = masked_word_loss(&from(&own), &from(&other), &masked.index_select(0, &own));
+            terms.add(Objective::MaskedWord, config.weight, loss);
+        }
+    }
+
+    fn add_anchor(&self, terms: &mut Terms, config: &AnchorConfig, anchor: &Frozen, sides: (&Tensor, &Tensor), batch: &Batch) {
+        let pairs = batch.pairs as i64;
+        let random = (config.random_pairs * pairs as f64).round() as i64;
+        let order = Tensor::arange(pairs, (Kind::Int64, sides.0.device()));
+        // Pairs are drawn independently of each other, so the next one's right sentence is a random one.
+        let order = (&order + order.lt(random).to_kind(Kind::Int64)).remainder(pairs);
+        let (mut tokens, mask) = anchor.embed_tokens(batch, self.stage.bf16);
+        if config.unit_length {
+            tokens = unit(&tokens);
+        }
+        let right = |rows: &Tensor| rows.narrow(0, pairs, pairs).index_select(0, &order);
+        let left = |rows: &Tensor| rows.narrow(0, 0, pairs);
+        let distances = word_movers_distances((&left(&tokens), &left(&mask)), (&right(&tokens), &right(&mask)));
+        let (left, right) = (sides.0.shallow_clone(), sides.1.index_select(0, &order));
+        if config.translation_mining > 0.0 {
+            let weight = config.weight * config.translation_mining;
+            terms.add(Objective::TranslationMining, weight, translation_mining_loss(&left, &right));
+        }
+        let scaled = |rows: Tensor| if config.unit_length { unit(&rows) } else { rows };
+        terms.add(Objective::Anchor, config.weight, anchor_loss(&scaled(left), &scaled(right), &distances));
+    }
+
+    fn add_distillation(
+        &self,
+        terms: &mut Terms,
+        config: &DistillationConfig,
+        teacher: &Frozen,
+        embeddings: &Tensor,
+        batch: &Batch,
+    ) {
+        let pairs = batch.pairs as i64;
+        let taught = teacher.embed(batch, self.stage.bf16); // [2 x pairs, teacher]
+        if let Some(embedding) = &config.embedding {
+            let widened =
+                if teacher.dimension() == self.model.dimension { embeddings } else { &heads::widen(self.parameters, embeddings) };
+            let loss = match embedding.distance {
+                Distance::Squared => squared_distance_loss(widened, &taught),
+                Distance::Cosine => cosine_distance_loss(widened, &taught),
+            };
+            terms.add(Objective::TeacherEmbedding, embedding.weight, loss);
+        }
+        if let Some(similarity) = &config.similarity {
+            let halves = |rows: &Tensor| (rows.narrow(0, 0, pairs), rows.narrow(0, pairs, pairs));
+            let (student, taught) = (halves(embeddings), halves(&taught));
+            let (student, taught) = ((&student.0, &student.1), (&taught.0, &taught.1));
+            let loss = similarity_distribution_loss(student, taught, similarity.temperature);
+            terms.add(Objective::TeacherSimilarity, similarity.weight, loss);
+        }
+    }
+}

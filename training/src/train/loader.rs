@@ -1,0 +1,77 @@
+//! Makes batches ahead of the step that needs them, on threads of their own.
+//!
+//! A batch depends on the seed and its step alone, so thread n of N makes every Nth one, and they are taken in turn: how many threads
+//! there are changes the speed, not the batches.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use crate::checkpoint::Position;
+use crate::config::StageConfig;
+use crate::data::batch::Batch;
+use crate::data::masking;
+use crate::data::sampler::{Sampler, Wanted};
+
+/// Batches that wait, at most, by thread.
+const WAITING_MAX: usize = 3;
+
+/// The batches of a stage, in order.
+pub struct Loader {
+    threads: Vec<Receiver<Batch>>,
+    taken: usize,
+}
+
+/// What batches are made from.
+pub struct Source {
+    /// Draws the pairs.
+    pub sampler: Arc<Sampler>,
+    /// The run's seed.
+    pub seed: u64,
+    /// Size and kind.
+    pub stage: StageConfig,
+    /// Sentences of one group.
+    pub group_rows: usize,
+}
+
+impl Loader {
+    /// Begins to make the batches from `position` to the end of the stage on `threads` threads.
+    pub fn start(source: Source, position: Position, threads: usize) -> Self {
+        let source = Arc::new(source);
+        let start = |number: usize| {
+            let (sender, receiver) = sync_channel(WAITING_MAX);
+            let source = source.clone();
+            std::thread::spawn(move || {
+                for step in (position.step..source.stage.steps).skip(number).step_by(threads) {
+                    if sender.send(source.batch(position.stage, step)).is_err() {
+                        return;
+                    }
+                }
+            });
+            receiver
+        };
+        Self { threads: (0..threads).map(start).collect(), taken: 0 }
+    }
+}
+
+impl Iterator for Loader {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        let thread = self.taken % self.threads.len();
+        self.taken += 1;
+        self.threads[thread].recv().ok()
+    }
+}
+
+impl Source {
+    fn batch(&self, stage: usize, step: u64) -> Batch {
+        let number = ((stage as u64) << 40) | step;
+        let pairs = self.sampler.batch(number, &Wanted::from(&self.stage));
+        match &self.stage.vocabulary_head {
+            Some(head) if self.stage.masks_words() => {
+                Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))
+            }
+            _ => Batch::new(&pairs, self.group_rows),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Frozen encoders that a stage learns from: DuEAM's anchor and distillation's teacher. Both have the run's tokenizer, so they read
+//! its batches as they are.
+
+use std::path::Path;
+
+use tch::{Device, Tensor};
+
+use crate::checkpoint;
+use crate::config::{Config, EncoderKind, ModelConfig, StageConfig};
+use crate::data::batch::Batch;
+use crate::error::Error;
+use crate::model::encoder::{self, Pass};
+use crate::model::parameters::Parameters;
+
+/// The frozen encoders of a stage.
+#[derive(Debug, Default)]
+pub struct Teachers {
+    /// DuEAM's anchor.
+    pub anchor: Option<Frozen>,
+    /// The teacher of the distillation.
+    pub teacher: Option<Frozen>,
+}
+
+/// An encoder that does not learn.
+#[derive(Debug)]
+pub struct Frozen {
+    parameters: Parameters,
+    model: ModelConfig,
+    kind: EncoderKind,
+}
+
+impl Teachers {
+    /// Reads the frozen encoders that `stage` names. `vocabulary` is the run's.
+    pub fn open(stage: &StageConfig, vocabulary: i64, device: Device) -> Result<Self, Error> {
+        let open = |setting, config: &Path, weights: &Path| {
+            let frozen = Frozen::open(config, weights, vocabulary, device)?;
+            if frozen.kind == EncoderKind::Transformer && frozen.model.tokens_max < stage.tokens_max {
+                let problem =
+                    format!("reads {} tokens, the stage {} reads {}", frozen.model.tokens_max, stage.name, stage.tokens_max);
+                return Err(Error::Setting { setting, problem });
+            }
+            Ok(frozen)
+        };
+        let anchor = stage.anchor.as_ref().map(|it| open("stages.anchor.config", &it.config, &it.weights));
+        let teacher = stage.distillation.as_ref().map(|it| open("stages.distillation.config", &it.config, &it.weights));
+        Ok(Self { anchor: anchor.transpose()?, teacher: teacher.transpose()? })
+    }
+}
+
+impl Frozen {
+    /// Reads an encoder's configuration and weights and checks that they fit each other and the vocabulary.
+    pub fn open(config: &Path, weights: &Path, vocabulary: i64, device: Device) -> Result<Self, Error> {
+        let model = Config::read(config)?.model;
+        let parameters = checkpoint::load(weights, device)?.parameters;
+        let kind = encoder::kind_of(&parameters);
+        let mut expected = Parameters::new(Device::Cpu);
+        encoder::create(&mut expected, &model, vocabulary, kind);
+        for (name, tensor) in expected.iter() {
+            let got = if parameters.has(name) { format!("{:?}", parameters.get(name).size()) } else { "none".to_owned() };
+            let expect = format!("{:?}", tensor.size());
+            if got != expect {
+                let problem = format!("{name}: expected {expect} by {} and the run's tokenizer, got {got}", config.display());
+                return Err(Error::Content { path: weights.to_owned(), problem });
+            }
+        }
+        Ok(Self { parameters, model, kind })
+    }
+
+    /// Values per embedding.
+    pub fn dimension(&self) -> i64 {
+        self.model.dimension
+    }
+
+    /// The sentence embeddings of a batch, not normalized, without gradient. [2 x pairs, d]
+    pub fn embed(&self, batch: &Batch, bf16: bool) -> Tensor {
+        tch::no_grad(|| encoder::encode(&self.parameters, &self.model, batch, self.pass(bf16)))
+    }
+
+    /// The token embeddings of a batch and their mask, without gradient. [2 x pairs, len, d] and [2 x pairs, len]
+    pub fn embed_tokens(&self, batch: &Batch, bf16: bool) -> (Tensor, Tensor) {
+        tch::no_grad(|| encoder::encode_tokens(&self.parameters, &self.model, batch, self.pass(bf16)))
+    }
+
+    fn pass(&self, bf16: bool) -> Pass {
+        Pass { kind: self.kind, dropout: 0.0, bf16 }
+    }
+}

@@ -1,0 +1,65 @@
+//! A gradient cache changes what a step remembers, and nothing of its gradient.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use dragoman_training::config::*;
+use dragoman_training::data::batch::Batch;
+use dragoman_training::data::masking;
+use dragoman_training::data::sampler::{Sampler, Wanted};
+use dragoman_training::model::parameters::Parameters;
+use dragoman_training::train::forward::{self, Forward};
+use dragoman_training::train::teachers::Teachers;
+use tch::{Device, Kind, Tensor};
+
+/// The total loss and the gradients of one step with dropout, five sentences per group.
+fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<String, Tensor>) {
+    let folder = tempfile::tempdir().unwrap();
+    support::write_shard(folder.path());
+    let mut config = support::config(EncoderKind::Transformer, Norm::Post, 1);
+    let stage = &mut config.stages[0];
+    (stage.dropout, stage.gradient_cache) = (0.2, cached);
+    change(stage);
+    config.check().unwrap();
+    let stage = &config.stages[0];
+    let pairs = Sampler::open(&config, folder.path())
+        .unwrap()
+        .batch(0, &Wanted { pairs: 16, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 });
+    let batch = match stage.masks_words() {
+        true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)),
+        false => Batch::new(&pairs, 5),
+    };
+    tch::manual_seed(1);
+    let mut parameters = Parameters::new(Device::Cpu);
+    let teachers = Teachers::default();
+    forward::create(&mut parameters, &config, stage, support::VOCABULARY, &teachers);
+    let forward = Forward { parameters: &parameters, model: &config.model, stage, teachers: &teachers };
+    let loss = forward.backward(&batch, 4).total().double_value(&[]);
+    let named = parameters.iter().map(|(name, weight)| (name.to_owned(), weight.grad())).collect();
+    (loss, named)
+}
+
+fn check(change: impl Fn(&mut StageConfig)) {
+    let ((loss, expect), (cached_loss, got)) = (gradients(false, &change), gradients(true, &change));
+    assert_eq!(loss, cached_loss);
+    for (name, expect) in &expect {
+        let norm = |tensor: &Tensor| tensor.norm().to_kind(Kind::Double).double_value(&[]);
+        let (difference, size) = (norm(&(expect - &got[name])), norm(expect));
+        // Sums over groups are taken in another order; nothing else may differ. The softmax of the attention does not see the
+        // bias of the keys, whose gradient is rounding alone.
+        assert!(difference <= 1e-5 * size + 1e-7, "{name}: gradient of size {size} differs by {difference}");
+        assert!(size > 0.0, "{name} has no gradient");
+    }
+}
+
+/// libtorch has one random generator for the whole process, so both objectives are tried one after the other.
+#[test]
+fn the_gradient_is_that_of_remembering_everything() {
+    check(|_| {});
+    check(|stage| {
+        stage.contrastive.as_mut().unwrap().projection = true;
+        stage.unified_generative = Some(ObjectiveConfig { weight: 1.0 });
+        stage.vocabulary_head = Some(VocabularyHeadConfig { pairs_max: 12, language_token: true, shared_embedding: true });
+    });
+}

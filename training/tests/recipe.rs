@@ -1,0 +1,112 @@
+//! The shipped recipe in short: `ems-small.toml` with fewer pieces, steps and values goes from text to a bundle that finds
+//! translations, and goes there twice alike.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use dragoman_training::commands::export::ExportArguments;
+use dragoman_training::config::{Config, EncoderKind};
+use dragoman_training::data;
+use dragoman_training::eval::retrieval::precision_at_1;
+use dragoman_training::eval::{SentenceEncoder as _, TextEncoder};
+use dragoman_training::train::{self, Options, Outcome};
+use tch::Device;
+
+const SUBJECTS: [[&str; 3]; 4] = [
+    ["the dog", "der Hund", "le chien"],
+    ["the cat", "die Katze", "le chat"],
+    ["my brother", "mein Bruder", "mon frère"],
+    ["the teacher", "der Lehrer", "le professeur"],
+];
+const VERBS: [[&str; 3]; 3] = [["sees", "sieht", "voit"], ["likes", "mag", "aime"], ["finds", "findet", "trouve"]];
+const OBJECTS: [[&str; 3]; 4] = [
+    ["the house", "das Haus", "la maison"],
+    ["the river", "den Fluss", "la rivière"],
+    ["a book", "ein Buch", "un livre"],
+    ["the bread", "das Brot", "le pain"],
+];
+
+/// All sentences in English, German or French: language 0, 1 or 2.
+fn sentences(language: usize) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for subject in SUBJECTS {
+        for verb in VERBS {
+            for object in OBJECTS {
+                sentences.push(format!("{} {} {}.", subject[language], verb[language], object[language]));
+            }
+        }
+    }
+    sentences
+}
+
+/// The shipped configuration, small enough for a test.
+fn config() -> Config {
+    let mut config: Config = toml::from_str(include_str!("../configs/ems-small.toml")).unwrap();
+    config.tokenizer.vocabulary = 120;
+    config.tokenizer.candidate_count_min = 2;
+    config.sampling.run_pairs = 8;
+    config.model.dimension = 32;
+    config.model.feed_forward = 64;
+    for stage in &mut config.stages {
+        stage.steps = if stage.encoder == EncoderKind::Bag { 150 } else { 60 };
+        stage.batch_pairs = 24;
+        stage.warmup_steps = 5;
+        stage.learning_rate *= 4.0;
+    }
+    config.check().unwrap();
+    config
+}
+
+fn train(config: &Config, folder: &Path, run: &str) {
+    let tokenizer = dragoman::text::Tokenizer::load(&folder.join("tokenizer.json")).unwrap();
+    let options = Options {
+        data: folder.join("shards"),
+        run: folder.join(run),
+        vocabulary: tokenizer.vocabulary_size() as i64,
+        device: Device::Cpu,
+        checkpoint_every: Duration::from_secs(3600),
+        stop_after_steps: None,
+        stop: Default::default(),
+    };
+    assert_eq!(train::train(config, &options).unwrap(), Outcome::Finished);
+}
+
+#[test]
+fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let config = config();
+    std::fs::write(path("config.toml"), toml::to_string(&config).unwrap()).unwrap();
+    std::fs::create_dir(path("raw")).unwrap();
+    for (language, code) in ["en", "de", "fr"].into_iter().enumerate() {
+        std::fs::write(path(&format!("raw/tiny.{code}.txt")), sentences(language).join("\n")).unwrap();
+    }
+    data::tokenizer::train(&config, &path("raw"), &path("tokenizer.json")).unwrap();
+    data::prepare::prepare(&path("raw"), &[], &path("tokenizer.json"), &path("shards")).unwrap();
+    train(&config, folder.path(), "first");
+    train(&config, folder.path(), "again");
+    let weights = |run: &str| std::fs::read(path(run).join("encoder.safetensors")).unwrap();
+    assert!(weights("first") == weights("again"), "the same seed gave other weights");
+
+    let export = ExportArguments {
+        config: path("config.toml"),
+        weights: path("first/encoder.safetensors"),
+        tokenizer: path("tokenizer.json"),
+        bundle_version: "0.0.1".to_owned(),
+        out: path("bundle"),
+        calibration: Some(path("raw")),
+        evaluation: None,
+        corpora: None,
+        baseline_weights: Some(path("first/bag.safetensors")),
+        previous: None,
+        language_head: None,
+    };
+    export.run().unwrap();
+    let mut encoder = TextEncoder::open_bundle(&path("bundle"), 1).unwrap();
+    let [english, german] = [0, 1].map(|language| encoder.encode(&sentences(language)).unwrap());
+    let found = precision_at_1(&german, &english).unwrap();
+    // One in 48 would be chance.
+    assert!(found.forward >= 80.0 && found.backward >= 80.0, "{found:?}");
+}
