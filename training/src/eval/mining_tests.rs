@@ -1,6 +1,7 @@
 //! What mining proposes, where its threshold lies, and which files it refuses.
 
 use super::*;
+use crate::eval::angles;
 
 fn pair(first: usize, second: usize, score: f64) -> Pair {
     Pair { first, second, score }
@@ -68,22 +69,8 @@ fn when_none_is_right_nothing_is_found() {
     assert_eq!(judge(&[], &gold, 1.2), Mined { precision: 0.0, recall: 0.0, f1: 0.0 });
 }
 
-/// Embeds the number that a sentence is as an angle in degrees.
-struct Angles;
-
-impl SentenceEncoder for Angles {
-    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error> {
-        let angles = texts.iter().map(|text| text.parse::<f32>().unwrap().to_radians());
-        Embeddings::normalized(angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect(), 2)
-    }
-}
-
 fn measure_files(files: &[(&str, &str)]) -> Result<Option<MiningReport>, Error> {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, content) in files {
-        std::fs::write(folder.path().join(name), content).unwrap();
-    }
-    measure(folder.path(), &mut Angles)
+    angles::measure_files(files, |folder, encoder| measure(folder, encoder))
 }
 
 /// A part with two translation pairs, one degree apart, and a sentence of other matters on each side. Margin scores over the mean

@@ -2,6 +2,8 @@
 //!
 //! Whatever turns texts into embeddings can be measured (`encoder`): a run's weights in libtorch, an exported graph, a server.
 
+#[cfg(test)]
+mod angles;
 pub mod candidates;
 pub mod classification;
 pub mod classifier;

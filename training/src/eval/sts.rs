@@ -112,22 +112,10 @@ impl fmt::Display for StsReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::Embeddings;
-
-    /// Embeds the number that a sentence is as an angle in degrees.
-    struct Angles;
-
-    impl SentenceEncoder for Angles {
-        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error> {
-            let angles = texts.iter().map(|text| text.parse::<f32>().unwrap().to_radians());
-            Embeddings::normalized(angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect(), 2)
-        }
-    }
+    use crate::eval::angles::measure_files;
 
     fn measure_file(content: &str) -> Result<Option<StsReport>, Error> {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("sts.en-de.tsv"), content).unwrap();
-        measure(folder.path(), &mut Angles)
+        measure_files(&[("sts.en-de.tsv", content)], measure)
     }
 
     #[test]

@@ -159,24 +159,10 @@ const OTHER_CODES: [(&str, &str); 16] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::Embeddings;
-
-    /// Embeds the number that a sentence is as an angle in degrees.
-    struct Angles;
-
-    impl SentenceEncoder for Angles {
-        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error> {
-            let angles = texts.iter().map(|text| text.parse::<f32>().unwrap().to_radians());
-            Embeddings::normalized(angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect(), 2)
-        }
-    }
+    use crate::eval::angles;
 
     fn measure_files(files: &[(&str, &str)]) -> Result<Option<TatoebaReport>, Error> {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
-        }
-        measure(folder.path(), &mut Angles)
+        angles::measure_files(files, measure)
     }
 
     #[test]
