@@ -41,7 +41,7 @@ pub const TRAINER: Layers = &[
     ("import", &["config", "data", "error", "eval", "export", "model"]),
     ("language", &["config", "data", "error", "eval", "export"]),
     ("commands", &["config", "data", "error", "eval", "export", "language", "model", "progress", "train"]),
-    ("main", &["commands", "config", "data", "error", "import", "language", "pack", "train"]),
+    ("main", &["commands", "config", "data", "error", "import", "pack", "train"]),
 ];
 
 /// What the trainer may import from the server's library. Only the shared modules exist for it.
@@ -54,7 +54,7 @@ pub const SHARED: Layers = &[
     ("import", &["text", "bundle"]),
     ("language", &["text", "bundle", "domain"]),
     ("error", &["text", "bundle"]),
-    ("commands", &["text", "domain"]),
+    ("commands", &["text", "bundle", "domain"]),
     ("main", &["text", "bundle", "domain"]),
 ];
 

@@ -4,6 +4,8 @@
 pub mod eval;
 /// The subcommand `export`.
 pub mod export;
+/// The subcommands `language` and `language-eval`.
+pub mod language;
 
 use std::path::Path;
 

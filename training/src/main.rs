@@ -9,10 +9,11 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use dragoman_training::commands::eval::EvalArguments;
 use dragoman_training::commands::export::ExportArguments;
+use dragoman_training::commands::language::{LanguageArguments, LanguageEvalArguments};
 use dragoman_training::config::Config;
 use dragoman_training::error::Error;
 use dragoman_training::train::Outcome;
-use dragoman_training::{commands, data, import, language, pack, train};
+use dragoman_training::{commands, data, import, pack, train};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -84,45 +85,9 @@ enum Command {
     /// Writes a bundle from a run's weights, and proves that its ONNX graphs compute what was trained.
     Export(Box<ExportArguments>),
     /// Trains the head that recognizes languages, over the tokens of a tokenizer, and measures it.
-    Language {
-        /// The configuration: weights of the corpora, seed.
-        #[arg(long)]
-        config: PathBuf,
-        /// Folder of corpora, as for `tokenizer`.
-        #[arg(long)]
-        raw: PathBuf,
-        /// The tokenizer.json.
-        #[arg(long)]
-        tokenizer: PathBuf,
-        /// Folder whose lines and tab-separated fields must not enter training; may be given several times.
-        #[arg(long)]
-        exclude: Vec<PathBuf>,
-        /// Corpus of which nothing is trained on, and which the confidence is calibrated on; may be given several times.
-        /// Without it, one in fifty texts of all corpora.
-        #[arg(long)]
-        hold_out: Vec<String>,
-        /// Folder of evaluation files, as for `eval`.
-        #[arg(long)]
-        evaluation: Option<PathBuf>,
-        /// The head to write.
-        #[arg(long)]
-        out: PathBuf,
-    },
+    Language(LanguageArguments),
     /// Prints how many texts have their language recognized, as the bundle does it, by rules, and by whatlang alone.
-    LanguageEval {
-        /// The bundle.
-        #[arg(long, conflicts_with = "head", required_unless_present = "head")]
-        bundle: Option<PathBuf>,
-        /// A head as `language` writes it (needs --tokenizer).
-        #[arg(long, requires = "tokenizer")]
-        head: Option<PathBuf>,
-        /// The tokenizer.json that the head was trained with.
-        #[arg(long)]
-        tokenizer: Option<PathBuf>,
-        /// Folder of evaluation files, as for `eval`.
-        #[arg(long)]
-        data: PathBuf,
-    },
+    LanguageEval(LanguageEvalArguments),
     /// Writes the encoder's weights in float16, in pieces of a bounded size: for carrying them to another machine.
     Pack {
         /// Weights of a stage, as `train` leaves them.
@@ -217,22 +182,8 @@ fn run(command: Command) -> Result<(), Error> {
         }
         Command::Unpack { pieces, out } => pack::unpack(&pieces, &out),
         Command::ImportEms(options) => import::import_ems(&options).map(|exported| print!("{exported}")),
-        Command::Language { config, raw, tokenizer, exclude, hold_out, evaluation, out } => {
-            language::command::train_head(&language::command::Files {
-                config: &config,
-                raw: &raw,
-                tokenizer: &tokenizer,
-                exclude: &exclude,
-                hold_out: &hold_out,
-                evaluation: evaluation.as_deref(),
-                out: &out,
-            })
-        }
-        Command::LanguageEval { bundle, head, tokenizer, data } => match (bundle, head, tokenizer) {
-            (Some(bundle), ..) => language::command::evaluate_bundle(&bundle, &data),
-            (None, Some(head), Some(tokenizer)) => language::command::evaluate(&head, &tokenizer, &data),
-            _ => Err(Error::Setting { setting: "bundle", problem: "give --bundle, or --head with --tokenizer".into() }),
-        },
+        Command::Language(arguments) => arguments.run(),
+        Command::LanguageEval(arguments) => arguments.run(),
         Command::Plot { run } => commands::plot(&run),
     }
 }

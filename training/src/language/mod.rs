@@ -5,7 +5,6 @@
 //! makes a confidence mean what it says (`calibration`). The file's format is `dragoman::text::language::head`.
 
 pub mod calibration;
-pub mod command;
 pub mod examples;
 pub mod fit;
 
