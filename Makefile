@@ -4,7 +4,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: run test bench train-smoke clean runtime training-runtime tools
+.PHONY: run test bench bench-peers clients train-smoke clean runtime training-runtime tools
 
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
@@ -14,8 +14,14 @@ test: runtime training-runtime ## Passes all tests that need no GPU and no Docke
 	$(CARGO) test
 	$(CARGO) test -p dragoman-training
 
-bench: runtime ## Prints ratios measured in one run on this machine
-	$(CARGO) bench --bench embedding --bench http
+bench: runtime bench-peers ## Prints ratios measured in one run on this machine
+	$(CARGO) bench --bench embedding --bench http --bench text --bench index --bench filters --bench mining --bench start_up --bench memory --bench growth --bench peers
+
+bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
+	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }
+
+clients: runtime ## Generates clients from the API description, compiles them and runs them against a live server
+	scripts/clients.sh
 
 train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
 	scripts/train_smoke.sh

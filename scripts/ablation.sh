@@ -41,7 +41,8 @@ for row in "${rows[@]}"; do
         FNR == 1 { file++ }
         file == 1 && match($0, /: mean [0-9.]+/) {
             name = substr($0, 3, RSTART - 3); value = substr($0, RSTART + 7, RLENGTH - 7)
-            names = names " " name " |"; rule = rule "---:|"; values = values " " value " |"
+            if (name in seen) next
+            seen[name]; names = names " " name " |"; rule = rule "---:|"; values = values " " value " |"
         }
         file == 2 && FNR > 1 { n = split($0, field, ","); steps = field[2]; time = field[n] }
         END {

@@ -1,18 +1,28 @@
-//! Composition root: start-up order and shutdown.
+//! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
+//! allocator keeps.
 
-use std::future::IntoFuture as _;
+mod arenas;
+mod open_files;
+mod settings;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::bundle::{Bundle, BundleError, MANIFEST};
+use crate::bundle::{BundleError, MANIFEST};
 use crate::config::{Config, DeviceSetting, Durability, ModelSetting};
 use crate::domain::Limits;
 use crate::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder};
 use crate::http;
+use crate::server::{ServeOptions, TlsError, serve};
 use crate::service::{self, Parts, Service};
+
+pub use arenas::bound_arenas;
+pub use settings::check;
 
 /// Why the server did not start, or did not stop in order.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +63,37 @@ pub enum AppError {
         #[source]
         source: std::io::Error,
     },
-    /// The listener failed while serving, or signals cannot be received.
-    #[error("serving failed")]
+    /// A setting is wrong.
+    #[error("{setting} {problem}")]
+    Setting {
+        /// Its key in the file.
+        setting: &'static str,
+        /// What was expected and what came.
+        problem: String,
+    },
+    /// The file with the admin key cannot be read.
+    #[error("cannot read the admin key from {}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error("cannot start TLS")]
+    Tls(#[source] TlsError),
+    /// Everybody could do everything.
+    #[error(
+        "{address} can be reached from other machines, and there is no key: give an admin key (--admin-key-file), \
+         listen on 127.0.0.1, or say --insecure if a firewall or proxy keeps others out"
+    )]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Signals cannot be received.
+    #[error("cannot receive signals")]
     Serve(#[source] std::io::Error),
     /// Something could not be saved or closed at the end. What was acknowledged is in the databases all the same.
     #[error("shutting down failed")]
@@ -67,39 +106,62 @@ pub enum AppError {
 /// Runs the server until SIGTERM or SIGINT.
 ///
 /// The address is taken first, so that a second server on it fails at once, and answers when the service is open; recovery
-/// of the indexes goes on in the background while `/healthz` answers. At the end requests in flight get their time, then the
-/// indexes are saved and the databases closed.
+/// of the indexes goes on in the background while `/healthz` answers. At the end requests in flight get their time, new ones are
+/// refused; then the indexes are saved and the databases closed.
 pub async fn run(config: Config) -> Result<(), AppError> {
     let mut stop = stop_signal().map_err(AppError::Serve)?;
+    let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
     let listen = |source| AppError::Listen { address: config.listen.clone(), source };
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let limits = limits(&config);
+    let (wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
+    let limits = Limits::from(&config.limits);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");
     let service = open_service(&config, embedder.clone(), limits).await?;
-    tracing::info!(%address, "listening");
-
-    let mut stopping = stop.clone();
-    let graceful = async move {
-        let _ = stopping.wait_for(|stop| *stop).await;
-    };
-    let serving = axum::serve(listener, http::router(service.clone())).with_graceful_shutdown(graceful).into_future();
-    let grace = Duration::from_secs(config.shutdown_grace_s);
-    let overdue = async {
-        let _ = stop.wait_for(|stop| *stop).await;
-        tracing::info!("stopping");
-        tokio::time::sleep(grace).await;
-    };
-    tokio::select! {
-        served = serving => served.map_err(AppError::Serve)?,
-        () = overdue => tracing::warn!(grace_s = config.shutdown_grace_s, "requests still run after the grace period, ending them"),
+    if let Some(secret) = admin_key {
+        service.set_admin_key(secret.expose());
     }
+    let stopped = match settings::check_exposure(address, service.is_guarded(), &config) {
+        Ok(()) => {
+            tracing::info!(%address, tls = tls.is_some(), keys = service.is_guarded(), "listening");
+            let (mut stopping, announcing) = (stop.clone(), service.clone());
+            tokio::spawn(async move {
+                let _ = stopping.wait_for(|stop| *stop).await;
+                // Else whoever watches a job would hold the server until the grace period is over.
+                announcing.announce_stop();
+            });
+            let reloading = tls.clone().map(|tls| tokio::spawn(tls.keep_current(hangup)));
+            let options = ServeOptions {
+                connections_max: open_files::connections_max(config.traffic.connections_max),
+                header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
+                tls,
+                drain: wire.drain.clone(),
+            };
+            let serving = serve(listener, http::router_with(service.clone(), wire), options, stop.clone());
+            serve_until_stopped(serving, &mut stop, config.shutdown_grace_s).await;
+            reloading.inspect(tokio::task::JoinHandle::abort);
+            Ok(())
+        }
+        refused => refused,
+    };
     service.shutdown().await.map_err(|source| AppError::Shutdown(Box::new(source)))?;
     embedder.stop();
     tracing::info!("stopped");
-    Ok(())
+    stopped
+}
+
+/// Waits for the end of `serving`, from the stop on no longer than the grace period.
+async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch::Receiver<bool>, grace_s: u64) {
+    let overdue = async {
+        let _ = stop.wait_for(|stop| *stop).await;
+        tokio::time::sleep(Duration::from_secs(grace_s)).await;
+    };
+    tokio::select! {
+        () = serving => (),
+        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period, ending them"),
+    }
 }
 
 /// Loads the model. Reading and checking the weights and warming up take a moment and block.
@@ -122,11 +184,7 @@ async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, Ap
         queue_texts_max: limits.embed_queue_texts_max,
     };
     let starting = tokio::task::spawn_blocking(move || {
-        if !folder.join(MANIFEST).exists() {
-            return Err(AppError::NoModel { path: folder });
-        }
-        let bundle = Bundle::open(&folder).map_err(|source| AppError::Bundle { path: folder, source })?;
-        Embedder::start(&bundle, &options).map_err(AppError::Embedder)
+        Embedder::start(&settings::open_bundle(&folder)?, &options).map_err(AppError::Embedder)
     });
     starting.await?
 }
@@ -134,23 +192,14 @@ async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, Ap
 async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Result<Service, AppError> {
     let path = config.data.clone();
     let power_safe = config.durability == Durability::Full;
-    let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe };
+    let read_document = http::document_input::read_document;
+    let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe, read_document };
     let opening = tokio::task::spawn_blocking(move || Service::open(parts));
     opening.await?.map_err(|source| AppError::Open { path, source: Box::new(source) })
 }
 
-fn limits(config: &Config) -> Limits {
-    Limits {
-        body_bytes_max: config.body_bytes_max,
-        embed_queue_texts_max: config.embed_queue_texts_max,
-        write_queue_max: config.write_queue_max,
-        ..Limits::default()
-    }
-}
-
 /// Becomes true at the first SIGTERM or SIGINT. Signals are caught from now on, also during start-up.
 fn stop_signal() -> std::io::Result<watch::Receiver<bool>> {
-    use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (sender, receiver) = watch::channel(false);

@@ -1,7 +1,7 @@
 //! Dragoman: a vector-search database that embeds and searches text across 62 languages.
 //!
-//! Read the modules in this order; each imports only from those above it. The three shared ones (`domain`, `bundle`,
-//! `text`) compile alone, without the `server` feature, and are what the training subproject uses.
+//! Read the modules in this order; each imports only from those above it. The shared ones (`domain`, `bundle`, `text`,
+//! `classify`, `mining`, `evaluation`) compile alone, without the `server` feature, and are what the training subproject uses.
 
 /// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
 pub mod domain;
@@ -19,6 +19,15 @@ pub mod store;
 #[cfg(feature = "server")]
 pub mod index;
 
+/// Labels on frozen embeddings: learning, answering, judging.
+pub mod classify;
+
+/// Translation pairs and near-duplicates, out of nearest neighbors.
+pub mod mining;
+
+/// The papers' measurements of an encoder over files.
+pub mod evaluation;
+
 /// The sentence encoder behind a bounded queue.
 #[cfg(feature = "server")]
 pub mod embed;
@@ -31,7 +40,15 @@ pub mod service;
 #[cfg(feature = "server")]
 pub mod http;
 
-/// Every flag and environment variable, with unit and default.
+/// The listener: connections, TLS, the drain at the end.
+#[cfg(feature = "server")]
+pub mod server;
+
+/// The command line beside the server: commands that call one, and texts embedded here.
+#[cfg(feature = "server")]
+pub mod cli;
+
+/// Every setting, with unit and default, and where it comes from.
 #[cfg(feature = "server")]
 pub mod config;
 

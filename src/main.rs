@@ -1,37 +1,52 @@
-//! The `dragoman` program: reads the command line, starts the log, runs the app.
+//! The `dragoman` program: reads its settings, then serves, checks them, or runs a command of `cli`.
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::Parser as _;
-use dragoman::config::{Command, CommandLine, Config};
-use dragoman::{app, telemetry};
+use dragoman::cli::health::{self, HealthCheck};
+use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
+use dragoman::{app, cli, telemetry};
+
+/// Of each thread that serves. JSON may be 128 levels deep, and reading it takes some frames for each.
+const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
-    let Command::Serve(config) = CommandLine::parse().command;
-    match serve(config) {
+    let done = match config::read(std::env::args_os()) {
+        Ok(loaded) => match loaded.command_line.command {
+            Command::Client(command) => return cli::run(*command),
+            Command::Serve(config) => serve(*config),
+            Command::Health(settings) => ask(&settings),
+            Command::Config(ConfigCommand::Check(config)) => check(&config, &loaded.settings),
+        },
+        // Knows how to print help, colors and the right exit code.
+        Err(ReadError::CommandLine(error)) => error.exit(),
+        Err(error) => Err(error.into()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", chain(&*error));
+            eprintln!("error: {}", cli::chain(&*error));
             ExitCode::FAILURE
         }
     }
 }
 
 fn serve(config: Config) -> Result<(), Box<dyn Error>> {
-    telemetry::start(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    app::bound_arenas();
+    let _telemetry = telemetry::start(&config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build()?;
     Ok(runtime.block_on(app::run(config))?)
 }
 
-/// An error and its causes on one line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text.replace('\n', " ")
+fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
+    let HealthSettings { ready, timeout_s, server } = settings;
+    let (certificate, timeout) = (server.access.tls_certificate.as_deref(), Duration::from_secs(*timeout_s));
+    Ok(health::check(HealthCheck { listen: &server.listen, certificate, ready: *ready, timeout })?)
+}
+
+fn check(config: &Config, settings: &[Setting]) -> Result<(), Box<dyn Error>> {
+    settings.iter().for_each(|setting| println!("{setting}"));
+    telemetry::check(config)?;
+    Ok(app::check(config)?)
 }

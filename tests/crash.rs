@@ -1,200 +1,165 @@
-//! kill -9 while several clients write: after the restart every acknowledged change is there and is found, nothing deleted
-//! or replaced is.
+//! kill -9 in a loop while many clients write, while the index is saved, and while the server starts: after the restart every
+//! acknowledged change is there and is found, nothing deleted or replaced is, and no request is half there.
+//!
+//! `DRAGOMAN_TEST_KILLS` sets how often, `DRAGOMAN_TEST_SEED` repeats the choices of a run.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "crash/clients.rs"]
+mod clients;
 #[path = "support/program.rs"]
 mod program;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use program::{Client, Program};
-use serde_json::json;
+use clients::{COLLECTION, Documents, Namer, Random, Writer};
+use program::{Client, Program, command};
+use serde_json::{Value, json};
 
-const ROUNDS: usize = 5;
-const WRITERS: usize = 4;
+/// Kills of a server that serves; those of one that starts come on top.
+const KILLS: u64 = 10;
+const WRITERS: usize = 8;
 const MODEL: &str = "fake:64";
-/// Acknowledged changes before a round's kill: at least and at most.
-const CHANGES: (u64, u64) = (20, 150);
+/// Acknowledged changes before a kill: at least and at most.
+const CHANGES: (u64, u64) = (10, 160);
+/// After so many changes the index is saved, so that many kills meet a save.
+const INDEX_SAVE_CHANGES: &str = "15";
+/// Longest time that a kill waits for a save to begin.
+const SAVE_PATIENCE: Duration = Duration::from_millis(500);
+/// Longest life of a server that is killed while it starts.
+const START_MS_MAX: u64 = 250;
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
-/// What a writer knows of one of its documents.
-#[derive(Debug, Clone, Default)]
-struct Expected {
-    /// The text that was acknowledged last; `None` for a deletion.
-    text: Option<String>,
-    /// Whether that text was acknowledged as searchable.
-    searchable: bool,
-    /// A change that was sent but not answered before the kill: it may have happened.
-    unanswered: Option<Option<String>>,
+fn server(data: &Path) -> Command {
+    let mut command = command(data, MODEL);
+    command.args(["--index-save-changes", INDEX_SAVE_CHANGES]);
+    command
 }
 
-/// One client with documents of its own.
-struct Writer {
-    number: usize,
-    random: Random,
-    documents: BTreeMap<String, Expected>,
-    created: usize,
+fn start(data: &Path) -> Program {
+    let program = Program::spawn(server(data));
+    program.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+    program
 }
 
-impl Writer {
-    /// Writes until the server is gone; reports each acknowledged change.
-    fn write(&mut self, client: &Client, acknowledged: &mpsc::Sender<()>) {
-        while self.change(client) {
-            // After the kill nobody listens any more.
-            let _ = acknowledged.send(());
+/// Starts a server and kills it before, during or shortly after its recovery.
+fn kill_while_starting(data: &Path, random: &mut Random) {
+    let mut child = server(data).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(random.below(START_MS_MAX)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Lets everybody write until `changes` of them are acknowledged, then kills the server: at once, or while it saves an index.
+fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut Namer, changes: u64, saving_in: Option<&Path>) {
+    let client = server.client();
+    let (sender, acknowledged) = mpsc::channel();
+    thread::scope(|scope| {
+        for writer in writers {
+            let (client, sender) = (&client, sender.clone());
+            scope.spawn(move || writer.write(client, &sender));
         }
-    }
+        scope.spawn(|| namer.write(&client));
+        drop(sender);
+        assert_eq!(acknowledged.iter().take(changes as usize).count() as u64, changes, "the writers stopped early");
+        if let Some(data) = saving_in {
+            let begun = Instant::now();
+            while !is_saving(data) && begun.elapsed() < SAVE_PATIENCE {}
+        }
+        server.kill();
+    });
+}
 
-    /// Creates, replaces or deletes one document. Says whether the server answered.
-    fn change(&mut self, client: &Client) -> bool {
-        let choice = self.random.below(10);
-        let known = self.documents.len() as u64;
-        let id = if known == 0 || choice < 6 {
-            self.created += 1;
-            format!("w{}-{}", self.number, self.created)
-        } else {
-            let place = self.random.below(known) as usize;
-            self.documents.keys().nth(place).unwrap().clone()
-        };
-        let exists = self.documents.get(&id).is_some_and(|expected| expected.text.is_some());
-        if exists && choice == 9 { self.delete(client, id) } else { self.put(client, id) }
-    }
-
-    fn put(&mut self, client: &Client, id: String) -> bool {
-        // Words of random letters, so that every text is far from every other.
-        let letter = |random: &mut Random| char::from(b'a' + random.below(26) as u8);
-        let words = (0..6).map(|_| (0..8).map(|_| letter(&mut self.random)).collect::<String>());
-        let text = words.collect::<Vec<_>>().join(" ");
-        let wait = if self.random.below(4) == 0 { "stored" } else { "indexed" };
-        let body = json!({ "documents": [{ "id": id, "text": text, "language": "en" }] });
-        let expected = self.documents.entry(id).or_default();
-        expected.unanswered = Some(Some(text.clone()));
-        let Ok((status, body)) = client.try_post(&format!("/v1/collections/crash/documents?wait={wait}"), &body) else {
-            return false;
-        };
-        assert_eq!(status, 200, "{body}");
-        *expected = Expected { text: Some(text), searchable: wait == "indexed", unanswered: None };
-        true
-    }
-
-    fn delete(&mut self, client: &Client, id: String) -> bool {
-        let path = format!("/v1/collections/crash/documents/{id}");
-        let expected = self.documents.entry(id).or_default();
-        expected.unanswered = Some(None);
-        let Ok((status, body)) = client.try_delete(&path) else { return false };
-        assert!(status == 200 || status == 204, "{status} {body}");
-        *expected = Expected::default();
-        true
-    }
-
-    /// Compares all documents with what the restarted server has, and takes over what became of unanswered changes.
-    fn check(&mut self, client: &Client) {
-        for (id, expected) in &mut self.documents {
-            let (status, body) = client.get(&format!("/v1/collections/crash/documents/{id}"));
-            let stored = body["text"].as_str().map(str::to_owned);
-            assert!(status == 200 || status == 404, "{id}: {status} {body}");
-            if let Some(unanswered) = expected.unanswered.take()
-                && unanswered == stored
-                && stored != expected.text
-            {
-                *expected = Expected { text: stored.clone(), searchable: false, unanswered: None };
-            }
-            assert_eq!(stored, expected.text, "{id}");
-            if let Some(text) = &expected.text {
-                if expected.searchable {
-                    assert!(is_found(client, id, text), "{id} was acknowledged as searchable");
-                } else {
-                    client.wait_until(&format!("{id} is found"), |client| is_found(client, id, text));
-                    expected.searchable = true;
-                }
-            }
+/// Everything that the server has in the collection, page by page.
+fn stored(client: &Client) -> Documents {
+    let mut documents = Documents::new();
+    let mut cursor = String::new();
+    loop {
+        let (status, page) = client.get(&format!("/v1/collections/{COLLECTION}/documents?limit=500{cursor}"));
+        assert_eq!(status, 200, "{page}");
+        for document in page["documents"].as_array().unwrap() {
+            assert!(document["updated_at"].as_str() >= document["created_at"].as_str(), "{document}");
+            let known = documents.insert(document["id"].as_str().unwrap().to_owned(), document.clone());
+            assert!(known.is_none(), "{document} is listed twice");
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return documents,
         }
     }
 }
 
-/// Whether a search for `text` has document `id` first, with this text.
-fn is_found(client: &Client, id: &str, text: &str) -> bool {
-    let hits = client.hits("crash", &json!({ "query": text, "limit": 3 }));
-    hits.first().is_some_and(|hit| hit["id"] == id && hit["text"] == text)
+/// Checks that the server has exactly what the writers know of, and finds it.
+fn check(client: &Client, writers: &mut [Writer]) {
+    let stored = stored(client);
+    let expected: usize = writers.iter_mut().map(|writer| writer.check_stored(&stored)).sum();
+    assert_eq!(stored.len(), expected, "there are documents that nobody wrote");
+    writers.iter_mut().for_each(|writer| writer.check_found(client));
+    let texts: BTreeMap<&str, &Value> = stored.iter().map(|(id, document)| (id.as_str(), &document["text"])).collect();
+    let everything = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000 }));
+    let found: BTreeMap<&str, &Value> = everything.iter().map(|hit| (hit["id"].as_str().unwrap(), &hit["text"])).collect();
+    assert_eq!(found.len(), everything.len(), "a document is found twice");
+    assert_eq!(found, texts, "what is found is not what is stored");
+    let (_, collection) = client.get(&format!("/v1/collections/{COLLECTION}"));
+    assert_eq!(collection["documents"], stored.len(), "{collection}");
+    assert_eq!(collection["passages_pending"], 0, "{collection}");
+    assert!(collection["damage"].is_null(), "{collection}");
 }
 
-/// Checks that the server has exactly the documents that the writers know of.
-fn check_nothing_else(client: &Client, writers: &[Writer]) {
-    let expected: usize =
-        writers.iter().map(|writer| writer.documents.values().filter(|document| document.text.is_some()).count()).sum();
-    let (_, collection) = client.get("/v1/collections/crash");
-    assert_eq!(
-        collection["documents"].as_u64().or(collection["counts"]["documents"].as_u64()),
-        Some(expected as u64),
-        "{collection}"
-    );
-    let everything = client.hits("crash", &json!({ "query": "anything", "limit": 1_000 }));
-    let mut ids: Vec<_> = everything.iter().map(|hit| hit["id"].as_str().unwrap()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    assert_eq!(ids.len(), everything.len(), "a document is found twice");
-    for id in ids {
-        let text = writers.iter().find_map(|writer| writer.documents.get(id)).and_then(|document| document.text.as_ref());
-        assert!(text.is_some(), "{id} was deleted but is found");
-    }
+/// Whether an index is being saved, or was when the server was killed: its files are under their other names.
+fn is_saving(data: &Path) -> bool {
+    let folders = std::fs::read_dir(data.join("collections")).unwrap();
+    let mut files = folders.flatten().flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten()).flatten();
+    files.any(|file| file.file_name().to_string_lossy().ends_with(".new"))
 }
 
 #[test]
 fn kill_9_loses_nothing_that_was_acknowledged() {
-    let given = std::env::var("DRAGOMAN_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64);
+    let kills = number("DRAGOMAN_TEST_KILLS").unwrap_or(KILLS);
+    let given = number("DRAGOMAN_TEST_SEED");
+    let seed = given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64);
     println!("seed {seed}: set DRAGOMAN_TEST_SEED to repeat its choices");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Program::start(folder.path(), MODEL);
-    let (status, body) = server.client().post("/v1/collections", &json!({ "name": "crash" }));
+    let data = folder.path();
+    let mut server = start(data);
+    let (status, body) = server.client().post("/v1/collections", &json!({ "name": COLLECTION }));
     assert_eq!(status, 201, "{body}");
-    let mut writers: Vec<Writer> = (0..WRITERS)
-        .map(|number| Writer { number, random: Random(random.next()), documents: BTreeMap::new(), created: 0 })
-        .collect();
-    for round in 0..ROUNDS {
-        let changes = CHANGES.0 + random.below(CHANGES.1 - CHANGES.0);
-        let client = server.client();
-        let (sender, acknowledged) = mpsc::channel();
-        thread::scope(|scope| {
-            for writer in &mut writers {
-                let (client, sender) = (&client, sender.clone());
-                scope.spawn(move || writer.write(client, &sender));
-            }
-            drop(sender);
-            assert_eq!(acknowledged.iter().take(changes as usize).count() as u64, changes, "the writers stopped early");
-            server.kill();
-        });
-        server = Program::start(folder.path(), MODEL);
-        let client = server.client();
-        writers.iter_mut().for_each(|writer| writer.check(&client));
-        check_nothing_else(&client, &writers);
-        println!("round {round}: killed after {changes} acknowledged changes");
-        if round == 1 {
-            // From here on there is a saved index to catch up.
-            assert!(server.terminate().success());
-            server = Program::start(folder.path(), MODEL);
-            writers.iter_mut().for_each(|writer| writer.check(&server.client()));
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+    let mut namer = Namer::new(random.next());
+    let begun = Instant::now();
+    let (mut changes, mut while_saving, mut while_starting) = (0, 0, 0);
+    for round in 0..kills {
+        let wanted = CHANGES.0 + random.below(CHANGES.1 - CHANGES.0);
+        let saving_in = (random.below(2) == 0).then_some(data);
+        kill_while_writing(&mut server, &mut writers, &mut namer, wanted, saving_in);
+        changes += wanted;
+        while_saving += u64::from(is_saving(data));
+        for _ in 0..random.below(3) {
+            kill_while_starting(data, &mut random);
+            while_starting += 1;
         }
+        server = start(data);
+        check(&server.client(), &mut writers);
+        namer.check(&server.client(), data);
+        if random.below(5) == 0 {
+            assert!(server.terminate().success());
+            server = start(data);
+            check(&server.client(), &mut writers);
+        }
+        println!("{:.1?}: kill {} after {wanted} acknowledged changes", begun.elapsed(), round + 1);
     }
+    println!(
+        "{kills} kills while writing ({while_saving} of them while an index was saved) and {while_starting} while starting, after \
+         {changes} acknowledged changes, in {:.1?}",
+        begun.elapsed()
+    );
 }

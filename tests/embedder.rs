@@ -6,7 +6,7 @@ mod tiny_bundle;
 use std::sync::Arc;
 
 use dragoman::bundle::{Bundle, Preprocessing, TOKENIZER};
-use dragoman::domain::{Device, Language};
+use dragoman::domain::{Device, Language, PassageBounds};
 use dragoman::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
 use dragoman::text::language::head::{Features, LanguageHead};
 use dragoman::text::{LanguageDetector, Tokenizer};
@@ -51,6 +51,22 @@ async fn answers_come_in_the_order_of_the_texts() {
     for (word, embedded) in words.iter().zip(&together) {
         let alone = embedder.embed(vec![word.clone()], Priority::Query).await.unwrap().remove(0);
         assert_eq!(&alone, embedded, "{word}");
+    }
+}
+
+#[tokio::test]
+async fn a_prepared_text_is_embedded_as_its_passages_are() {
+    let embedder = Embedder::fake(8);
+    for (text, passages) in [("The cat sleeps.".to_owned(), 1), ("Der Hund bellt. ".repeat(12), 3), ("  ".to_owned(), 1)] {
+        let bounds = PassageBounds::adjacent(16);
+        let prepared = embedder.prepare(&text, bounds, true).unwrap();
+        assert_eq!(prepared.passages.len(), passages, "{text:?}");
+        assert_eq!(prepared.passages, embedder.split(&text, bounds).unwrap());
+        assert_eq!(prepared.language, embedder.detect(&text));
+        let parts: Vec<String> = prepared.passages.iter().map(|range| text[range.clone()].to_owned()).collect();
+        let by_tokens = embedder.embed_tokens(prepared.tokens, Priority::Ingest).await.unwrap();
+        assert_eq!(by_tokens, embedder.embed(parts, Priority::Ingest).await.unwrap(), "{text:?}");
+        assert_eq!(embedder.prepare(&text, bounds, false).unwrap().language, None);
     }
 }
 
@@ -270,7 +286,7 @@ async fn a_bundle_that_asks_for_preprocessing_gets_it() {
             assert!((got - expect).abs() < 1e-6, "{:?}", embedded.embedding);
         }
         // Nine tokens, of which the model reads eight, cut in the text as it came.
-        let passages = embedder.split("UP NORTH! Up East, South. NORTH").unwrap();
+        let passages = embedder.split("UP NORTH! Up East, South. NORTH", PassageBounds::adjacent(usize::MAX)).unwrap();
         let cut: Vec<&str> = passages.iter().map(|range| &"UP NORTH! Up East, South. NORTH"[range.clone()]).collect();
         assert_eq!(cut, ["UP NORTH! Up East, South.", "NORTH"]);
     }

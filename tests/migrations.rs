@@ -8,7 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence};
-use dragoman::store::{Catalog, Change, DocumentStore, PreparedDocument, StoreError, StoreOptions};
+use dragoman::store::{
+    Catalog, Change, DatabaseKind, DocumentStore, PreparedDocument, SearchFilter, StoreError, StoreOptions, check_head,
+    check_stranger,
+};
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -16,10 +19,13 @@ use tempfile::TempDir;
 /// Every migration with its SHA-256. A released one is never edited: add a file, and its line here.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("catalog/0001_collections.sql", "29e000847f3aa32caab3ab5346d3a162262917071e4513475822c83be1c3cfc5"),
+    ("catalog/0002_features.sql", "75417e737748467e690819b40c3383b38233b1aba4807c9d1e5ae2c243a5f640"),
     ("collection/0001_documents.sql", "64b9442e2dde4ac8d0652b7dd6ebf60b3f96a83bd5f8e9d4b323609c2c4c4434"),
+    ("collection/0002_features.sql", "875ca00d99156a58265d72c13ac8851b3d42d235ee27038162e78604b0cdf331"),
 ];
 
-const OPTIONS: StoreOptions = StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2 };
+const OPTIONS: StoreOptions =
+    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of: dragoman::embed::passage_terms };
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -104,7 +110,7 @@ fn catalogs_of_every_version_open_with_what_they_hold() {
         let catalog = Catalog::open(folder.path()).unwrap();
         let news = catalog.get(&CollectionName::parse("news").unwrap()).unwrap().unwrap();
         assert_eq!(
-            (news.id.0.as_str(), news.dimension, news.model.as_str()),
+            (news.id.0.as_str(), news.dimension, news.model.as_ref().unwrap().name.as_str()),
             ("0198c0de-0000-7000-8000-000000000001", 4, "ems-small")
         );
         assert_eq!(catalog.count().unwrap(), 2);
@@ -131,6 +137,7 @@ fn collections_of_every_version_open_with_what_they_hold() {
             language_confidence: None,
             metadata: Metadata::new(),
             passages: vec![0..8, 8..23],
+            embedding: None,
         };
         assert!(store.upsert(vec![new]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
         store.close().unwrap();
@@ -140,6 +147,26 @@ fn collections_of_every_version_open_with_what_they_hold() {
 
 fn all(store: &DocumentStore) -> Vec<Document> {
     store.list(&Page { limit: 10, after: None }).unwrap().documents
+}
+
+#[test]
+fn collections_of_every_version_can_be_searched_by_words_once_filled() {
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let find = |query: &str| store.lexical(&dragoman::embed::query_terms(query), &SearchFilter::default(), 10);
+        if made == 1 {
+            assert!(matches!(find("verspatung"), Err(StoreError::LexicalIncomplete { filled: 0, .. })));
+        }
+        while store.fill_lexical().unwrap() {}
+        for (query, text) in
+            [("verspatung", "Der Zug hat Verspätung."), ("電車", "電車が遅れている。"), ("遅", "電車が遅れている。")]
+        {
+            let found: Vec<PassageId> = find(query).unwrap().into_iter().map(|(passage, _)| passage).collect();
+            let texts: Vec<String> = store.passages(&found).unwrap().into_iter().map(|row| row.document.text).collect();
+            assert_eq!(texts, [text], "{query} in a database of version {made}");
+        }
+    }
 }
 
 #[test]
@@ -203,5 +230,17 @@ fn open(kind: &str, folder: &Path) -> StoreError {
     match kind {
         "catalog" => Catalog::open(folder).err().unwrap(),
         _ => DocumentStore::open(folder, &OPTIONS).err().unwrap(),
+    }
+}
+
+#[test]
+fn databases_of_every_version_are_taken_from_an_archive() {
+    for (kind, name) in [(DatabaseKind::Catalog, "catalog"), (DatabaseKind::Collection, "collection")] {
+        for version in 1..=newest(name) {
+            let folder = fixture(&format!("{name}_{version}.sqlite"), "database");
+            let database = folder.path().join("database");
+            check_head(kind, &fs::read(&database).unwrap()).unwrap();
+            check_stranger(kind, &database).unwrap();
+        }
     }
 }

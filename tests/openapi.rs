@@ -7,12 +7,21 @@ mod schema;
 
 use std::collections::BTreeSet;
 
-use dragoman::domain::Code;
+use dragoman::domain::{Code, Scope};
 use dragoman::http;
+use dragoman::http::access::{Access, OPERATIONS, Reach, access};
 use serde_json::Value;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
+/// The operations that answer with hits.
+const SEARCHES: [&str; 3] = ["search_documents", "search_batch", "recommend_documents"];
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+
+/// The operations that ask a classifier.
+const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evaluation", "apply_classifier"];
+
+/// The operations that train a classifier.
+const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
 
 /// An operation with its path and method.
 struct Operation<'a> {
@@ -35,6 +44,18 @@ fn operations(document: &Value) -> Vec<Operation<'_>> {
 impl Operation<'_> {
     fn has_body(&self) -> bool {
         !self.body["requestBody"].is_null()
+    }
+
+    /// Whether the schema of its body has a member of this name.
+    fn has_member(&self, document: &Value, name: &str) -> bool {
+        let schema = &self.body["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let schema = schema.as_str().and_then(|path| document.pointer(path.trim_start_matches('#')));
+        schema.is_some_and(|schema| !schema["properties"][name].is_null())
+    }
+
+    /// Whether its body is JSON, not a file.
+    fn takes_json(&self) -> bool {
+        !self.body["requestBody"]["content"]["application/json"].is_null()
     }
 
     fn has_parameter(&self, name: &str) -> bool {
@@ -162,8 +183,9 @@ fn bodies_are_named_components_with_one_success_and_one_error_type() {
         assert!(success.len() <= 1, "{}: {success:?}", operation.id);
         assert_eq!(failure.len(), 1, "{}: {failure:?}", operation.id);
         if operation.has_body() {
-            let content = &operation.body["requestBody"]["content"]["application/json"];
-            assert!(content["schema"]["$ref"].is_string(), "{} has an inline body", operation.id);
+            let contents = operation.body["requestBody"]["content"].as_object().expect("media types");
+            let names: BTreeSet<_> = contents.values().map(|content| content["schema"]["$ref"].as_str()).collect();
+            assert!(names.len() == 1 && !names.contains(&None), "{} has an inline body: {names:?}", operation.id);
         }
     }
 }
@@ -182,31 +204,90 @@ fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
     let all = operations(&document);
     for &code in Code::ALL {
         let routes: Vec<&Operation> = all.iter().filter(|operation| operation.documents(code)).collect();
-        let expect = |must: &dyn Fn(&Operation) -> bool| {
-            for operation in &all {
-                assert_eq!(operation.documents(code), must(operation), "{} and {}", operation.id, code.name());
-            }
-        };
-        match code {
-            Code::RouteNotFound | Code::MethodNotAllowed => {
-                assert!(routes.is_empty(), "no operation answers {}", code.name());
-                let about = document["info"]["description"].as_str().unwrap_or_default();
-                assert!(about.contains(code.name()), "{} is told where all operations are", code.name());
-            }
-            Code::Internal => expect(&|_| true),
-            Code::MalformedJson | Code::BodyTooLarge | Code::UnsupportedMediaType => expect(&|operation| operation.has_body()),
-            Code::InvalidRequest => expect(&|operation| operation.has_body() || !operation.body["parameters"].is_null()),
-            Code::InvalidCursor => expect(&|operation| operation.has_parameter("cursor")),
-            Code::CollectionNotFound => expect(&|operation| operation.has_parameter("collection")),
-            Code::DocumentNotFound => expect(&|operation| operation.has_parameter("id")),
-            Code::InvalidFilter => expect(&|operation| operation.id == "search_documents"),
-            Code::CollectionExists | Code::TooManyCollections => expect(&|operation| operation.id == "create_collection"),
-            Code::Unavailable => expect(&|operation| !["check_health", "list_models"].contains(&operation.id)),
-            Code::StorageUnavailable => expect(&|operation| operation.path.starts_with("/v1/collections")),
-            Code::UnknownLanguage | Code::UnknownModel | Code::ModelMismatch | Code::Overloaded => {
-                assert!(!routes.is_empty(), "{} is documented nowhere", code.name())
+        if matches!(code, Code::RouteNotFound | Code::MethodNotAllowed) {
+            assert!(routes.is_empty(), "no operation answers {}", code.name());
+            let about = document["info"]["description"].as_str().unwrap_or_default();
+            assert!(about.contains(code.name()), "{} is told where all operations are", code.name());
+            continue;
+        }
+        assert!(!routes.is_empty(), "{} is documented nowhere", code.name());
+        for operation in &all {
+            if let Some(must) = can_answer(&document, operation, code) {
+                assert_eq!(operation.documents(code), must, "{} and {}", operation.id, code.name());
             }
         }
+    }
+}
+
+/// Whether an operation can answer with a code, as far as its form tells.
+fn can_answer(document: &Value, operation: &Operation, code: Code) -> Option<bool> {
+    let is = |ids: &[&str]| ids.contains(&operation.id);
+    let under = |starts: &[&str]| starts.iter().any(|start| operation.path.starts_with(start));
+    Some(match code {
+        Code::Internal => true,
+        Code::MalformedJson => operation.takes_json(),
+        Code::MalformedFile => operation.has_body() && !operation.takes_json(),
+        Code::BodyTooLarge | Code::UnsupportedMediaType => operation.has_body(),
+        Code::JobNotFound => operation.has_parameter("job"),
+        Code::SnapshotNotFound => operation.has_parameter("snapshot") && operation.id != "upload_snapshot",
+        Code::InvalidRequest => operation.has_body() || !operation.body["parameters"].is_null(),
+        Code::InvalidCursor => operation.has_parameter("cursor") || operation.has_member(document, "cursor"),
+        Code::CollectionNotFound => {
+            operation.path.contains("{collection}")
+                || is(&["put_alias", "create_snapshot", "restore_snapshot", "mine_pairs"])
+                || is(ASKING)
+                || is(TRAINING)
+        }
+        Code::AliasNotFound => operation.id == "delete_alias",
+        Code::AliasExists => is(&["create_collection", "delete_collection", "restore_snapshot"]),
+        // Putting a document that is not there creates it.
+        Code::DocumentNotFound => {
+            is(&SEARCHES) || operation.id == "predict_labels" || (operation.has_parameter("id") && operation.id != "put_document")
+        }
+        Code::NoModel => is(&SEARCHES) || is(ASKING) || is(TRAINING) || operation.id == "reembed_collection",
+        Code::ModelCurrent | Code::JobRunning => operation.id == "reembed_collection",
+        Code::AnswerTooLarge => is(&SEARCHES),
+        // Labeled documents are named with a filter of their own.
+        Code::InvalidFilter => {
+            operation.has_member(document, "filter")
+                || is(&["search_batch", "mine_pairs", "create_classifier", "evaluate_classifier", "start_evaluation"])
+        }
+        Code::ClassifierNotFound => operation.has_parameter("classifier"),
+        Code::ClassifierNotReady => is(ASKING) || operation.id == "train_classifier",
+        Code::ClassifierExists | Code::TooManyClassifiers => is(&["create_classifier", "restore_snapshot"]),
+        Code::UnknownLabel => is(&["create_classifier", "evaluate_classifier"]),
+        Code::InvalidTrainingSet => is(TRAINING) || operation.id == "evaluate_classifier",
+        Code::NoResults => operation.body["tags"][0] == "mining_results" || operation.id == "get_evaluation",
+        Code::IdempotencyConflict => operation.has_parameter("idempotency-key"),
+        Code::PreconditionFailed => operation.has_parameter("if-match"),
+        Code::CollectionExists => is(&["create_collection", "put_alias", "restore_snapshot"]),
+        Code::TooManyCollections => is(&["create_collection", "put_alias", "restore_snapshot"]),
+        Code::Unauthorized | Code::RateLimited | Code::RequestTimeout => access(operation.id) != Access::Open,
+        Code::Forbidden => !matches!(access(operation.id), Access::Open | Access::Key(Scope::Read, Reach::Server)),
+        Code::KeyNotFound => operation.has_parameter("key"),
+        Code::TooManyKeys => operation.id == "create_key",
+        Code::LastAdminKey => operation.id == "revoke_key",
+        Code::Unavailable => operation.id != "check_health",
+        Code::StorageUnavailable | Code::CollectionDamaged => {
+            under(&["/v1/collections", "/v1/aliases", "/v1/classifiers", "/v1/jobs", "/v1/snapshots", "/v1/mine"])
+                || is(&["create_key", "revoke_key"])
+        }
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_operation_has_its_row_in_the_table_of_keys() {
+    let document = http::document();
+    let documented: BTreeSet<&str> = operations(&document).iter().map(|operation| operation.id).collect();
+    let listed: BTreeSet<&str> = OPERATIONS.iter().map(|(id, _)| *id).collect();
+    assert_eq!(documented, listed);
+    assert_eq!(OPERATIONS.len(), listed.len(), "an operation has two rows");
+    for operation in operations(&document) {
+        let open = access(operation.id) == Access::Open;
+        assert_eq!(operation.body["security"] == serde_json::json!([]), open, "{}", operation.id);
+        let by_path = matches!(access(operation.id), Access::Key(_, Reach::Path));
+        assert!(!by_path || operation.has_parameter("collection"), "{}: no collection in the path", operation.id);
     }
 }
 
@@ -270,6 +351,18 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
     references(&document, &mut referenced);
     let schemas = document["components"]["schemas"].as_object().expect("schemas");
     assert_eq!(referenced, schemas.keys().map(String::as_str).collect());
+}
+
+/// openapi-typescript takes a member with a default for one that is always there, so requests could not leave it out.
+#[test]
+fn members_of_bodies_tell_their_defaults_in_words() {
+    each_schema(&http::document(), &mut |place, schema| {
+        for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+            assert!(member.get("default").is_none(), "{place}: {name} has a default");
+        }
+    });
+    let request = &http::document()["components"]["schemas"]["SearchDocumentsRequest"];
+    assert!(request["properties"]["limit"]["description"].as_str().unwrap().ends_with("Default: `10`."), "{request}");
 }
 
 #[test]

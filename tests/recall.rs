@@ -1,7 +1,7 @@
 //! Recall@10 of the HNSW index against exact search, on seeded clustered data: fresh, after a third was replaced, after a
 //! round trip through disk, and when built by several threads.
 
-use dragoman::domain::{Embedding, PassageId, Sequence};
+use dragoman::domain::{Embedding, Metric, PassageId, Quantization, Sequence};
 use dragoman::index::{Index, IndexParameters, load, save, search_exact};
 
 const DIMENSION: usize = 96;
@@ -10,8 +10,14 @@ const QUERIES: u64 = 200;
 const LIMIT: usize = 10;
 const RECALL_MIN: f64 = 0.95;
 
-const PARAMETERS: IndexParameters =
-    IndexParameters { dimension: DIMENSION, connectivity: 16, expansion_add: 128, expansion_search: 64 };
+const PARAMETERS: IndexParameters = IndexParameters {
+    dimension: DIMENSION,
+    metric: Metric::Cosine,
+    quantization: Quantization::F16,
+    connectivity: 16,
+    expansion_add: 128,
+    expansion_search: 64,
+};
 
 /// SplitMix64, so that the data is the same everywhere.
 struct Random(u64);
@@ -81,7 +87,7 @@ fn build(passages: &[(PassageId, Embedding)]) -> Index {
 fn recall(index: &Index, data: &Data) -> f64 {
     let mut found = 0;
     for query in &data.queries {
-        let exact = search_exact(data.passages.iter().map(|(key, embedding)| (*key, embedding)), query, LIMIT);
+        let exact = search_exact(Metric::Cosine, data.passages.iter().map(|(key, embedding)| (*key, embedding)), query, LIMIT);
         let approximate = index.search(query, LIMIT).expect("it searches");
         assert_eq!(approximate.len(), LIMIT);
         assert!(approximate.windows(2).all(|pair| pair[0].score >= pair[1].score), "nearest first");
@@ -144,8 +150,8 @@ fn a_round_trip_through_disk_costs_nothing() {
     let data = data();
     let index = build(&data.passages);
     let folder = tempfile::tempdir().unwrap();
-    save(&index, folder.path(), Sequence(9)).unwrap();
-    let loaded = load(folder.path(), &PARAMETERS).unwrap();
+    save(&index, folder.path(), Sequence(9), "origin").unwrap();
+    let loaded = load(folder.path(), &PARAMETERS, "origin").unwrap();
     assert_eq!(loaded.sequence, Sequence(9));
     for query in &data.queries {
         assert_eq!(loaded.index.search(query, LIMIT).unwrap(), index.search(query, LIMIT).unwrap());
@@ -169,4 +175,47 @@ fn threads_that_build_it_together_cost_no_recall() {
     });
     assert_eq!(index.len() as u64, PASSAGES);
     check(&index, &data);
+}
+
+/// Recall when the nearest by the index, so many times more than wanted, are compared again by their whole values, as the
+/// service does with coarse ones.
+fn recall_of(metric: Metric, quantization: Quantization) -> f64 {
+    let mut data = data();
+    if metric != Metric::Cosine {
+        // Of lengths between a half and two.
+        let mut random = Random(3);
+        let mut stretch = |embedding: &Embedding| {
+            let factor = 0.5 + 1.5 * (random.next() >> 40) as f32 / (1u64 << 24) as f32;
+            Embedding::unscaled(embedding.as_slice().iter().map(|value| value * factor).collect()).expect("finite values")
+        };
+        data.passages.iter_mut().for_each(|(_, embedding)| *embedding = stretch(embedding));
+    }
+    let index = Index::create(&IndexParameters { metric, quantization, ..PARAMETERS }).expect("an index");
+    for (key, embedding) in &data.passages {
+        index.add(*key, embedding).expect("it adds");
+    }
+    let candidates = (LIMIT as f32 * quantization.oversampling()) as usize;
+    let mut found = 0;
+    for query in &data.queries {
+        let exact = search_exact(metric, data.passages.iter().map(|(key, embedding)| (*key, embedding)), query, LIMIT);
+        let nearest = index.search(query, candidates).expect("it searches");
+        let again = nearest.iter().map(|neighbor| (neighbor.passage, &data.passages[neighbor.passage.0 as usize].1));
+        let nearest = search_exact(metric, again, query, LIMIT);
+        found += exact.iter().filter(|hit| nearest.iter().any(|other| other.passage == hit.passage)).count();
+    }
+    found as f64 / (data.queries.len() * LIMIT) as f64
+}
+
+#[test]
+fn every_quantization_and_metric_finds_what_exact_search_finds() {
+    for metric in Metric::ALL {
+        for quantization in Quantization::ALL {
+            if quantization.needs_cosine() && metric != Metric::Cosine {
+                continue;
+            }
+            let recall = recall_of(metric, quantization);
+            println!("{} {}: recall@{LIMIT} {recall:.4}", metric.name(), quantization.name());
+            assert!(recall >= RECALL_MIN, "{metric:?} {quantization:?}: recall@{LIMIT} is {recall:.4}");
+        }
+    }
 }

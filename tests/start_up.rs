@@ -5,8 +5,9 @@
 #[path = "support/program.rs"]
 mod program;
 
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use program::Program;
 use serde_json::json;
@@ -72,4 +73,171 @@ fn told_to_stop_it_ends_in_order_and_goes_on_after_a_restart() {
     let server = Program::start(folder.path(), "fake:8");
     let hits = server.client().hits("news", &json!({ "query": "some words", "limit": 1 }));
     assert_eq!(hits[0]["id"], "a");
+}
+
+/// Runs `dragoman config check` and gives whether it succeeds, what it prints and the last line that it says.
+fn check(arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
+    command.args(["config", "check", "--model", "fake:8"]).args(arguments).envs(environment.iter().copied());
+    let output = command.output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (output.status.success(), stdout, stderr.lines().last().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn the_configuration_is_shown_with_its_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dragoman.toml");
+    std::fs::write(&file, "threads = 3\nadmin_key = \"a secret of the file\"\npage_max = 50\n").unwrap();
+    let environment =
+        [("DRAGOMAN_CONFIG", file.to_str().unwrap()), ("DRAGOMAN_PAGE_MAX", "60"), ("DRAGOMAN_TEXT_BYTES_MAX", "70")];
+    let (good, shown, said) = check(&["--text-bytes-max", "80"], &environment);
+    assert!(good, "{said}");
+    let lines: Vec<&str> = shown.lines().collect();
+    for line in [
+        "threads = 3  # file",
+        "page_max = 60  # environment",
+        "text_bytes_max = 80  # flag",
+        "body_bytes_max = 33554432  # default",
+        "admin_key = (hidden)  # file",
+        "tls_key = (none)  # default",
+    ] {
+        assert!(lines.contains(&line), "{line:?} is not in {shown}");
+    }
+    assert!(!shown.contains("a secret"), "{shown}");
+}
+
+#[test]
+fn a_wrong_configuration_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dragoman.toml");
+    let at = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        check(&["--config", file.to_str().unwrap()], &[])
+    };
+    for (text, words) in [
+        ("treads = 3", "treads is unknown"),
+        ("page_max = 0", "page_max: invalid value '0'"),
+        ("log = 'dragoman=loudly'", "dragoman=loudly"),
+        ("admin_key = 'short'", "admin_key must have at least 16 characters, got 5"),
+        ("admin_key_file = 'no/such/file'", "no/such/file"),
+        ("tls_certificate = 'cert.pem'", "tls_certificate is given without tls_key"),
+        ("tls_certificate = 'no/cert.pem'\ntls_key = 'no/key.pem'", "no/cert.pem"),
+        ("cors_origins = ['example.com']", "cors_origins must be * or an origin"),
+        ("listen = '0.0.0.0:7700'\ndata = 'no/such/data'", "can be reached from other machines"),
+        ("listen = 'nowhere'", "cannot listen on nowhere"),
+        ("model = 'no/such/model'", ""),
+    ] {
+        let (good, _, said) = at(text);
+        // The flag that every check here has wins over the file.
+        assert_eq!(good, words.is_empty(), "{text:?} says {said:?}");
+        assert!(said.contains(words), "{text:?} says {said:?}");
+    }
+    let (good, _, said) = check(&[], &[("DRAGOMAN_THREADS", "many")]);
+    assert!(!good && !said.is_empty());
+}
+
+#[test]
+fn other_machines_are_not_served_without_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let exposed = || {
+        let mut command = program::command(folder.path(), "fake:8");
+        command.args(["--listen", "0.0.0.0:0"]);
+        command
+    };
+    let error = failure(exposed());
+    assert!(error.contains("can be reached from other machines") && error.contains("--insecure"), "{error}");
+    let key = folder.path().join("key");
+    std::fs::write(&key, "a long admin key of a file\nand a second line\n").unwrap();
+    for arguments in [vec!["--insecure"], vec!["--admin-key-file", key.to_str().unwrap()]] {
+        let mut command = exposed();
+        command.args(&arguments);
+        assert!(Program::run(command).terminate().success(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_configured_admin_key_makes_keys_that_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program::command(folder.path(), "fake:8");
+    command.env("DRAGOMAN_ADMIN_KEY", "a long admin key of the environment");
+    let server = Program::run(command);
+    assert_eq!(server.client().get("/v1/models").0, 401);
+    let operator = server.client().with_key("a long admin key of the environment");
+    let (status, made) = operator.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
+    assert_eq!(status, 201, "{made}");
+    let reader = made["secret"].as_str().unwrap().to_owned();
+    assert!(server.terminate().success());
+
+    let server = Program::start(folder.path(), "fake:8");
+    assert_eq!(server.client().get("/v1/models").0, 401, "the key of before still closes the server");
+    assert_eq!(
+        server.client().with_key("a long admin key of the environment").get("/v1/models").0,
+        401,
+        "the key of the configuration is gone with it"
+    );
+    assert_eq!(server.client().with_key(&reader).get("/v1/models").0, 200);
+}
+
+#[test]
+fn with_few_open_files_connections_wait_and_writes_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments: Vec<_> = program::command(folder.path(), "fake:8").get_args().map(ToOwned::to_owned).collect();
+    arguments.extend(["--header-timeout-s".into(), "1".into()]);
+    let mut few = Command::new("sh");
+    few.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_dragoman")]).args(arguments);
+    few.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = Program::run(few);
+    let client = server.client();
+    let connect = |_| std::net::TcpStream::connect(client.address()).unwrap();
+    let mut many: Vec<_> = (0..100).map(connect).collect();
+    many.iter_mut().for_each(|stream| stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap());
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    let documents = json!({ "documents": [{ "id": "a", "text": "Le chat dort." }] });
+    assert_eq!(client.post("/v1/collections/news/documents", &documents).0, 200);
+    assert_eq!(client.hits("news", &json!({ "query": "chat" }))[0]["id"], "a");
+    let log = server.kill();
+    assert!(log.iter().any(|line| line.contains("ulimit -n") && line.contains("\"wanted\":4096")), "{log:#?}");
+    assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
+}
+
+/// However many threads allocate at once, there are no more arenas than cores, and what is kept does not grow with time.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn the_allocator_has_no_more_arenas_than_cores() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), "fake:64");
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    let write = |number: usize| {
+        let text = format!("Letter {number} lies on the shelf.");
+        let (status, body) = client.post("/v1/collections/news/documents", &json!({"documents": [{"text": text}]}));
+        assert_eq!(status, 200, "{body}");
+    };
+    std::thread::scope(|scope| {
+        (0..32).for_each(|first| drop(scope.spawn(move || (0..8).for_each(|number| write(first * 8 + number)))));
+    });
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.id())).unwrap();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let arenas = arenas(&maps);
+    // The first arena is the heap, which is none of these.
+    assert!(arenas < cores.max(2), "{arenas} arenas beside the heap on {cores} cores:\n{maps}");
+}
+
+/// Arenas beside the heap: each has 64 MiB of addresses that begin at a multiple of that, of which it uses the first ones.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn arenas(maps: &str) -> usize {
+    const RESERVED: u64 = 64 << 20;
+    let range = |line: &str| -> Option<(u64, u64, bool)> {
+        let (begin, rest) = line.split_once('-')?;
+        let (end, rest) = rest.split_once(' ')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        Some((number(begin)?, number(end)?, rest.starts_with("rw-p 00000000 00:00 0")))
+    };
+    let ranges: Vec<_> = maps.lines().filter_map(range).collect();
+    let whole = |pair: &[(u64, u64, bool)]| {
+        let [(begin, end, used), (rest, until, rest_used)] = *pair else { return false };
+        begin % RESERVED == 0 && used && !rest_used && rest == end && until == begin + RESERVED
+    };
+    ranges.windows(2).filter(|pair| whole(pair)).count()
 }

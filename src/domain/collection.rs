@@ -1,13 +1,9 @@
 //! A collection: documents that share one model and one index.
 
-use super::{CollectionId, CollectionName, Language};
-
-/// How two vectors are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    /// Cosine similarity, -1 to 1, higher is nearer.
-    Cosine,
-}
+use super::{
+    CollectionId, CollectionName, DocumentId, Embedding, HnswSettings, Language, MetadataPath, Metric, PassageBounds,
+    Quantization,
+};
 
 /// What a caller asks for when creating a collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +12,77 @@ pub struct NewCollection {
     pub name: CollectionName,
     /// The caller's description, free text.
     pub description: Option<String>,
-    /// The model by name; `None` means the one that the server has loaded.
-    pub model: Option<String>,
+    /// Where its embeddings come from.
+    pub source: NewSource,
+    /// How embeddings are compared.
+    pub metric: Metric,
+    /// How the index keeps values.
+    pub quantization: Quantization,
+    /// Parameters of the index.
+    pub hnsw: HnswSettings,
+    /// How its texts are cut; `None` means into what the model reads whole, without overlap. Of no use without a model.
+    pub passages: Option<PassageBounds>,
+    /// The languages of a search that names none; empty means all.
+    pub default_languages: Vec<Language>,
+    /// Paths into the metadata that get an index.
+    pub metadata_indexes: Vec<MetadataPath>,
+}
+
+/// Where the embeddings of a new collection come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewSource {
+    /// From the model of this name; `None` means the one that the server has loaded.
+    Model(Option<String>),
+    /// From the caller, who sends vectors of this dimension.
+    OwnVectors(usize),
+}
+
+impl NewCollection {
+    /// A collection of texts, embedded by the loaded model, with the usual settings.
+    pub fn named(name: CollectionName) -> Self {
+        Self {
+            name,
+            description: None,
+            source: NewSource::Model(None),
+            metric: Metric::default(),
+            quantization: Quantization::default(),
+            hnsw: HnswSettings::default(),
+            passages: None,
+            default_languages: Vec::new(),
+            metadata_indexes: Vec::new(),
+        }
+    }
+}
+
+/// What may change of a collection; `None` leaves it as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CollectionChange {
+    /// The description; an empty one removes it.
+    pub description: Option<String>,
+    /// Candidates while searching.
+    pub expansion_search: Option<usize>,
+    /// The languages of a search that names none; empty means all.
+    pub default_languages: Option<Vec<Language>>,
+    /// The paths into the metadata that have an index, which the collection's database keeps.
+    pub metadata_indexes: Option<Vec<MetadataPath>>,
+}
+
+/// Another name of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The name.
+    pub name: CollectionName,
+    /// The collection's own name.
+    pub collection: CollectionName,
+}
+
+/// The model that a collection's embeddings are of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectionModel {
+    /// Its name.
+    pub name: String,
+    /// Its fingerprint: embeddings of another one never enter.
+    pub fingerprint: String,
 }
 
 /// A collection as the catalog keeps it.
@@ -29,14 +94,21 @@ pub struct Collection {
     pub name: CollectionName,
     /// The caller's description.
     pub description: Option<String>,
-    /// The model's name.
-    pub model: String,
-    /// The model's fingerprint: vectors of another one never enter.
-    pub model_fingerprint: String,
+    /// The model that embeds its texts; `None` when the caller sends vectors.
+    pub model: Option<CollectionModel>,
     /// Values per embedding.
     pub dimension: usize,
     /// How embeddings are compared.
     pub metric: Metric,
+    /// How the index keeps values.
+    pub quantization: Quantization,
+    /// Parameters of the index.
+    pub hnsw: HnswSettings,
+    /// How its texts are cut; `None` without a model, or when it was created before this could be said and another model is
+    /// loaded: then nothing may be written.
+    pub passages: Option<PassageBounds>,
+    /// The languages of a search that names none; empty means all.
+    pub default_languages: Vec<Language>,
     /// Milliseconds since the Unix epoch.
     pub created_at_ms: i64,
 }
@@ -63,6 +135,17 @@ pub enum IndexState {
     Ready,
     /// Start-up is still adding passages from SQLite.
     Recovering,
+    /// The database cannot be opened, because it is damaged: nothing can be read.
+    Damaged,
+}
+
+/// A place where a collection's database is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The document, when it is one whose id can still be read.
+    pub document: Option<DocumentId>,
+    /// What is wrong, and where.
+    pub problem: String,
 }
 
 /// A collection with what it holds.
@@ -74,4 +157,105 @@ pub struct CollectionView {
     pub counts: CollectionCounts,
     /// Whether its index answers in full.
     pub index_state: IndexState,
+    /// Paths into the metadata that have an index.
+    pub metadata_indexes: Vec<MetadataPath>,
+    /// Damage that was met since the server started.
+    pub damage: Vec<Damage>,
+}
+
+impl Collection {
+    /// Takes over what changes of the catalog's row.
+    pub fn change(&mut self, change: CollectionChange) {
+        let CollectionChange { description, expansion_search, default_languages, metadata_indexes: _ } = change;
+        if let Some(description) = description {
+            self.description = Some(description).filter(|text| !text.is_empty());
+        }
+        self.hnsw.expansion_search = expansion_search.unwrap_or(self.hnsw.expansion_search);
+        if let Some(languages) = default_languages {
+            self.default_languages = languages;
+        }
+    }
+
+    /// Makes an embedding of computed values, scaled as the metric asks; `None` when they have no direction to be compared by.
+    pub fn scaled(&self, values: Vec<f32>) -> Option<Embedding> {
+        match self.metric {
+            Metric::Cosine => Embedding::normalized(values),
+            Metric::Dot | Metric::L2 => Embedding::unscaled(values),
+        }
+    }
+
+    /// Checks a vector of the caller's own, for a document or as a query, and scales it as the metric asks. Says what is wrong:
+    /// expected and got.
+    pub fn own_vector(&self, values: Vec<f32>) -> Result<Embedding, String> {
+        let (expected, got) = (self.dimension, values.len());
+        if expected != got {
+            return Err(format!("must have {expected} values, got {got}"));
+        }
+        if let Some(place) = values.iter().position(|value| !value.is_finite()) {
+            return Err(format!("must hold finite numbers within the range of f32, got another at position {place}"));
+        }
+        let embedding = match self.metric {
+            Metric::Cosine => Embedding::normalized(values),
+            Metric::Dot | Metric::L2 => {
+                let max = self.quantization.value_max();
+                if let Some(value) = values.iter().find(|value| value.abs() > max) {
+                    let quantization = self.quantization.name();
+                    return Err(format!(
+                        "must hold numbers from {} to {max} for the quantization {quantization}, got {value}",
+                        -max
+                    ));
+                }
+                Embedding::unscaled(values)
+            }
+        };
+        embedding.ok_or_else(|| "must not be all zeros, which have no direction for the metric cosine".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collection(metric: Metric) -> Collection {
+        Collection {
+            id: CollectionId("id".to_owned()),
+            name: CollectionName::parse("points").unwrap(),
+            description: None,
+            model: None,
+            dimension: 2,
+            metric,
+            quantization: Quantization::F16,
+            hnsw: HnswSettings::default(),
+            passages: None,
+            default_languages: Vec::new(),
+            created_at_ms: 0,
+        }
+    }
+
+    #[test]
+    fn own_vectors_are_checked_and_scaled_by_the_metric() {
+        let own = |metric, values: &[f32]| collection(metric).own_vector(values.to_vec());
+        assert_eq!(own(Metric::Cosine, &[3.0, 4.0]).unwrap().as_slice(), [0.6, 0.8]);
+        assert_eq!(own(Metric::Dot, &[3.0, 4.0]).unwrap().as_slice(), [3.0, 4.0]);
+        assert_eq!(own(Metric::L2, &[0.0, 0.0]).unwrap().as_slice(), [0.0, 0.0]);
+        for (metric, values, expect) in [
+            (Metric::Cosine, vec![1.0], "must have 2 values, got 1"),
+            (Metric::Cosine, vec![0.0, 0.0], "must not be all zeros"),
+            (Metric::Dot, vec![1.0, f32::INFINITY], "at position 1"),
+            (Metric::L2, vec![1.0, -70_000.0], "must hold numbers from -65504 to 65504 for the quantization f16, got -70000"),
+        ] {
+            let error = own(metric, &values).unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_change_leaves_what_it_does_not_name() {
+        let mut changed = collection(Metric::Cosine);
+        changed.change(CollectionChange { description: Some("points".to_owned()), ..CollectionChange::default() });
+        changed.change(CollectionChange { expansion_search: Some(200), ..CollectionChange::default() });
+        assert_eq!((changed.description.as_deref(), changed.hnsw.expansion_search), (Some("points"), 200));
+        changed.change(CollectionChange { description: Some(String::new()), ..CollectionChange::default() });
+        assert_eq!((changed.description, changed.hnsw.expansion_search), (None, 200));
+    }
 }

@@ -1,6 +1,6 @@
 //! A document: a caller's text with its id, language and metadata, and the passages that it is searched by.
 
-use super::{Code, DocumentId, Language, PassageId, Sequence};
+use super::{Code, DocumentId, Embedding, Language, PassageId, Sequence};
 
 /// A JSON object of the caller's own.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
@@ -10,8 +10,10 @@ pub type Metadata = serde_json::Map<String, serde_json::Value>;
 pub struct NewDocument {
     /// The caller's id, or `None` for a new UUIDv7.
     pub id: Option<DocumentId>,
-    /// Not blank, within the limits.
+    /// Within the limits; not blank, unless there is a vector.
     pub text: String,
+    /// The caller's own vector, checked by `Collection::own_vector`; only for a collection without a model, which asks for it.
+    pub vector: Option<Embedding>,
     /// The caller's word on the language; `None` means detect it.
     pub language: Option<Language>,
     /// The caller's metadata.
@@ -70,6 +72,8 @@ pub struct UpsertOutcome {
     pub id: Option<DocumentId>,
     /// Created, updated or failed.
     pub status: UpsertStatus,
+    /// The document's version from now on; `None` when it failed.
+    pub version: Option<Sequence>,
 }
 
 /// Created, updated or failed.

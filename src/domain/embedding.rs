@@ -1,8 +1,15 @@
-//! A sentence embedding: the unit-length output of a bundle's encoder.
+//! What stands for a text when texts are compared: the unit-length output of a bundle's encoder, or a vector of the caller's own.
 
-/// A vector of unit length. Cosine similarity of two embeddings is their dot product.
+/// Finite values. What an encoder makes, and all that is compared by cosine, has unit length; vectors of the caller's own that
+/// are compared by dot product or distance have any length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embedding(Vec<f32>);
+
+/// Sums that run side by side in `dot` and `squared_distance`, so that the compiler may use vector instructions.
+const LANES: usize = 16;
+
+/// Ends the bytes of an embedding that has not unit length. Those of unit length have no mark: then damage to them shows.
+const ANY_LENGTH: u8 = 1;
 
 impl Embedding {
     /// Scales `values` to unit length. Gives `None` when they hold NaN or infinity, or have no length at all.
@@ -17,6 +24,23 @@ impl Embedding {
         Some(Self(values))
     }
 
+    /// The direction of the sum of `embeddings`, all of one dimension. Gives `None` when there are none, or they cancel each
+    /// other out.
+    pub fn mean(embeddings: &[Self]) -> Option<Self> {
+        let mut sum = vec![0.0_f32; embeddings.first()?.dimension()];
+        for embedding in embeddings {
+            sum.iter_mut().zip(&embedding.0).for_each(|(sum, value)| *sum += value);
+        }
+        // What rounding leaves of embeddings that cancel each other is no direction.
+        let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+        Self::normalized(sum).filter(|_| length > 1e-4 * embeddings.len() as f32)
+    }
+
+    /// Takes `values` as they are. Gives `None` when there are none, or when they hold NaN or infinity.
+    pub fn unscaled(values: Vec<f32>) -> Option<Self> {
+        (!values.is_empty() && values.iter().all(|value| value.is_finite())).then_some(Self(values))
+    }
+
     /// The number of values.
     pub fn dimension(&self) -> usize {
         self.0.len()
@@ -27,27 +51,64 @@ impl Embedding {
         &self.0
     }
 
-    /// Cosine similarity, -1 to 1. Both must have the same dimension.
+    /// Cosine similarity of two embeddings of unit length, -1 to 1. Both must have the same dimension.
     pub fn cosine(&self, other: &Self) -> f32 {
         debug_assert_eq!(self.dimension(), other.dimension());
-        self.0.iter().zip(&other.0).map(|(a, b)| a * b).sum()
+        dot(&self.0, &other.0)
     }
 
-    /// Little-endian f32 bytes, as stored in SQLite.
+    /// The Euclidean length.
+    pub fn norm(&self) -> f32 {
+        dot(&self.0, &self.0).sqrt()
+    }
+
+    /// Little-endian f32 bytes, as stored in SQLite; one byte more when the length is not one.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|value| value.to_le_bytes()).collect()
+        let mut bytes: Vec<u8> = self.0.iter().flat_map(|value| value.to_le_bytes()).collect();
+        if !self.has_unit_length() {
+            bytes.push(ANY_LENGTH);
+        }
+        bytes
     }
 
-    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no embedding of unit length.
+    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no embedding.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        if !bytes.len().is_multiple_of(4) {
-            return None;
+        let (values, rest) = bytes.as_chunks::<4>();
+        let embedding = Self::unscaled(values.iter().map(|four| f32::from_le_bytes(*four)).collect())?;
+        match rest {
+            [] if embedding.has_unit_length() => Some(embedding),
+            [ANY_LENGTH] => Some(embedding),
+            _ => None,
         }
-        let values = bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect();
-        let embedding = Self(values);
-        let squared: f32 = embedding.0.iter().map(|x| x * x).sum();
-        ((squared - 1.0).abs() < 1e-3).then_some(embedding)
     }
+
+    /// Whether the length is one, but for rounding.
+    pub fn has_unit_length(&self) -> bool {
+        (dot(&self.0, &self.0) - 1.0).abs() < 1e-3
+    }
+}
+
+/// The dot product. Both must have the same number of values.
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    reduce(a, b, |x, y| x * y)
+}
+
+/// The square of the Euclidean distance. Both must have the same number of values.
+pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
+    reduce(a, b, |x, y| (x - y) * (x - y))
+}
+
+fn reduce(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    let (a_lanes, a_rest) = a.as_chunks::<LANES>();
+    let (b_lanes, b_rest) = b.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (a, b) in a_lanes.iter().zip(b_lanes) {
+        for lane in 0..LANES {
+            sums[lane] += term(a[lane], b[lane]);
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(x, y)| term(*x, *y)).sum();
+    sums.iter().sum::<f32>() + rest
 }
 
 #[cfg(test)]
@@ -67,11 +128,51 @@ mod tests {
     }
 
     #[test]
+    fn the_mean_lies_between_and_opposites_have_none() {
+        let axis = |x: f32, y: f32| Embedding::normalized(vec![x, y]).unwrap();
+        let mean = Embedding::mean(&[axis(1.0, 0.0), axis(0.0, 1.0)]).unwrap();
+        assert!((mean.cosine(&axis(1.0, 1.0)) - 1.0).abs() < 1e-6);
+        assert_eq!(Embedding::mean(&[axis(0.3, 0.4), axis(-0.3, -0.4)]), None);
+        assert_eq!(Embedding::mean(&[]), None);
+    }
+
+    #[test]
+    fn values_taken_as_they_are_are_finite() {
+        assert_eq!(Embedding::unscaled(vec![0.0, 2.0]), Some(Embedding(vec![0.0, 2.0])));
+        for bad in [vec![f32::NAN, 1.0], vec![f32::NEG_INFINITY], vec![]] {
+            assert_eq!(Embedding::unscaled(bad), None);
+        }
+    }
+
+    #[test]
     fn bytes_round_trip_and_torn_bytes_are_refused() {
         let embedding = Embedding::normalized(vec![1.0, -2.0, 0.5]).unwrap();
         let bytes = embedding.to_bytes();
         assert_eq!(Embedding::from_bytes(&bytes), Some(embedding));
         assert_eq!(Embedding::from_bytes(&bytes[..7]), None);
+        assert_eq!(Embedding::from_bytes(&bytes[..8]), None);
         assert_eq!(Embedding::from_bytes(&[0; 12]), None);
+        assert_eq!(Embedding::from_bytes(&[]), None);
+    }
+
+    #[test]
+    fn bytes_of_any_length_are_told_from_those_of_unit_length() {
+        for values in [vec![1.0, -2.0, 0.5], vec![0.0, 0.0, 0.0]] {
+            let embedding = Embedding::unscaled(values).unwrap();
+            let bytes = embedding.to_bytes();
+            assert_eq!(bytes.len(), 13);
+            assert_eq!(Embedding::from_bytes(&bytes), Some(embedding));
+            assert_eq!(Embedding::from_bytes(&bytes[..12]), None);
+        }
+    }
+
+    #[test]
+    fn products_and_distances_are_those_of_the_definition() {
+        for dimension in [1, 15, 16, 17, 100] {
+            let a: Vec<f32> = (0..dimension).map(|place| (place % 7) as f32 - 3.0).collect();
+            let b: Vec<f32> = (0..dimension).map(|place| (place % 5) as f32 - 1.0).collect();
+            assert_eq!(dot(&a, &b), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f32>());
+            assert_eq!(squared_distance(&a, &b), a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)).sum::<f32>());
+        }
     }
 }

@@ -79,6 +79,18 @@ pub struct PassageId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
+/// Checks that `text` is a UUID in lower case with hyphens. `what` is for the error.
+pub(super) fn is_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {
+    let fits = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+    };
+    if text.len() == 36 && text.bytes().enumerate().all(fits) {
+        return Ok(());
+    }
+    Err(InvalidId { what, problem: "must be a UUID in lower case with hyphens".to_owned() })
+}
+
 impl fmt::Display for CollectionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -1,21 +1,59 @@
 //! Plain values that every layer speaks in. Nothing here knows HTTP, SQL, a model or a wire format.
 
+pub mod causes;
+pub mod classifier;
 pub mod code;
 pub mod collection;
 pub mod document;
 pub mod embedding;
+pub mod filter;
 pub mod ids;
+pub mod job;
+pub mod key;
 pub mod language;
 pub mod limits;
+pub mod metadata;
 pub mod model;
+pub mod passages;
+pub mod request_key;
 pub mod search;
+pub mod selection;
+pub mod settings;
+pub mod snapshot;
+pub mod terms;
+pub mod transfer;
 
+pub use causes::chain;
+pub use classifier::{
+    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, ConfidenceBin,
+    ConfusionCount, DescribedLabel, Evaluation, EvaluationSet, KnnSettings, LabelScore, LabeledDocuments, LabeledNeighborText,
+    LabeledText, MlpSettings, NeighborWeight, NewClassifier, PredictItems, PredictOptions, Prediction, Scores, TrainingReport,
+    TransferGap, labels_at,
+};
 pub use code::{Blame, Code};
-pub use collection::{Collection, CollectionCounts, CollectionView, IndexState, Metric, NewCollection};
+pub use collection::{
+    Alias, Collection, CollectionChange, CollectionCounts, CollectionModel, CollectionView, Damage, IndexState, NewCollection,
+    NewSource,
+};
 pub use document::{Document, DocumentPage, Metadata, NewDocument, Page, Passage, UpsertOutcome, UpsertStatus, Wait};
 pub use embedding::Embedding;
+pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
+pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
+pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language};
 pub use limits::Limits;
 pub use model::{Device, Embedded, ModelInfo};
-pub use search::{Equals, Hit, HitPassage, Scalar, SearchAnswer, SearchRequest};
+pub use passages::{MiningUnit, PassageBounds};
+pub use request_key::RequestKey;
+pub use search::{
+    Breadth, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,
+    SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
+};
+pub use selection::{
+    DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
+};
+pub use settings::{HnswSettings, Metric, Quantization};
+pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
+pub use terms::{PassageTerms, QueryTerm, QueryTerms};
+pub use transfer::{DocumentReader, FileEncoding, FileFormat, RefusedDocument};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::queue::{Encode, QueueBounds};
 use super::{EmbedError, Tokenize};
-use crate::domain::{Device, Embedding, Language, ModelInfo};
-use crate::text::Tokens;
+use crate::domain::{Device, Embedding, Language, ModelInfo, PassageBounds};
+use crate::text::{Cut, Tokens};
 
 /// Sizes of the stand-in.
 #[derive(Debug, Clone)]
@@ -202,19 +202,25 @@ impl Tokenize for FakeText {
     }
 
     /// As many whole sentences as fit into `tokens_max` tokens; a longer sentence is cut between words.
-    fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
+    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        let cut = |range: Range<usize>| Ok::<_, EmbedError>(Cut { tokens: self.tokens(&text[range.clone()])?, range });
         let words = words(text);
         if words.is_empty() {
-            return Ok(std::iter::once(0..text.len()).collect());
+            return Ok(vec![cut(0..text.len())?]);
         }
         let mut passages = Vec::new();
-        let mut from = 0;
-        while from < words.len() {
-            let fits = (from + self.tokens_max.max(1)).min(words.len());
+        let (mut from, mut ended) = (0, 0);
+        while ended < words.len() {
+            let fits = (from + bounds.tokens_max).min(words.len());
             let ends_sentence = |place: &usize| text[words[place - 1].clone()].ends_with(['.', '。', '!', '?', '！', '？']);
             let to = if fits == words.len() { fits } else { (from + 1..=fits).rev().find(ends_sentence).unwrap_or(fits) };
-            passages.push(words[from].start..words[to - 1].end);
-            from = to;
+            if to <= ended {
+                // What is repeated leaves no room for the next sentence.
+                from = ended;
+                continue;
+            }
+            passages.push(cut(words[from].start..words[to - 1].end)?);
+            (from, ended) = (to.saturating_sub(bounds.overlap_tokens), to);
         }
         Ok(passages)
     }
@@ -295,7 +301,8 @@ mod tests {
 
     fn split(text: &str, expect: &[&str]) {
         let (fake, _, _) = make(&FakeOptions { tokens_max: 6, ..FakeOptions::of(8) });
-        let passages: Vec<&str> = fake.split(text).unwrap().into_iter().map(|range| &text[range]).collect();
+        let passages: Vec<&str> =
+            fake.split(text, PassageBounds::adjacent(6)).unwrap().into_iter().map(|cut| &text[cut.range]).collect();
         assert_eq!(passages, expect, "{text:?}");
     }
 

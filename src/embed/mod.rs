@@ -6,18 +6,24 @@
 
 pub mod error;
 pub mod fake;
+pub mod meter;
 pub mod queue;
 pub mod session;
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
+pub use meter::EmbedMeter;
 
 use crate::bundle::Bundle;
-use crate::domain::{DetectedLanguage, Embedded, ModelInfo};
-use crate::text::{LanguageDetector, Tokenizer, Tokens, split_passages};
+use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds};
+pub use crate::text::Tokens;
+pub use crate::text::terms::{passage_terms, query_terms};
+use crate::text::{Cut, LanguageDetector, Tokenizer, split_passages};
 use queue::{Encode, Queue, QueueBounds};
 
 /// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
@@ -74,7 +80,19 @@ struct Parts {
 /// From text to token ids and passages; callers' threads share it.
 trait Tokenize: Send + Sync {
     fn tokens(&self, text: &str) -> Result<Tokens, EmbedError>;
-    fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError>;
+    /// The tokens of each part are those that `tokens` gives of it.
+    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+}
+
+/// A text made ready to be stored and embedded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedText {
+    /// Where its passages are, in bytes.
+    pub passages: Vec<Range<usize>>,
+    /// The tokens of each.
+    pub tokens: Vec<Tokens>,
+    /// The language, if it was asked for and recognized.
+    pub language: Option<DetectedLanguage>,
 }
 
 impl Embedder {
@@ -134,6 +152,11 @@ impl Embedder {
     ///
     /// All of them or none: one text's error is the answer. Dropping the future takes what still waits out of the queue.
     pub async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+        let span = tracing::info_span!("embed", texts = texts.len());
+        self.embed_now(texts, priority).instrument(span).await
+    }
+
+    async fn embed_now(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         self.parts.queue.check_room(texts.len())?;
         let tokens = if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES_MAX {
             self.parts.tokens(&texts)?
@@ -146,9 +169,32 @@ impl Embedder {
         self.parts.queue.submit(tokens, priority)?.wait().await
     }
 
-    /// Cuts a text into passages that the model reads whole (byte ranges); blocks for as long as tokenizing takes.
-    pub fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
-        self.parts.text.split(text)
+    /// Embeds texts whose tokens are known, as `embed` does.
+    pub async fn embed_tokens(&self, tokens: Vec<Tokens>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+        let span = tracing::info_span!("embed", texts = tokens.len());
+        async { self.parts.queue.submit(tokens, priority)?.wait().await }.instrument(span).await
+    }
+
+    /// Cuts a text into passages as `split` does and recognizes its language when `detect` asks for it; tokenizes a text of one
+    /// passage once for all of it.
+    pub fn prepare(&self, text: &str, bounds: PassageBounds, detect: bool) -> Result<PreparedText, EmbedError> {
+        let cuts = self.cut(text, bounds)?;
+        let only = if let [only] = &cuts[..] { Some(only) } else { None };
+        let language = if detect { self.parts.detector.detect_cut(text, only) } else { None };
+        let (passages, tokens) = cuts.into_iter().map(|cut| (cut.range, cut.tokens)).unzip();
+        Ok(PreparedText { passages, tokens, language })
+    }
+
+    /// Cuts a text into passages (byte ranges) within `bounds`, and never longer than what the model reads whole; blocks for as
+    /// long as tokenizing takes.
+    pub fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Range<usize>>, EmbedError> {
+        Ok(self.cut(text, bounds)?.into_iter().map(|cut| cut.range).collect())
+    }
+
+    fn cut(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        let tokens_max = bounds.tokens_max.clamp(1, self.parts.info.tokens_max);
+        let overlap_tokens = bounds.overlap_tokens.min(tokens_max / 2);
+        self.parts.text.split(text, PassageBounds { tokens_max, overlap_tokens })
     }
 
     /// Recognizes the language of a text; `None` when nothing speaks for any.
@@ -159,6 +205,11 @@ impl Embedder {
     /// Texts that wait now.
     pub fn queue_depth(&self) -> usize {
         self.parts.queue.depth()
+    }
+
+    /// What the queue and the encoder's thread have measured since the start.
+    pub fn meter(&self) -> &EmbedMeter {
+        self.parts.queue.meter()
     }
 
     /// Takes no more texts and answers those that wait with `EmbedError::Stopping`, while other handles live on.
@@ -183,8 +234,13 @@ impl Tokenize for BundleText {
         Ok(self.tokenizer.encode(text, self.tokens_max)?)
     }
 
-    fn split(&self, text: &str) -> Result<Vec<Range<usize>>, EmbedError> {
-        Ok(split_passages(&self.tokenizer, text, self.tokens_max)?)
+    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        let mut cuts = split_passages(&self.tokenizer, text, bounds)?;
+        for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
+            *truncated = ids.len() > self.tokens_max;
+            ids.truncate(self.tokens_max);
+        }
+        Ok(cuts)
     }
 }
 

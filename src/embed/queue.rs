@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::{EmbedError, Priority};
+use super::{EmbedError, EmbedMeter, Priority};
 use crate::domain::{Embedded, Embedding};
 use crate::text::Tokens;
 
@@ -49,13 +50,13 @@ pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
 impl Queue {
     /// Starts the thread that owns `encoder`.
     pub fn start(mut encoder: impl Encode + 'static, bounds: QueueBounds) -> Result<Self, EmbedError> {
-        let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new() });
+        let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new(), meter: EmbedMeter::default() });
         let worker = Closing(Arc::clone(&shared));
         let work = move || {
             // Takes the whole guard into the thread, so that it closes the queue however the thread ends.
             let worker = worker;
             while let Some(batch) = worker.0.take() {
-                run(&mut encoder, batch);
+                run(&mut encoder, batch, &worker.0.meter);
             }
         };
         let spawned = std::thread::Builder::new().name("embedder".to_owned()).spawn(work);
@@ -80,7 +81,8 @@ impl Queue {
         }
         let submission = Arc::new(Mutex::new(submission));
         state.waiting += texts.len();
-        let tickets = (0..texts.len()).map(|place| Ticket { submission: Arc::clone(&submission), place });
+        let since = Instant::now();
+        let tickets = (0..texts.len()).map(|place| Ticket { submission: Arc::clone(&submission), place, since });
         let lane = match priority {
             Priority::Query => &mut state.queries,
             Priority::Ingest => &mut state.ingest,
@@ -94,6 +96,11 @@ impl Queue {
     /// Texts that wait now.
     pub fn depth(&self) -> usize {
         self.shared.lock().waiting
+    }
+
+    /// What was measured since the start.
+    pub fn meter(&self) -> &EmbedMeter {
+        &self.shared.meter
     }
 
     /// Takes nothing more and answers what waits with `EmbedError::Stopping`.
@@ -123,6 +130,7 @@ struct Shared {
     bounds: QueueBounds,
     state: Mutex<State>,
     wake: Condvar,
+    meter: EmbedMeter,
 }
 
 #[derive(Default)]
@@ -151,6 +159,8 @@ struct Lane {
 struct Ticket {
     submission: Arc<Mutex<Submission>>,
     place: usize,
+    /// When it was submitted.
+    since: Instant,
 }
 
 /// Texts that are answered together: by all embeddings, or by the first error.
@@ -264,10 +274,13 @@ fn batches<T>(mut texts: Vec<T>, length: impl Fn(&T) -> usize, tokens_max: usize
 }
 
 /// Runs one batch and answers its texts, whatever happens.
-fn run(encoder: &mut impl Encode, batch: Vec<Waiting>) {
+fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
     let (texts, tickets): (Vec<Tokens>, Vec<Ticket>) = batch.into_iter().unzip();
+    let started = Instant::now();
+    tickets.iter().for_each(|ticket| meter.wait_s.observe((started - ticket.since).as_secs_f64()));
     let error = match catch_unwind(AssertUnwindSafe(|| encoder.encode(&texts))) {
         Ok(Ok(embeddings)) if embeddings.len() == texts.len() => {
+            meter.ran(texts.len(), texts.iter().map(|text| text.ids.len()).sum(), started.elapsed());
             for ((ticket, text), embedding) in tickets.iter().zip(texts).zip(embeddings) {
                 match embedding {
                     Some(embedding) => {
@@ -285,6 +298,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>) {
         Ok(Err(error)) => error,
         Err(panic) => EmbedError::Panicked { message: panic_message(panic.as_ref()) },
     };
+    meter.failures.inc();
     tracing::error!(texts = texts.len(), error = &error as &dyn std::error::Error, "a batch failed");
     for ticket in &tickets {
         ticket.fail(error.clone());

@@ -1,4 +1,4 @@
-//! `/v1/collections`: create, list, get, delete.
+//! `/v1/collections`: create, list, get, change, delete.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,21 +8,38 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Api;
+use super::collection_settings::{
+    self, HnswChange, HnswInfo, HnswOptions, MetricName, PassageInfo, PassageOptions, QuantizationName,
+};
 use super::cursor::{self, List};
 use super::error::ApiError;
-use super::extract::{CollectionPath, JsonBody, PageParameters, Parameters};
+use super::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
+use super::guard::{Sender, check_reach};
 use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::domain::{Code, CollectionName, CollectionView, IndexState, Metric, NewCollection};
+use crate::domain::{
+    Code, CollectionChange, CollectionName, CollectionView, Damage, Field, IndexState, MetadataPath, NewCollection,
+};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
+/// Paths with an index, in one collection, at most: each costs time with every write.
+const METADATA_INDEXES_MAX: usize = 16;
+
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
-    ("create_collection", &[WRITE_ERRORS, &[Code::UnknownModel, Code::CollectionExists, Code::TooManyCollections]]),
+    (
+        "create_collection",
+        &[
+            WRITE_ERRORS,
+            &[Code::UnknownModel, Code::UnknownLanguage, Code::CollectionExists, Code::AliasExists],
+            &[Code::TooManyCollections, Code::IdempotencyConflict],
+        ],
+    ),
+    ("change_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::UnknownLanguage]]),
     ("list_collections", &[READ_ERRORS, &[Code::InvalidCursor]]),
     ("get_collection", &[READ_ERRORS, &[Code::CollectionNotFound]]),
-    ("delete_collection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::Overloaded]]),
+    ("delete_collection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::AliasExists, Code::Overloaded]]),
 ];
 
 /// A collection to be created.
@@ -37,10 +54,64 @@ pub struct CreateCollectionRequest {
     #[serde(default)]
     #[schema(nullable = false, max_length = 4096)]
     pub description: Option<String>,
-    /// The model that embeds its texts, by a name that `GET /v1/models` lists; the loaded one when left out.
+    /// The model that embeds its texts, by a name that `GET /v1/models` lists; the loaded one when this and `dimension` are left
+    /// out.
     #[serde(default)]
     #[schema(nullable = false)]
     pub model: Option<String>,
+    /// For vectors of the caller's own instead of a model: how many values each has. Every document then brings its `vector`, and
+    /// may do without text.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, maximum = 8192)]
+    pub dimension: Option<usize>,
+    /// How vectors are compared; `cosine` when left out, and always with a model.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metric: Option<MetricName>,
+    /// How the index keeps values; `f16` when left out.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub quantization: Option<QuantizationName>,
+    /// Parameters of the index.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub hnsw: Option<HnswOptions>,
+    /// How its texts are cut into passages; refused with `dimension`, where each vector stands for a whole document.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub passage_bounds: Option<PassageOptions>,
+    /// ISO 639-1 codes of the languages of a search that names none; all when left out.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub default_languages: Option<Vec<String>>,
+    /// Paths into the metadata that many filters look at, written as in a filter: each gets an index. At most 16.
+    #[serde(default)]
+    #[schema(nullable = false, max_items = 16)]
+    pub metadata_indexes: Option<Vec<String>>,
+}
+
+/// What is to change of a collection; what is left out stays. Everything else of a collection is fixed when it is created; only
+/// its model changes when it is embedded anew.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeCollectionRequest {
+    /// What the collection is for, at most 4096 bytes; an empty text removes it.
+    #[serde(default)]
+    #[schema(nullable = false, max_length = 4096)]
+    pub description: Option<String>,
+    /// Parameters of the index.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub hnsw: Option<HnswChange>,
+    /// ISO 639-1 codes of the languages of a search that names none; an empty list means all.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub default_languages: Option<Vec<String>>,
+    /// All paths into the metadata that have an index from now on. An index that is new is made before the answer, while other
+    /// writes to the collection wait; one that is not named here is dropped. At most 16.
+    #[serde(default)]
+    #[schema(nullable = false, max_items = 16)]
+    pub metadata_indexes: Option<Vec<String>>,
 }
 
 /// A collection and what it holds.
@@ -52,15 +123,31 @@ pub struct CollectionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub description: Option<String>,
-    /// The model that embeds its texts.
-    pub model: String,
-    /// SHA-256 over what decides the model's embeddings; a collection never mixes two.
-    pub model_fingerprint: String,
+    /// The model that embeds its texts; omitted when the caller sends vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model: Option<String>,
+    /// SHA-256 over what decides the model's embeddings, of which a collection never mixes two; omitted without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model_fingerprint: Option<String>,
     /// Values per embedding.
     #[schema(minimum = 1)]
     pub dimension: usize,
     /// How embeddings are compared.
     pub metric: MetricName,
+    /// How the index keeps values.
+    pub quantization: QuantizationName,
+    /// Parameters of the index.
+    pub hnsw: HnswInfo,
+    /// How its texts are cut into passages; omitted without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub passage_bounds: Option<PassageInfo>,
+    /// ISO 639-1 codes of the languages of a search that names none; empty means all.
+    pub default_languages: Vec<String>,
+    /// Paths into the metadata that have an index, in order.
+    pub metadata_indexes: Vec<String>,
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -76,6 +163,23 @@ pub struct CollectionInfo {
     pub disk_bytes: u64,
     /// Whether searches find everything that is stored.
     pub index_state: IndexStateName,
+    /// Where the collection's database was found damaged since the server started; omitted when it was not. What is damaged is
+    /// not served; requests that meet it get `collection_damaged`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub damage: Vec<DamagedPlace>,
+}
+
+/// A place where a collection's database is damaged.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DamagedPlace {
+    /// The document that is damaged: replacing or deleting it mends the damage. Omitted when it is not one document, or its id
+    /// cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub document: Option<String>,
+    /// What is wrong, and where.
+    pub problem: String,
 }
 
 /// How many documents a language has.
@@ -89,15 +193,8 @@ pub struct LanguageCount {
     pub documents: u64,
 }
 
-/// How two embeddings are compared.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricName {
-    /// Cosine similarity, -1 to 1, higher is nearer.
-    Cosine,
-}
-
 /// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after its start.
+/// `damaged`: the database cannot be opened, nothing of it can be read, and the counts are 0.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexStateName {
@@ -105,6 +202,8 @@ pub enum IndexStateName {
     Ready,
     /// The server is still loading the collection after its start.
     Recovering,
+    /// The database cannot be opened.
+    Damaged,
 }
 
 /// One page of collections.
@@ -120,9 +219,14 @@ pub struct CollectionList {
 
 /// Create a collection
 ///
-/// Creates an empty collection for the loaded model. The name must be free. When this is answered, the collection is durable.
+/// Creates an empty collection, for texts that the loaded model embeds or, with `dimension`, for vectors of the caller's own.
+/// The name must be free. When this is answered, the collection is durable.
 #[utoipa::path(
     post, path = "/v1/collections", tag = "collections",
+    params(
+        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+    ),
     request_body(content = CreateCollectionRequest, description = "The collection's name and what it is for."),
     responses((
         status = 201, description = "The collection was created.", body = CollectionInfo,
@@ -131,34 +235,46 @@ pub struct CollectionList {
 )]
 pub async fn create_collection(
     State(api): State<Api>,
-    JsonBody(body): JsonBody<CreateCollectionRequest>,
+    Sender(caller): Sender,
+    KeyedBody(body, key): KeyedBody<CreateCollectionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CollectionInfo>), ApiError> {
     let name =
         CollectionName::parse(&body.name).map_err(|error| ApiError::at(Code::InvalidRequest, "/name", error.to_string()))?;
-    let bytes = body.description.as_ref().map_or(0, String::len);
-    if bytes > DESCRIPTION_BYTES_MAX {
-        let detail = format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}");
-        return Err(ApiError::at(Code::InvalidRequest, "/description", detail));
-    }
-    let new = NewCollection { name, description: body.description, model: body.model };
-    let view = api.service.create_collection(new).await?;
+    check_reach(&caller, &name)?;
+    check_description(body.description.as_deref())?;
+    let source = collection_settings::source(body.model, body.dimension)?;
+    let (metric, quantization) = collection_settings::values(&source, body.metric, body.quantization)?;
+    let tokens_max = api.service.model().tokens_max;
+    let new = NewCollection {
+        name,
+        description: body.description,
+        passages: collection_settings::passage_bounds(&source, body.passage_bounds, tokens_max)?,
+        source,
+        metric,
+        quantization,
+        hnsw: collection_settings::hnsw(body.hnsw)?,
+        default_languages: collection_settings::default_languages(body.default_languages.unwrap_or_default())?,
+        metadata_indexes: metadata_paths(body.metadata_indexes.unwrap_or_default())?,
+    };
+    let view = api.service.create_collection_once(new, key).await?;
     let location = format!("/v1/collections/{}", view.collection.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
 }
 
 /// List collections
 ///
-/// Lists collections in the order of their names, page by page.
+/// Lists collections in the order of their names, page by page; with a restricted key only those that it may touch.
 #[utoipa::path(
     get, path = "/v1/collections", tag = "collections", params(PageParameters),
     responses((status = 200, description = "One page of collections.", body = CollectionList)),
 )]
 pub async fn list_collections(
     State(api): State<Api>,
+    Sender(caller): Sender,
     Parameters(parameters): Parameters<PageParameters>,
 ) -> Result<Json<CollectionList>, ApiError> {
     let page = parameters.page(&api, &List::Collections, CollectionName::parse)?;
-    let (views, next) = api.service.list_collections(page).await?;
+    let (views, next) = api.service.list_collections(page, &caller).await?;
     Ok(Json(CollectionList {
         collections: views.into_iter().map(CollectionInfo::from).collect(),
         next_cursor: next.map(|name| cursor::encode(&List::Collections, name.as_str())),
@@ -180,6 +296,31 @@ pub async fn get_collection(
     Ok(Json(api.service.get_collection(&name).await?.into()))
 }
 
+/// Change a collection
+///
+/// Changes a collection's description, how wide its searches look, the languages of a search that names none, or which paths
+/// into the metadata have an index. When this is answered, the change is durable.
+#[utoipa::path(
+    patch, path = "/v1/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = ChangeCollectionRequest, description = "What is to change."),
+    responses((status = 200, description = "The collection as it is now.", body = CollectionInfo)),
+)]
+pub async fn change_collection(
+    State(api): State<Api>,
+    CollectionPath(name): CollectionPath,
+    JsonBody(body): JsonBody<ChangeCollectionRequest>,
+) -> Result<Json<CollectionInfo>, ApiError> {
+    check_description(body.description.as_deref())?;
+    let change = CollectionChange {
+        description: body.description,
+        expansion_search: collection_settings::expansion_search(body.hnsw.and_then(|hnsw| hnsw.expansion_search))?,
+        default_languages: body.default_languages.map(collection_settings::default_languages).transpose()?,
+        metadata_indexes: body.metadata_indexes.map(metadata_paths).transpose()?,
+    };
+    Ok(Json(api.service.change_collection(&name, change).await?.into()))
+}
+
 /// Delete a collection
 ///
 /// Deletes a collection with all its documents. This cannot be undone.
@@ -193,6 +334,32 @@ pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): Col
     Ok(StatusCode::NO_CONTENT)
 }
 
+fn check_description(description: Option<&str>) -> Result<(), ApiError> {
+    let bytes = description.map_or(0, str::len);
+    if bytes > DESCRIPTION_BYTES_MAX {
+        let detail = format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}");
+        return Err(ApiError::at(Code::InvalidRequest, "/description", detail));
+    }
+    Ok(())
+}
+
+/// Reads the paths of `metadata_indexes`.
+fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
+    let got = texts.len();
+    if got > METADATA_INDEXES_MAX {
+        let detail = format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, "/metadata_indexes", detail));
+    }
+    let read = |(index, text): (usize, &String)| {
+        let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
+        match Field::parse(text).map_err(refuse)? {
+            Field::Metadata(path) => Ok(path),
+            own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
+        }
+    };
+    texts.iter().enumerate().map(read).collect()
+}
+
 /// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds.
 pub fn rfc3339(milliseconds: i64) -> String {
     let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
@@ -201,20 +368,24 @@ pub fn rfc3339(milliseconds: i64) -> String {
 
 impl From<CollectionView> for CollectionInfo {
     fn from(view: CollectionView) -> Self {
-        let CollectionView { collection, counts, index_state } = view;
+        let CollectionView { collection, counts, index_state, metadata_indexes, damage } = view;
         let count = |(language, documents): (Option<crate::domain::Language>, u64)| LanguageCount {
             language: language.map(|language| language.code().to_owned()),
             documents,
         };
+        let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
         Self {
             name: collection.name.as_str().to_owned(),
             description: collection.description,
-            model: collection.model,
-            model_fingerprint: collection.model_fingerprint,
+            model,
+            model_fingerprint,
             dimension: collection.dimension,
-            metric: match collection.metric {
-                Metric::Cosine => MetricName::Cosine,
-            },
+            metric: collection.metric.into(),
+            quantization: collection.quantization.into(),
+            hnsw: collection.hnsw.into(),
+            passage_bounds: collection.passages.map(PassageInfo::from),
+            default_languages: collection.default_languages.iter().map(ToString::to_string).collect(),
+            metadata_indexes: metadata_indexes.iter().map(ToString::to_string).collect(),
             created_at: rfc3339(collection.created_at_ms),
             documents: counts.documents,
             passages: counts.passages,
@@ -224,8 +395,16 @@ impl From<CollectionView> for CollectionInfo {
             index_state: match index_state {
                 IndexState::Ready => IndexStateName::Ready,
                 IndexState::Recovering => IndexStateName::Recovering,
+                IndexState::Damaged => IndexStateName::Damaged,
             },
+            damage: damage.into_iter().map(DamagedPlace::from).collect(),
         }
+    }
+}
+
+impl From<Damage> for DamagedPlace {
+    fn from(damage: Damage) -> Self {
+        Self { document: damage.document.map(|id| id.as_str().to_owned()), problem: damage.problem }
     }
 }
 

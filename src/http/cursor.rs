@@ -18,8 +18,20 @@ const VERSION: u8 = 1;
 pub enum List<'a> {
     /// All collections, by name.
     Collections,
+    /// All aliases, by name.
+    Aliases,
     /// One collection's documents, by id.
     Documents(&'a CollectionName),
+    /// One collection's documents that a filter leaves, in an order; the text says which.
+    Scroll(&'a CollectionName, &'a str),
+    /// All classifiers, by name.
+    Classifiers,
+    /// All keys, by id.
+    Keys,
+    /// All jobs, by id, the newest first.
+    Jobs,
+    /// All snapshots, by id, the newest first.
+    Snapshots,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,7 +46,13 @@ impl List<'_> {
     fn key(&self) -> String {
         match self {
             Self::Collections => "collections".to_owned(),
+            Self::Aliases => "aliases".to_owned(),
+            Self::Classifiers => "classifiers".to_owned(),
+            Self::Keys => "keys".to_owned(),
+            Self::Jobs => "jobs".to_owned(),
+            Self::Snapshots => "snapshots".to_owned(),
             Self::Documents(collection) => format!("documents/{collection}"),
+            Self::Scroll(collection, what) => format!("scroll/{collection}/{:08x}", crc32fast::hash(what.as_bytes())),
         }
     }
 }
@@ -68,6 +86,9 @@ mod tests {
         assert_eq!(decode(&List::Documents(&news), &cursor), Ok("été/文書".to_owned()));
         assert_eq!(decode(&List::Documents(&blog), &cursor), Err(invalid()));
         assert_eq!(decode(&List::Collections, &cursor), Err(invalid()));
+        let cursor = encode(&List::Scroll(&news, "by id"), "x");
+        assert_eq!(decode(&List::Scroll(&news, "by id"), &cursor), Ok("x".to_owned()));
+        assert_eq!(decode(&List::Scroll(&news, "by time"), &cursor), Err(invalid()));
     }
 
     #[test]

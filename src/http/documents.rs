@@ -3,24 +3,32 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::{ETAG, HeaderName};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Api;
 use super::collections::rfc3339;
 use super::cursor::{self, List};
+use super::document_input::{DocumentInput, Refusal, check};
 use super::error::{ApiError, Violation};
-use super::extract::{CollectionPath, DocumentPath, JsonBody, PageParameters, Parameters, objects};
+use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, objects};
 use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::domain::{self, Blame, Code, Document, DocumentId, Language, Limits, NewDocument, UpsertOutcome, UpsertStatus, Wait};
+use super::preconditions::{Demanded, etag};
+use crate::domain::{self, Blame, Code, Document, DocumentId, UpsertOutcome, UpsertStatus, Wait};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
-    ("upsert_documents", &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch]]),
+    (
+        "upsert_documents",
+        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict]],
+    ),
     ("list_documents", &[READ_ERRORS, &[Code::InvalidCursor, Code::CollectionNotFound]]),
     ("get_document", &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound]]),
-    ("delete_document", &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::Overloaded]]),
+    (
+        "delete_document",
+        &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed, Code::Overloaded]],
+    ),
 ];
 
 /// Documents to be stored.
@@ -31,28 +39,6 @@ pub struct UpsertDocumentsRequest {
     #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1)]
     pub documents: Vec<DocumentInput>,
-}
-
-/// A document as the caller sends it.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DocumentInput {
-    /// The caller's own id: any text of 1 to 512 bytes without control characters. A stored document of the same id is
-    /// replaced. Left out, the server makes a UUIDv7.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1, max_length = 512)]
-    pub id: Option<String>,
-    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise).
-    #[schema(min_length = 1)]
-    pub text: String,
-    /// ISO 639-1 code of the text's language, one that `GET /v1/models` lists. Left out, the server detects it.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// Whatever else is known of the document, to be filtered by and to be given back.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub metadata: Option<Metadata>,
 }
 
 /// A JSON object of the caller's own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
@@ -78,6 +64,10 @@ pub struct DocumentResult {
     pub id: Option<String>,
     /// Whether it was created, updated, or not stored at all.
     pub status: DocumentStatus,
+    /// The document's version from now on, which `etag` shows in quotes; omitted when it was not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub version: Option<u64>,
     /// Why it was not stored; omitted when it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -142,7 +132,7 @@ pub struct StoredDocument {
 /// One page of documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentList {
-    /// Documents in the order of their ids.
+    /// Documents, in the order of their ids or that asked for.
     pub documents: Vec<StoredDocument>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,7 +167,12 @@ pub struct UpsertParameters {
 /// all were stored, 207 when only some were, and an error, with every document's place in `errors`, when none was.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news"), UpsertParameters),
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        UpsertParameters,
+    ),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),
     responses(
         (status = 200, description = "All documents were stored.", body = UpsertResult),
@@ -188,22 +183,26 @@ pub async fn upsert_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     Parameters(parameters): Parameters<UpsertParameters>,
-    JsonBody(body): JsonBody<UpsertDocumentsRequest>,
+    KeyedBody(body, key): KeyedBody<UpsertDocumentsRequest>,
 ) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
     let (max, got) = (api.service.limits().batch_documents_max, body.documents.len());
     if !(1..=max).contains(&got) {
-        let detail = format!("must hold 1 to {max} documents, got {got}");
+        let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/documents", detail));
     }
-    let checked = body.documents.into_iter().map(|input| check(input, api.service.limits()));
+    let row = api.service.collection_row(&collection)?;
+    let checked = body.documents.into_iter().map(|input| check(input, &row, api.service.limits()));
     let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(got));
     for outcome in checked {
         items.push(outcome.map(|document| accepted.push(document)));
     }
     let outcomes = match accepted.len() {
         0 => Vec::new(),
-        _ => api.service.upsert(&collection, accepted, wait).await?,
+        _ => match key {
+            Some(key) => api.service.upsert_once(&collection, accepted, wait, key).await?,
+            None => api.service.upsert(&collection, accepted, wait).await?,
+        },
     };
     answer(items, outcomes)
 }
@@ -239,13 +238,17 @@ pub async fn list_documents(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
     ),
-    responses((status = 200, description = "The document.", body = StoredDocument)),
+    responses((
+        status = 200, description = "The document.", body = StoredDocument,
+        headers(("etag" = String, description = "The document's entity tag: its version in quotes.")),
+    )),
 )]
 pub async fn get_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-) -> Result<Json<StoredDocument>, ApiError> {
-    Ok(Json(api.service.get_document(&collection, &id).await?.into()))
+) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
+    let document = api.service.get_document(&collection, &id).await?;
+    Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
 }
 
 /// Delete a document
@@ -256,23 +259,21 @@ pub async fn get_document(
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
+        ("if-match" = Option<String>, Header, description = "Deletes only a document with one of these entity tags."),
     ),
     responses((status = 204, description = "The document is gone.")),
 )]
-pub async fn delete_document(State(api): State<Api>, DocumentPath(collection, id): DocumentPath) -> Result<StatusCode, ApiError> {
-    api.service.delete_document(&collection, &id).await?;
+pub async fn delete_document(
+    State(api): State<Api>,
+    DocumentPath(collection, id): DocumentPath,
+    Demanded(precondition): Demanded,
+) -> Result<StatusCode, ApiError> {
+    api.service.delete_document_if(&collection, &id, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Why a document is refused before the service sees it, and its id if that is valid.
-struct Refusal {
-    id: Option<DocumentId>,
-    code: Code,
-    member: &'static str,
-    detail: String,
-}
-
-fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
+/// Reads when to answer.
+pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
     match wait {
         None | Some("indexed") => Ok(Wait::Indexed),
         Some("stored") => Ok(Wait::Stored),
@@ -280,51 +281,6 @@ fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
             Err(ApiError::parameter(Code::InvalidRequest, "wait", format!("must be stored or indexed, got {other:?}")))
         }
     }
-}
-
-fn check(input: DocumentInput, limits: &Limits) -> Result<NewDocument, Refusal> {
-    let id = input.id.as_deref().map(DocumentId::parse).transpose();
-    let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;
-    let refuse = |code, member, detail| Refusal { id: id.clone(), code, member, detail };
-    let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));
-    if input.text.trim().is_empty() {
-        return invalid("/text", "must hold something besides white space".to_owned());
-    }
-    let (max, got) = (limits.text_bytes_max, input.text.len());
-    if got > max {
-        return invalid("/text", format!("must have at most {max} bytes, got {got}"));
-    }
-    let language = match input.language {
-        None => None,
-        Some(code) => {
-            Some(Language::parse(&code).ok_or_else(|| refuse(Code::UnknownLanguage, "/language", unknown_language(&code)))?)
-        }
-    };
-    let metadata = input.metadata.unwrap_or_default().0;
-    let (max, got) = (limits.metadata_depth_max, depth(metadata.values()));
-    if got > max {
-        return invalid("/metadata", format!("must be at most {max} levels deep, got {got}"));
-    }
-    let (max, got) = (limits.metadata_bytes_max, serde_json::to_vec(&metadata).map_or(usize::MAX, |json| json.len()));
-    if got > max {
-        return invalid("/metadata", format!("must have at most {max} bytes as JSON, got {got}"));
-    }
-    Ok(NewDocument { id, text: input.text, language, metadata })
-}
-
-/// Says what a language must be.
-pub fn unknown_language(got: &str) -> String {
-    format!("must be one of the {} ISO 639-1 codes that GET /v1/models lists, in lower case, got {got:?}", Language::COUNT)
-}
-
-/// Levels of an object or array with these members, itself counted.
-fn depth<'a>(members: impl Iterator<Item = &'a Value>) -> usize {
-    let below = members.map(|value| match value {
-        Value::Object(object) => depth(object.values()),
-        Value::Array(array) => depth(array.iter()),
-        _ => 0,
-    });
-    1 + below.max().unwrap_or(0)
 }
 
 /// Puts the refused and the stored together in the order of the request.
@@ -337,25 +293,26 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
     let mut worst: Option<Code> = None;
     let mut results = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
-        let (id, failure) = match item {
-            Err(refusal) => (refusal.id, Err((refusal.code, refusal.member, refusal.detail))),
+        let (id, version, failure) = match item {
+            Err(refusal) => (refusal.id, None, Err((refusal.code, refusal.member, refusal.detail))),
             Ok(()) => match outcomes.next() {
-                None => (None, Err((Code::Internal, "", "the server lost the result of this document".to_owned()))),
-                Some(UpsertOutcome { id, status }) => match status {
-                    UpsertStatus::Created => (id, Ok(DocumentStatus::Created)),
-                    UpsertStatus::Updated => (id, Ok(DocumentStatus::Updated)),
-                    UpsertStatus::Failed { code, detail } => (id, Err((code, "", detail))),
+                None => (None, None, Err((Code::Internal, "", "the server lost the result of this document".to_owned()))),
+                Some(UpsertOutcome { id, status, version }) => match status {
+                    UpsertStatus::Created => (id, version, Ok(DocumentStatus::Created)),
+                    UpsertStatus::Updated => (id, version, Ok(DocumentStatus::Updated)),
+                    UpsertStatus::Failed { code, detail } => (id, None, Err((code, "", detail))),
                 },
             },
         };
         let id = id.map(|id| id.as_str().to_owned());
+        let version = version.map(|version| version.0);
         results.push(match failure {
-            Ok(status) => DocumentResult { id, status, error: None },
+            Ok(status) => DocumentResult { id, status, version, error: None },
             Err((code, member, detail)) => {
                 worst = Some(worst.map_or(code, |worst| if weight(code) > weight(worst) { code } else { worst }));
                 let pointer = format!("/documents/{index}{member}");
                 let error = Some(DocumentFailure { code: code.name().to_owned(), pointer, detail });
-                DocumentResult { id, status: DocumentStatus::Failed, error }
+                DocumentResult { id, status: DocumentStatus::Failed, version, error }
             }
         });
     }
@@ -400,7 +357,7 @@ mod tests {
     use super::*;
 
     fn outcome(status: UpsertStatus) -> UpsertOutcome {
-        UpsertOutcome { id: DocumentId::parse("a").ok(), status }
+        UpsertOutcome { id: DocumentId::parse("a").ok(), status, version: None }
     }
 
     fn refusal() -> Result<(), Refusal> {
@@ -430,13 +387,5 @@ mod tests {
         assert_eq!((error.code, error.errors.len()), (Code::InvalidRequest, 2));
         let error = answer(vec![refusal(), Ok(())], vec![full()]).unwrap_err();
         assert_eq!(error.code, Code::Overloaded);
-    }
-
-    #[test]
-    fn depth_counts_objects_and_arrays() {
-        let levels = |value: Value| depth(value.as_object().unwrap().values());
-        assert_eq!(levels(serde_json::json!({})), 1);
-        assert_eq!(levels(serde_json::json!({"a": 1})), 1);
-        assert_eq!(levels(serde_json::json!({"a": [{"b": 1}], "c": {}})), 3);
     }
 }

@@ -176,17 +176,22 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
 fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
     let (max, got) = (limits.embedding_inputs_max, texts.len());
     if !(1..=max).contains(&got) {
-        return Err(ApiError::at(Code::InvalidRequest, "/input", format!("must hold 1 to {max} texts, got {got}")));
+        return Err(ApiError::at(
+            Code::InvalidRequest,
+            "/input",
+            format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}"),
+        ));
     }
     texts.iter().enumerate().try_for_each(|(index, text)| check_text(&format!("/input/{index}"), text, limits))
 }
 
-fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
+/// Refuses a text that is blank or too long.
+pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
     let (max, got) = (limits.text_bytes_max, text.len());
     let detail = if text.trim().is_empty() {
         "must hold something besides white space".to_owned()
     } else if got > max {
-        format!("must have at most {max} bytes, got {got}")
+        format!("must have at most {max} bytes (text_bytes_max), got {got}")
     } else {
         return Ok(());
     };

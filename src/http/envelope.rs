@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -11,7 +11,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
+use super::access::{self, Operation};
 use super::error::{self, ApiError, Shape};
+use super::metrics::RequestMeter;
 use crate::domain::Blame;
 
 /// The header that carries the request id, both ways.
@@ -21,23 +23,30 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Puts `routes` into the envelope: every path, also one that no route has, and every handler, also one that panics.
-pub fn wrap<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
-    routes
-        .fallback(error::route_not_found)
-        .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(axum::middleware::from_fn(surround))
+pub fn wrap<S: Clone + Send + Sync + 'static>(routes: Router<S>, requests: RequestMeter) -> Router<S> {
+    routes.layer(CatchPanicLayer::custom(error::panicked)).layer(axum::middleware::from_fn_with_state(requests, surround))
 }
 
-/// Gives the request an id, runs it, renders its error if it failed, and logs one line.
-async fn surround(request: Request, next: Next) -> Response {
+/// The operation that a routed request asks for.
+pub fn operation(request: &Request) -> &'static Operation {
+    access::find(request.method(), request.extensions().get::<MatchedPath>().map(MatchedPath::as_str))
+}
+
+/// Gives the request an id, runs it, renders its error if it failed, counts it and logs one line.
+async fn surround(State(requests): State<RequestMeter>, request: Request, next: Next) -> Response {
     let started = Instant::now();
+    let running = requests.begin();
     let id = request_id(request.headers());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
 
-    let span = tracing::info_span!("request", request_id = %id);
-    let mut response = next.run(request).instrument(span).await;
+    let operation = operation(&request).id.as_str();
+
+    let span = tracing::info_span!("request", request_id = %id, operation, status = tracing::field::Empty);
+    #[cfg(feature = "otel")]
+    super::trace_context::adopt(&span, request.headers());
+    let mut response = next.run(request).instrument(span.clone()).await;
 
     let failure = error::take(&mut response);
     if let Some(failure) = &failure {
@@ -48,7 +57,9 @@ async fn surround(request: Request, next: Next) -> Response {
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    let line = Line { method: method.as_str(), route: &route, status: response.status().as_u16(), id: &id };
+    span.record("status", response.status().as_u16());
+    running.end(operation, response.status().as_u16(), started.elapsed());
+    let line = Line { method: method.as_str(), route: &route, operation, status: response.status().as_u16(), id: &id };
     line.log(started.elapsed().as_secs_f64() * 1e3, failure.as_ref());
     response
 }
@@ -57,24 +68,25 @@ async fn surround(request: Request, next: Next) -> Response {
 struct Line<'a> {
     method: &'a str,
     route: &'a str,
+    operation: &'a str,
     status: u16,
     id: &'a str,
 }
 
 impl Line<'_> {
     fn log(&self, took_ms: f64, failure: Option<&ApiError>) {
-        let Self { method, route, status, id } = *self;
+        let Self { method, route, operation, status, id } = *self;
         let code = failure.map(|failure| failure.code.name());
         let cause = failure.and_then(|failure| failure.cause.as_deref());
         match failure.map(|failure| failure.code.blame()) {
             None | Some(Blame::Client) => {
-                tracing::info!(method, route, status, took_ms, request_id = id, code, "request");
+                tracing::info!(method, route, operation, status, took_ms, request_id = id, code, "request");
             }
             Some(Blame::Capacity) => {
-                tracing::warn!(method, route, status, took_ms, request_id = id, code, cause, "request refused");
+                tracing::warn!(method, route, operation, status, took_ms, request_id = id, code, cause, "request refused");
             }
             Some(Blame::Server) => {
-                tracing::error!(method, route, status, took_ms, request_id = id, code, cause, "request failed");
+                tracing::error!(method, route, operation, status, took_ms, request_id = id, code, cause, "request failed");
             }
         }
     }

@@ -5,10 +5,9 @@
 //! panics and refusals of the framework all take this road.
 
 use std::any::Any;
-use std::error::Error as _;
 
 use axum::Json;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -23,6 +22,9 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 /// What a client is told when the server is to blame.
 const FAILED: &str = "the server failed; its log has the cause under this request id";
 
+/// What a client without a good key is asked for.
+pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
+
 /// A failed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
@@ -34,6 +36,8 @@ pub struct ApiError {
     pub errors: Vec<Violation>,
     /// The chain of causes, for the log alone.
     pub cause: Option<String>,
+    /// When to come again, in seconds, where it is known better than by the code.
+    pub retry_after_s: Option<u64>,
 }
 
 /// An error answer, as RFC 9457 defines it, with the members `code`, `request_id` and `errors`.
@@ -89,7 +93,8 @@ pub struct OpenAiProblem {
 pub struct OpenAiProblemDetail {
     /// The field, the limit, what was expected and what came.
     pub message: String,
-    /// `invalid_request_error`, `overloaded_error` or `server_error`.
+    /// `invalid_request_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `overloaded_error` or
+    /// `server_error`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The field that is wrong, null when the request as a whole is.
@@ -111,7 +116,7 @@ pub enum Shape {
 impl ApiError {
     /// An error of the request as a whole.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: shorten(detail.into()), errors: Vec::new(), cause: None }
+        Self { code, detail: shorten(detail.into()), errors: Vec::new(), cause: None, retry_after_s: None }
     }
 
     /// An error at one place of the body, which `pointer` names.
@@ -132,7 +137,7 @@ impl ApiError {
             0 | 1 => first,
             n => format!("{first}; and {} more", n - 1),
         };
-        Self { code, detail, errors, cause: None }
+        Self { code, detail, errors, cause: None, retry_after_s: None }
     }
 
     /// A failure of the server: the client gets a fixed text, the log gets `cause`.
@@ -154,8 +159,11 @@ impl ApiError {
         let mut response = (self.status(), body).into_response();
         response.headers_mut().extend(headers);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        if let Some(seconds) = retry_after_s(self.code) {
+        if let Some(seconds) = self.retry_after_s.or(retry_after_s(self.code)) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == Code::Unauthorized {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
         }
         response
     }
@@ -176,10 +184,13 @@ impl ApiError {
 
     /// The error as OpenAI has it.
     pub fn open_ai(&self) -> OpenAiProblem {
-        let kind = match self.code.blame() {
-            Blame::Client => "invalid_request_error",
-            Blame::Capacity => "overloaded_error",
-            Blame::Server => "server_error",
+        let kind = match (self.code, self.code.blame()) {
+            (Code::Unauthorized, _) => "authentication_error",
+            (Code::Forbidden, _) => "permission_error",
+            (Code::RateLimited, _) => "rate_limit_error",
+            (_, Blame::Client) => "invalid_request_error",
+            (_, Blame::Capacity) => "overloaded_error",
+            (_, Blame::Server) => "server_error",
         };
         let pointer = self.errors.first().and_then(|violation| violation.pointer.as_deref());
         let field = pointer.and_then(|pointer| pointer.split('/').nth(1));
@@ -220,7 +231,7 @@ impl IntoResponse for ApiError {
 impl From<service::Error> for ApiError {
     fn from(error: service::Error) -> Self {
         let code = error.code();
-        let cause = (code.blame() != Blame::Client).then(|| chain(&error));
+        let cause = (code.blame() != Blame::Client).then(|| error.chain());
         Self { cause, ..Self::new(code, shown(&error, code)) }
     }
 }
@@ -233,8 +244,11 @@ fn shown(error: &service::Error, code: Code) -> String {
         _ => code.summary().trim_end_matches('.').to_owned(),
     };
     match (code.blame(), error) {
+        (_, Error::InBatch { index, source }) => format!("/searches/{index}: {}", shown(source, code)),
         // Its text is fixed, and the client must know that the documents are stored.
         (_, Error::NotIndexed(_)) => error.to_string(),
+        // Nobody can mend what is not named.
+        (_, Error::Damaged { .. }) => error.to_string(),
         (Blame::Server, _) => fixed(),
         (Blame::Client, Error::Store(source)) => source.to_string(),
         (Blame::Client, Error::Index(source)) => source.to_string(),
@@ -279,18 +293,6 @@ pub fn retry_after_s(code: Code) -> Option<u64> {
         Code::StorageUnavailable => Some(30),
         _ => (code.blame() == Blame::Capacity).then_some(1),
     }
-}
-
-/// An error and its causes in one line.
-fn chain(error: &service::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 /// Bounds a text that may quote the request: a wrong value can be as long as the body.

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Query, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
@@ -13,24 +13,37 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
+use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
-use crate::domain::{Code, CollectionName, DocumentId, Page};
+use crate::domain::{Code, CollectionName, DocumentId, KeyId, Page, RequestKey};
 
 /// Rows on one page of a list when the caller does not say.
 pub const PAGE_DEFAULT: usize = 20;
 
+/// The header with a caller's own name for a request.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// A JSON body.
 pub struct JsonBody<T>(pub T);
+
+/// A JSON body, and the caller's idempotency key if there is one.
+pub struct KeyedBody<T>(pub T, pub Option<RequestKey>);
 
 /// The path parameter `collection`.
 pub struct CollectionPath(pub CollectionName);
 
+/// The path parameter `alias`.
+pub struct AliasPath(pub CollectionName);
+
 /// The path parameters `collection` and `id`.
 pub struct DocumentPath(pub CollectionName, pub DocumentId);
+
+/// The path parameter `key`.
+pub struct KeyPath(pub KeyId);
 
 /// Query parameters, unknown ones refused by name. Their values stay text, so that each is refused in our words.
 pub struct Parameters<T>(pub T);
@@ -54,7 +67,7 @@ impl PageParameters {
         let limit = match &self.limit {
             None => PAGE_DEFAULT.min(max),
             Some(text) => text.parse().ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
-                let detail = format!("must be an integer from 1 to {max}, got {text:?}");
+                let detail = format!("must be an integer from 1 to {max} (page_max), got {text:?}");
                 ApiError::parameter(Code::InvalidRequest, "limit", detail)
             })?,
         };
@@ -76,6 +89,25 @@ impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
     }
 }
 
+impl<T: DeserializeOwned> FromRequest<Api> for KeyedBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        require_json(request.headers())?;
+        let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+        let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
+        let head = format!("{} {route}?{}\n", request.method(), request.uri().query().unwrap_or_default());
+        let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
+        let key = key.map(|key| {
+            let hash = Sha256::new().chain_update(head.as_bytes()).chain_update(&bytes).finalize();
+            let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            RequestKey::new(&key, fingerprint)
+                .map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
+        });
+        Ok(Self(parse_json(&bytes)?, key.transpose()?))
+    }
+}
+
 impl FromRequestParts<Api> for CollectionPath {
     type Rejection = ApiError;
 
@@ -85,12 +117,36 @@ impl FromRequestParts<Api> for CollectionPath {
     }
 }
 
+impl FromRequestParts<Api> for AliasPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "alias", CollectionName::parse)?))
+    }
+}
+
 impl FromRequestParts<Api> for DocumentPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "collection", CollectionName::parse)?, path_param(&params, "id", DocumentId::parse)?))
+        let collection = path_param(&params, "collection", CollectionName::parse)?;
+        // On the paths of operations on many documents, which are ids, too, the id is no parameter.
+        let word = parts.uri.path().rsplit('/').next().filter(|_| params.iter().all(|(key, _)| key != "id"));
+        match word {
+            Some(word) => Ok(Self(collection, DocumentId::parse(word).map_err(|error| invalid_parameter("id", &error))?)),
+            None => Ok(Self(collection, path_param(&params, "id", DocumentId::parse)?)),
+        }
+    }
+}
+
+impl FromRequestParts<Api> for KeyPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "key", KeyId::parse)?))
     }
 }
 
@@ -138,12 +194,16 @@ pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) 
 }
 
 /// Parses JSON and says where and why it does not fit.
-fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         ApiError::new(Code::MalformedJson, format!("the body is not valid UTF-8 after byte {}", error.valid_up_to()))
     })?;
     if text.trim_ascii().is_empty() {
         return Err(ApiError::new(Code::MalformedJson, "the body is empty, expected JSON"));
+    }
+    // Keeping track of the place takes longer than all else in a body of vectors: it is done only when there is an error to place.
+    if let Ok(Object(value)) = serde_json::from_str(text) {
+        return Ok(value);
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
@@ -215,7 +275,7 @@ async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiErr
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = || {
         let got = announced.map_or("more".to_owned(), |bytes| bytes.to_string());
-        ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes, got {got}"))
+        ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes (body_bytes_max), got {got}"))
     };
     let beyond = announced.is_some_and(|bytes| bytes > bytes_max);
     if beyond && request.headers().contains_key(EXPECT) {
@@ -238,7 +298,8 @@ async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiErr
     if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }
 
-async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
+/// The parameters of the path, its percent-encoding undone.
+pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
     if let Some(at) = malformed_percent(parts.uri.path()) {
         let detail = format!("byte {at} of the path begins no percent-encoding: '%' must be followed by two hexadecimal digits");
         return Err(ApiError::new(Code::InvalidRequest, detail));
@@ -247,13 +308,18 @@ async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiE
     read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 once its percent-encoding is undone"))
 }
 
-fn path_param<T, E: std::fmt::Display>(
+/// Reads one parameter of the path.
+pub fn path_param<T, E: std::fmt::Display>(
     params: &RawPathParams,
     name: &'static str,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<T, ApiError> {
     let value = params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value);
-    parse(value).map_err(|error| ApiError::parameter(Code::InvalidRequest, name, error.to_string()))
+    parse(value).map_err(|error| invalid_parameter(name, &error))
+}
+
+fn invalid_parameter(name: &'static str, error: &impl fmt::Display) -> ApiError {
+    ApiError::parameter(Code::InvalidRequest, name, error.to_string())
 }
 
 /// The offset of the first `%` that two hexadecimal digits do not follow.

@@ -19,6 +19,11 @@ pub const ERRORS: &[OperationErrors] =
 pub struct Health {
     /// `ok` when the process answers; `ready` when every collection answers in full.
     pub status: HealthStatus,
+    /// Collections whose database is damaged; omitted when there are none, and by `/healthz`. They do not keep the server from
+    /// being ready: what is not damaged is served.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub damaged_collections: Vec<String>,
 }
 
 /// `ok`: the process answers. `ready`: every collection answers in full.
@@ -39,7 +44,7 @@ pub enum HealthStatus {
     responses((status = 200, description = "The process answers.", body = Health)),
 )]
 pub async fn check_health() -> Json<Health> {
-    Json(Health { status: HealthStatus::Ok })
+    Json(Health { status: HealthStatus::Ok, damaged_collections: Vec::new() })
 }
 
 /// Check readiness
@@ -53,7 +58,8 @@ pub async fn check_health() -> Json<Health> {
 pub async fn check_readiness(State(api): State<Api>) -> Result<Json<Health>, ApiError> {
     let readiness = api.service.readiness();
     if readiness.ready {
-        return Ok(Json(Health { status: HealthStatus::Ready }));
+        let damaged_collections = readiness.damaged.iter().map(|name| name.as_str().to_owned()).collect();
+        return Ok(Json(Health { status: HealthStatus::Ready, damaged_collections }));
     }
     let progress = readiness.recovering.iter().map(|(collection, done, total)| Violation {
         pointer: None,

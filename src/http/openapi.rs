@@ -8,10 +8,18 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
+use super::access::{self, Access};
 use super::documents::WaitFor;
-use super::error::{ApiError, OpenAiProblem, PROBLEM_JSON, Problem, retry_after_s};
-use super::{collections, documents, embeddings, health, models, search};
+use super::error::{ApiError, CHALLENGE, OpenAiProblem, PROBLEM_JSON, Problem, retry_after_s};
+use super::transfer::ExportInclude;
+use super::{
+    aliases, classifiers, collections, detection, documents, embeddings, health, job_streams, jobs, keys, mining, mining_results,
+    models, reembedding, revisions, search, selections, similarity, snapshots, transfer,
+};
 use crate::domain::Code;
+
+/// The security scheme's name in the document.
+const SCHEME: &str = "key";
 
 /// An operation's id and the codes that it can answer with, in groups.
 pub type OperationErrors = (&'static str, &'static [&'static [Code]]);
@@ -20,7 +28,8 @@ pub type OperationErrors = (&'static str, &'static [&'static [Code]]);
 pub const BODY_ERRORS: &[Code] = &[Code::MalformedJson, Code::BodyTooLarge, Code::UnsupportedMediaType];
 
 /// Codes of every operation that reads the store.
-pub const READ_ERRORS: &[Code] = &[Code::InvalidRequest, Code::Unavailable, Code::StorageUnavailable, Code::Internal];
+pub const READ_ERRORS: &[Code] =
+    &[Code::InvalidRequest, Code::Unavailable, Code::StorageUnavailable, Code::CollectionDamaged, Code::Internal];
 
 /// Codes of every operation that reads a JSON body and writes to the store.
 pub const WRITE_ERRORS: &[Code] = &[
@@ -31,12 +40,39 @@ pub const WRITE_ERRORS: &[Code] = &[
     Code::Overloaded,
     Code::Unavailable,
     Code::StorageUnavailable,
+    Code::CollectionDamaged,
     Code::Internal,
 ];
 
+/// The id of jobs, snapshots and requests in examples.
+const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
+
 /// Every operation's codes.
-const ERRORS: [&[OperationErrors]; 6] =
-    [collections::ERRORS, documents::ERRORS, search::ERRORS, embeddings::ERRORS, models::ERRORS, health::ERRORS];
+const ERRORS: &[&[OperationErrors]] = &[
+    collections::ERRORS,
+    reembedding::ERRORS,
+    aliases::ERRORS,
+    documents::ERRORS,
+    revisions::ERRORS,
+    selections::ERRORS,
+    transfer::ERRORS,
+    search::ERRORS,
+    jobs::ERRORS,
+    job_streams::ERRORS,
+    snapshots::ERRORS,
+    classifiers::definitions::ERRORS,
+    classifiers::predictions::ERRORS,
+    classifiers::evaluations::ERRORS,
+    classifiers::applications::ERRORS,
+    embeddings::ERRORS,
+    similarity::ERRORS,
+    detection::ERRORS,
+    mining::ERRORS,
+    mining_results::ERRORS,
+    models::ERRORS,
+    keys::ERRORS,
+    health::ERRORS,
+];
 
 macro_rules! examples {
     ($($name:literal),+ $(,)?) => {
@@ -51,16 +87,78 @@ examples![
     "create_collection.201",
     "list_collections.200",
     "get_collection.200",
+    "change_collection.request",
+    "change_collection.200",
+    "reembed_collection.request",
+    "reembed_collection.202",
+    "list_aliases.200",
+    "put_alias.request",
+    "put_alias.200",
     "upsert_documents.request",
     "upsert_documents.200",
     "upsert_documents.207",
     "list_documents.200",
     "get_document.200",
+    "put_document.request",
+    "put_document.200",
+    "put_document.201",
+    "patch_document.request",
+    "patch_document.200",
+    "scroll_documents.request",
+    "scroll_documents.200",
+    "count_documents.request",
+    "count_documents.200",
+    "delete_documents.request",
+    "delete_documents.200",
+    "count_facets.request",
+    "count_facets.200",
     "search_documents.request",
     "search_documents.200",
+    "search_batch.request",
+    "search_batch.200",
+    "recommend_documents.request",
+    "recommend_documents.200",
+    "import_documents.202",
+    "list_jobs.200",
+    "get_job.200",
+    "cancel_job.200",
+    "create_snapshot.request",
+    "create_snapshot.202",
+    "list_snapshots.200",
+    "get_snapshot.200",
+    "restore_snapshot.request",
+    "restore_snapshot.202",
+    "upload_snapshot.201",
+    "create_classifier.request",
+    "create_classifier.201",
+    "list_classifiers.200",
+    "get_classifier.200",
+    "predict_labels.request",
+    "predict_labels.200",
+    "train_classifier.202",
+    "start_evaluation.request",
+    "start_evaluation.202",
+    "get_evaluation.200",
+    "evaluate_classifier.request",
+    "evaluate_classifier.200",
+    "apply_classifier.request",
+    "apply_classifier.202",
     "create_embeddings.request",
     "create_embeddings.200",
+    "compare_pairs.request",
+    "compare_pairs.200",
+    "compare_sets.request",
+    "compare_sets.200",
+    "detect_languages.request",
+    "detect_languages.200",
+    "mine_pairs.request",
+    "mine_pairs.202",
+    "find_duplicates.request",
+    "find_duplicates.202",
     "list_models.200",
+    "create_key.request",
+    "create_key.201",
+    "list_keys.200",
     "check_health.200",
     "check_readiness.200",
 ];
@@ -73,7 +171,8 @@ examples![
         description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
             any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
             errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
-            that a path does not have `method_not_allowed` (405). Every answer carries `x-request-id`: the client's own, if it \
+            that a path does not have `method_not_allowed` (405). On a server with keys every request needs one, as `authorization: Bearer KEY`, \
+            except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
             sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
             name; null in an optional member means the same as leaving it out. In answers optional members are omitted, \
             not null.",
@@ -82,13 +181,24 @@ examples![
     servers((url = "http://127.0.0.1:7700", description = "A server on this machine, with its default address.")),
     tags(
         (name = "collections", description = "Collections: documents that share one model and one index."),
+        (name = "aliases", description = "Other names of collections."),
         (name = "documents", description = "Documents: texts with an id, a language and metadata."),
         (name = "search", description = "Searching a collection across languages."),
+        (name = "import_export", description = "Documents as files, streamed both ways."),
+        (name = "jobs", description = "Jobs: work that outlives its request."),
+        (name = "job_streams", description = "What flows from a job: progress as server-sent events, results line by line."),
+        (name = "snapshots", description = "Snapshots: copies of collections as they were at one moment."),
+        (name = "snapshot_archives", description = "The files of snapshots, to be kept elsewhere or taken to another server."),
+        (name = "classifiers", description = "Classifiers: labels learned in some languages, told in all."),
         (name = "embeddings", description = "The encoder by itself, as OpenAI's clients call it."),
+        (name = "comparison", description = "Texts by themselves: their languages, and how near they are to each other."),
+        (name = "mining", description = "Jobs that find what means the same: translation pairs, clusters of duplicates."),
+        (name = "mining_results", description = "What jobs of mining and of duplicates found, as lines and as tables."),
         (name = "models", description = "What is loaded."),
+        (name = "keys", description = "Keys: who may do what."),
         (name = "health", description = "Liveness and readiness, for whoever runs the server."),
     ),
-    components(schemas(Problem, OpenAiProblem, WaitFor)),
+    components(schemas(Problem, OpenAiProblem, WaitFor, ExportInclude)),
 )]
 struct Frame;
 
@@ -100,17 +210,27 @@ pub fn frame() -> utoipa::openapi::OpenApi {
 /// Adds to the operations what they share: errors with their statuses, headers, examples, security.
 pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
-    // No key is needed yet; generators and linters want that said.
-    document["security"] = json!([]);
+    document["components"]["securitySchemes"][SCHEME] = json!({
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without any key asks for none.",
+    });
+    document["security"] = json!([{SCHEME: []}]);
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
     let operations = paths.flat_map(|(path, item)| {
-        let instance = path.replace("{collection}", "news").replace("{id}", "fr-1");
+        let path = path.replace("{classifier}", "topics");
+        let instance = path.replace("{collection}", "news").replace("{alias}", "current").replace("{id}", "fr-1");
+        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a");
+        let instance = ["{job}", "{snapshot}"].iter().fold(instance, |path, name| path.replace(name, EXAMPLE_ID));
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
     });
     for (instance, operation) in operations {
         let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
         add_errors(&id, &instance, operation);
         add_examples(&id, operation);
+        if access::access(&id) == Access::Open {
+            operation["security"] = json!([]);
+        }
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             response["headers"]["x-request-id"] = json!({
                 "description": "The id of the request.",
@@ -118,13 +238,33 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
             });
         }
     }
+    let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
+    schemas.into_iter().flat_map(Map::values_mut).for_each(say_defaults_in_words);
     document
 }
 
-/// The codes that an operation can answer with.
-pub fn codes(operation_id: &str) -> impl Iterator<Item = Code> {
+/// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript takes a member
+/// with a default for one that is always there, and then nobody could leave it out of a request.
+fn say_defaults_in_words(schema: &mut Value) {
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for member in members.into_iter().flat_map(Map::values_mut) {
+        let Some(default) = member.as_object_mut().and_then(|member| member.remove("default")) else { continue };
+        let description = member["description"].as_str().unwrap_or_default();
+        member["description"] = json!(format!("{description} Default: `{default}`.").trim_start());
+    }
+}
+
+/// The codes that an operation can answer with: its own, and those of the guard.
+pub fn codes(operation_id: &str) -> Vec<Code> {
     let groups = ERRORS.iter().flat_map(|errors| errors.iter()).find(|(id, _)| *id == operation_id);
-    groups.into_iter().flat_map(|(_, groups)| groups.iter().flat_map(|group| group.iter().copied()))
+    let own = groups.into_iter().flat_map(|(_, groups)| groups.iter().flat_map(|group| group.iter().copied()));
+    let mut codes: Vec<Code> = own.collect();
+    for &code in access::codes(access::access(operation_id)) {
+        if !codes.contains(&code) {
+            codes.push(code);
+        }
+    }
+    codes
 }
 
 fn add_errors(id: &str, instance: &str, operation: &mut Value) {
@@ -136,7 +276,7 @@ fn add_errors(id: &str, instance: &str, operation: &mut Value) {
         let error = ApiError::new(code, detail);
         let example = match open_ai {
             true => json!(error.open_ai()),
-            false => json!(error.problem("0198c0de-7a11-7000-8000-2f1de5c0ffee", instance)),
+            false => json!(error.problem(EXAMPLE_ID, instance)),
         };
         let response = &mut operation["responses"][code.status().to_string()];
         let line = format!("`{}`: {}", code.name(), code.summary());
@@ -147,6 +287,13 @@ fn add_errors(id: &str, instance: &str, operation: &mut Value) {
         response["description"] = json!(description);
         response["content"][media_type]["schema"] = json!({"$ref": format!("#/components/schemas/{schema}")});
         response["content"][media_type]["examples"][code.name()] = json!({"summary": code.summary(), "value": example});
+        if code == Code::Unauthorized {
+            response["headers"]["www-authenticate"] = json!({
+                "description": "What to send: a key as a bearer token.",
+                "schema": {"type": "string"},
+                "example": CHALLENGE,
+            });
+        }
         if retry_after_s(code).is_some() {
             response["headers"]["retry-after"] = json!({
                 "description": "Seconds after which to come again.",

@@ -1,75 +1,70 @@
-//! `/v1/collections/{collection}/search`: from a query in any language to hits.
+//! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
+//! hits. What they may ask for is in `request` and `recommend`.
+
+mod recommend;
+mod request;
 
 use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Api;
-use super::documents::{Metadata, unknown_language};
+use super::documents::Metadata;
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
-use super::filter::{self, FilterNode};
 use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::domain::{Code, Hit, Language, Limits, SearchRequest};
+use crate::domain::{Code, DenseMethod, Hit, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
+pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
+pub use request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights};
 
-/// Hits when the caller does not say how many.
-const LIMIT_DEFAULT: usize = 10;
+const SEARCH_ERRORS: &[Code] = &[
+    Code::UnknownLanguage,
+    Code::InvalidFilter,
+    Code::CollectionNotFound,
+    Code::DocumentNotFound,
+    Code::NoModel,
+    Code::ModelMismatch,
+    Code::AnswerTooLarge,
+    Code::Overloaded,
+];
 
 /// What each operation can answer besides success.
-pub const ERRORS: &[OperationErrors] = &[(
-    "search_documents",
-    &[
-        READ_ERRORS,
-        BODY_ERRORS,
-        &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::Overloaded],
-    ],
-)];
-
-/// A search.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SearchDocumentsRequest {
-    /// The query, in any language: not blank, at most the server's limit for texts (1 MiB unless configured otherwise).
-    #[schema(min_length = 1)]
-    pub query: String,
-    /// Hits at most, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default = "limit_default")]
-    #[schema(minimum = 1, default = 10)]
-    pub limit: usize,
-    /// Hits only in these languages, by ISO 639-1 code; empty or left out for all.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub languages: Option<Vec<String>>,
-    /// Hits only where this holds.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
-    pub filter: Option<Value>,
-    /// How hits are found; `dense` when left out.
-    #[serde(default)]
-    #[schema(default = "dense")]
-    pub mode: SearchMode,
-}
-
-/// `dense`: by the similarity of embeddings, across languages.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SearchMode {
-    /// By the similarity of embeddings.
-    #[default]
-    Dense,
-}
+pub const ERRORS: &[OperationErrors] = &[
+    ("search_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+    ("search_batch", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+    ("recommend_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+];
 
 /// The answer to a search.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchResult {
-    /// Hits, nearest first; each document at most once.
+    /// Hits, best first; each document at most once.
     pub hits: Vec<SearchHit>,
-    /// Whether the query was longer than what the model reads, so that its end had no influence.
+    /// Whether a text to search by was longer than what the model reads, or had more words than are looked for (200), so that
+    /// its end had no influence.
     pub query_truncated: bool,
+    /// True while the collection's index is still catching up after a start of the server: hits that were added shortly before
+    /// it stopped may be missing. Omitted otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub incomplete: bool,
+    /// What the search did; omitted unless `explain` asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub explanation: Option<SearchExplanation>,
+    /// Milliseconds from the parsed request to the answer; of a search in a batch, those of its own steps.
+    #[schema(minimum = 0)]
+    pub took_ms: f64,
+}
+
+/// The answers to a batch of searches.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchBatchResult {
+    /// One answer per search, in order.
+    pub results: Vec<SearchResult>,
     /// Milliseconds from the parsed request to the answer.
     #[schema(minimum = 0)]
     pub took_ms: f64,
@@ -80,19 +75,38 @@ pub struct SearchResult {
 pub struct SearchHit {
     /// The document's id.
     pub id: String,
-    /// Cosine similarity of the query and the best passage, -1 to 1, higher is nearer.
-    #[schema(minimum = -1, maximum = 1)]
+    /// Higher is better. In mode `dense` how near query and best passage are by the collection's metric (cosine: -1 to 1; l2: the
+    /// negative of the distance), or their ratio margin when `margin` asks for it; in mode `lexical` BM25; in mode `hybrid` the
+    /// fused ranks. Scores of different modes cannot be compared.
     pub score: f32,
     /// ISO 639-1 code of the document's language; omitted when none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub language: Option<String>,
-    /// The document's text.
-    pub text: String,
-    /// The document's metadata.
-    pub metadata: Metadata,
-    /// The passage of the text that answers best.
-    pub passage: PassageMatch,
+    /// The value that the hit's group shares, as text; omitted without `group_by`, and when the document has no such value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub group: Option<String>,
+    /// The document's text; omitted when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub text: Option<String>,
+    /// The document's metadata; omitted when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub metadata: Option<Metadata>,
+    /// The passage of the text that answers best; omitted when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub passage: Option<PassageMatch>,
+    /// The embedding of that passage; omitted unless `include` asks for it, and when the passage waits for its embedding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub vector: Option<Vec<f32>>,
+    /// How the hit was found; omitted unless `explain` asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub explanation: Option<HitExplanation>,
 }
 
 /// A passage of a document's text.
@@ -106,14 +120,69 @@ pub struct PassageMatch {
     pub end: usize,
 }
 
+/// Where a hit stood in the lists that it was found by; with `balance_languages`, in those of its language.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HitExplanation {
+    /// Among the nearest embeddings; the score is that of the metric. Omitted when it was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dense: Option<ListRank>,
+    /// Among the passages that share words; the score is BM25. Omitted when it was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub lexical: Option<ListRank>,
+}
+
+/// A place in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ListRank {
+    /// From 1.
+    #[schema(minimum = 1)]
+    pub rank: usize,
+    /// The score there.
+    pub score: f32,
+}
+
+/// What a search did.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchExplanation {
+    /// Documents that were ranked.
+    pub candidates: usize,
+    /// How the nearest embeddings were found; omitted when none were looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub method: Option<DenseSearchMethod>,
+    /// Milliseconds for embedding texts; of a whole batch, whose texts are embedded together.
+    #[schema(minimum = 0)]
+    pub embedding_ms: f64,
+    /// Milliseconds for finding and ranking candidates.
+    #[schema(minimum = 0)]
+    pub index_ms: f64,
+    /// Milliseconds for reading the hits.
+    #[schema(minimum = 0)]
+    pub rows_ms: f64,
+}
+
+/// `index`: named by the index, which compares with all passages while they are few and walks its graph when they are many.
+/// `scan`: by comparing with all passages that match, for `exact` and for a filter that leaves few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DenseSearchMethod {
+    /// Named by the index.
+    Index,
+    /// By comparing with all that match.
+    Scan,
+}
+
 /// Search documents
 ///
-/// Finds the documents whose passages are nearest in meaning to the query, whatever language each is in.
+/// Finds the documents whose passages are nearest in meaning to the query, whatever language each is in, or that share words
+/// with it, or both.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = SearchDocumentsRequest, description = "The query and what restricts its hits."),
-    responses((status = 200, description = "The hits, nearest first.", body = SearchResult)),
+    responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
 pub async fn search_documents(
     State(api): State<Api>,
@@ -121,51 +190,111 @@ pub async fn search_documents(
     JsonBody(body): JsonBody<SearchDocumentsRequest>,
 ) -> Result<Json<SearchResult>, ApiError> {
     let started = Instant::now();
-    let request = check(body, api.service.limits())?;
+    let explain = body.explain.unwrap_or_default();
+    let row = api.service.collection_row(&collection)?;
+    let request = request::check(body, &row, api.service.limits())?;
     let answer = api.service.search(&collection, request).await?;
-    Ok(Json(SearchResult {
-        hits: answer.hits.into_iter().map(SearchHit::from).collect(),
-        query_truncated: answer.query_truncated,
-        took_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
-    }))
+    Ok(Json(SearchResult { took_ms: since(started), ..result(answer, explain) }))
 }
 
-fn limit_default() -> usize {
-    LIMIT_DEFAULT
+/// Search several times
+///
+/// Runs several searches of one collection and answers them in order. Their queries are embedded together, which is faster than
+/// one request each. A search that cannot be answered refuses the whole batch, with its place in the error.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/search/batch", tag = "search",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = SearchBatchRequest, description = "The searches."),
+    responses((status = 200, description = "One answer per search, in order.", body = SearchBatchResult)),
+)]
+pub async fn search_batch(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<SearchBatchRequest>,
+) -> Result<Json<SearchBatchResult>, ApiError> {
+    let started = Instant::now();
+    let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
+    let row = api.service.collection_row(&collection)?;
+    let requests = request::check_batch(body, &row, api.service.limits())?;
+    let answers = api.service.search_batch(&collection, requests).await?;
+    let results = answers.into_iter().zip(explain).map(|(answer, explain)| result(answer, explain)).collect();
+    Ok(Json(SearchBatchResult { results, took_ms: since(started) }))
 }
 
-fn check(body: SearchDocumentsRequest, limits: &Limits) -> Result<SearchRequest, ApiError> {
-    let invalid = |pointer: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, pointer, detail));
-    if body.query.trim().is_empty() {
-        return invalid("/query", "must hold something besides white space".to_owned());
-    }
-    let (max, got) = (limits.text_bytes_max, body.query.len());
-    if got > max {
-        return invalid("/query", format!("must have at most {max} bytes, got {got}"));
-    }
-    let (max, got) = (limits.page_max, body.limit);
-    if !(1..=max).contains(&got) {
-        return invalid("/limit", format!("must be an integer from 1 to {max}, got {got}"));
-    }
-    let languages = body.languages.unwrap_or_default();
-    let languages = languages.iter().enumerate().map(|(index, code)| {
-        Language::parse(code)
-            .ok_or_else(|| ApiError::at(Code::UnknownLanguage, format!("/languages/{index}"), unknown_language(code)))
-    });
-    let languages = languages.collect::<Result<_, _>>()?;
-    let SearchMode::Dense = body.mode;
-    Ok(SearchRequest { query: body.query, limit: body.limit, languages, filter: filter::parse(body.filter)? })
+/// Recommend documents
+///
+/// Finds the documents that are like the positive examples and unlike the negative ones: those nearest to the mean of the
+/// positive examples minus the mean of the negative ones. A document counts as the mean of its passages. The documents given
+/// as examples are no hits. Under the metric l2, and with negative examples, hits are nearest to the point that lies as far
+/// beyond the mean of the positive examples as that is from the mean of the negative ones.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/recommend", tag = "search",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = RecommendDocumentsRequest, description = "The examples and what restricts the hits."),
+    responses((status = 200, description = "The hits, best first.", body = SearchResult)),
+)]
+pub async fn recommend_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<RecommendDocumentsRequest>,
+) -> Result<Json<SearchResult>, ApiError> {
+    let started = Instant::now();
+    let explain = body.explain.unwrap_or_default();
+    let row = api.service.collection_row(&collection)?;
+    let request = recommend::check_examples(body, &row, api.service.limits())?;
+    let answer = api.service.search(&collection, request).await?;
+    Ok(Json(SearchResult { took_ms: since(started), ..result(answer, explain) }))
 }
 
-impl From<Hit> for SearchHit {
-    fn from(hit: Hit) -> Self {
+fn result(answer: SearchAnswer, explain: bool) -> SearchResult {
+    let SearchAnswer { hits, query_truncated, complete, statistics } = answer;
+    let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
+    let explanation = explain.then(|| statistics.into());
+    let hits = hits.into_iter().map(|hit| search_hit(hit, explain)).collect();
+    SearchResult { hits, query_truncated, incomplete: !complete, explanation, took_ms }
+}
+
+fn search_hit(hit: Hit, explain: bool) -> SearchHit {
+    SearchHit {
+        id: hit.id.as_str().to_owned(),
+        score: hit.score,
+        language: hit.language.map(|language| language.code().to_owned()),
+        group: hit.group,
+        text: hit.text,
+        metadata: hit.metadata.map(Metadata),
+        passage: hit.passage.map(|passage| PassageMatch { text: passage.text, start: passage.start, end: passage.end }),
+        vector: hit.vector.map(|vector| vector.as_slice().to_vec()),
+        explanation: explain.then(|| hit.places.into()),
+    }
+}
+
+fn since(started: Instant) -> f64 {
+    rounded(started.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Milliseconds, to the microsecond.
+fn rounded(milliseconds: f64) -> f64 {
+    (milliseconds * 1e3).round() / 1e3
+}
+
+impl From<HitPlaces> for HitExplanation {
+    fn from(places: HitPlaces) -> Self {
+        let rank = |place: ListPlace| ListRank { rank: place.rank, score: place.score };
+        Self { dense: places.dense.map(rank), lexical: places.lexical.map(rank) }
+    }
+}
+
+impl From<SearchStatistics> for SearchExplanation {
+    fn from(statistics: SearchStatistics) -> Self {
         Self {
-            id: hit.id.as_str().to_owned(),
-            score: hit.score,
-            language: hit.language.map(|language| language.code().to_owned()),
-            text: hit.text,
-            metadata: Metadata(hit.metadata),
-            passage: PassageMatch { text: hit.passage.text, start: hit.passage.start, end: hit.passage.end },
+            candidates: statistics.candidates,
+            method: statistics.method.map(|method| match method {
+                DenseMethod::Index => DenseSearchMethod::Index,
+                DenseMethod::Scan => DenseSearchMethod::Scan,
+            }),
+            embedding_ms: rounded(statistics.embedding_ms),
+            index_ms: rounded(statistics.index_ms),
+            rows_ms: rounded(statistics.rows_ms),
         }
     }
 }

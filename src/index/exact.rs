@@ -3,25 +3,20 @@
 use std::cmp::Ordering;
 
 use super::Neighbor;
-use crate::domain::{Embedding, PassageId};
+use super::nearest::Nearest;
+use crate::domain::{Embedding, Metric, PassageId};
 
-/// Gives the `limit` nearest of `items`, nearest first; of equal scores the lower key first. All must have the query's dimension.
+/// Gives the `limit` nearest of `items`, nearest first; of equal scores the lower key first. All must have the query's dimension,
+/// and under cosine unit length.
 pub fn search_exact<'a>(
+    metric: Metric,
     items: impl Iterator<Item = (PassageId, &'a Embedding)>,
     query: &Embedding,
     limit: usize,
 ) -> Vec<Neighbor> {
-    if limit == 0 {
-        return Vec::new();
-    }
-    let mut nearest: Vec<Neighbor> =
-        items.map(|(passage, embedding)| Neighbor { passage, score: query.cosine(embedding).clamp(-1.0, 1.0) }).collect();
-    if nearest.len() > limit {
-        nearest.select_nth_unstable_by(limit - 1, nearer_first);
-        nearest.truncate(limit);
-    }
-    nearest.sort_unstable_by(nearer_first);
-    nearest
+    let mut nearest = Nearest::new(limit);
+    items.for_each(|(passage, embedding)| nearest.offer(passage.0, metric.score(query, embedding)));
+    nearest.into_sorted()
 }
 
 /// The order of every list of neighbors: the higher score first, of equal scores the lower key.
@@ -36,7 +31,7 @@ mod tests {
     fn check(items: &[(u64, [f32; 2])], query: [f32; 2], limit: usize, expect: &[u64]) {
         let embed = |values: [f32; 2]| Embedding::normalized(values.to_vec()).unwrap();
         let items: Vec<_> = items.iter().map(|&(key, values)| (PassageId(key), embed(values))).collect();
-        let found = search_exact(items.iter().map(|(key, embedding)| (*key, embedding)), &embed(query), limit);
+        let found = search_exact(Metric::Cosine, items.iter().map(|(key, embedding)| (*key, embedding)), &embed(query), limit);
         assert_eq!(found.iter().map(|neighbor| neighbor.passage.0).collect::<Vec<_>>(), expect);
     }
 

@@ -1,6 +1,11 @@
 //! usearch, the cache: nearest neighbors of an embedding. Everything in it can be rebuilt from the store; no usearch type
 //! leaves this module.
 
+mod copies;
+mod engine;
+mod nearest;
+mod permits;
+
 pub mod error;
 pub mod exact;
 pub mod hnsw;

@@ -1,18 +1,24 @@
 //! Creating, listing and deleting collections.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
 use super::runtime::{Applied, OpenCollection, lock};
 use super::worker::Worker;
-use super::{Error, Service, State, blocking};
-use crate::domain::{Collection, CollectionId, CollectionName, CollectionView, IndexState, Metric, NewCollection, Page};
+use super::{BrokenCollection, Error, Service, State, blocking};
+use crate::domain::{
+    Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
+    IndexState, MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
+};
+use crate::embed::passage_terms;
 use crate::index::Index;
 use crate::store::{DocumentStore, StoreError, StoreOptions};
+
+pub(super) use crate::store::system_clock as now_ms;
 
 /// Connections that read one collection at once.
 const READERS_MAX: usize = 4;
@@ -23,52 +29,82 @@ impl Service {
     /// Folder and database come first, then the catalog's row: a crash in between leaves a folder without a row, which the
     /// next start removes.
     pub async fn create_collection(&self, new: NewCollection) -> Result<CollectionView, Error> {
+        self.create_collection_once(new, None).await
+    }
+
+    /// As `create_collection`, unless the request created a collection before: then it gives that collection, as it is now.
+    pub async fn create_collection_once(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
         self.check_running()?;
-        let model = self.model();
-        let NewCollection { name, description, model: asked } = new;
-        if let Some(asked) = asked.filter(|asked| *asked != model.name) {
-            return Err(Error::UnknownModel { asked, loaded: model.name.clone() });
-        }
+        let NewCollection {
+            name,
+            description,
+            source,
+            metric,
+            quantization,
+            hnsw,
+            passages,
+            default_languages,
+            metadata_indexes,
+        } = new;
+        let (model, dimension) = self.source(source)?;
+        let whole = PassageBounds::adjacent(self.model().tokens_max);
+        let passages = model.is_some().then(|| passages.unwrap_or(whole));
         let row = Collection {
             id: CollectionId(Uuid::now_v7().to_string()),
             name,
             description,
-            model: model.name.clone(),
-            model_fingerprint: model.fingerprint.clone(),
-            dimension: model.dimension,
-            metric: Metric::Cosine,
+            model,
+            dimension,
+            metric,
+            quantization,
+            hnsw,
+            passages,
+            default_languages,
             created_at_ms: now_ms(),
         };
         let naming = Arc::clone(&self.state.naming).lock_owned().await;
         let state = Arc::clone(&self.state);
         blocking(move || {
             let _naming = naming;
-            let created = state.create(row)?;
+            if let Some(before) = request.as_ref().map(|request| state.created_before(request)).transpose()?.flatten() {
+                return Ok(before);
+            }
+            let created = state.create(row, metadata_indexes, request.as_ref())?;
             view(&created)
         })
         .await
     }
 
-    /// Lists collections by name; also says which is the last of the page, when there is a next one.
+    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next one.
     pub async fn list_collections(
         &self,
         page: Page<CollectionName>,
+        caller: &Caller,
     ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
-        let mut found: Vec<Arc<OpenCollection>> = {
+        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let size = page.limit.saturating_add(1);
+        let mut found: BTreeMap<CollectionName, Listed> = {
             let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
-            let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
-            open.range((after, Bound::Unbounded)).take(page.limit.saturating_add(1)).map(|(_, row)| Arc::clone(row)).collect()
+            let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
+            rest.take(size).map(|(name, collection)| (name.clone(), Listed::Open(Arc::clone(collection)))).collect()
         };
+        {
+            let broken = self.state.broken.read().unwrap_or_else(PoisonError::into_inner);
+            let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
+            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Listed::Broken(Box::new(collection.view())))));
+        }
         let more = found.len() > page.limit;
-        found.truncate(page.limit);
-        let next = if more { found.last().map(|collection| collection.row.name.clone()) } else { None };
+        let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
         let views = blocking(move || {
-            let mut views = Vec::with_capacity(found.len());
-            for collection in found {
-                match view(&collection) {
-                    Ok(view) => views.push(view),
-                    Err(_) if collection.is_deleted() => (),
-                    Err(error) => return Err(error),
+            let mut views = Vec::with_capacity(found.len().min(page.limit));
+            for listed in found.into_values().take(page.limit) {
+                match listed {
+                    Listed::Broken(view) => views.push(*view),
+                    Listed::Open(collection) => match view(&collection) {
+                        Ok(view) => views.push(view),
+                        Err(_) if collection.is_deleted() => (),
+                        Err(error) => return Err(error),
+                    },
                 }
             }
             Ok(views)
@@ -78,8 +114,62 @@ impl Service {
 
     /// Reads a collection.
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
+        let own = self.state.own_name(name);
+        if let Some(broken) = self.state.broken_view(own.as_ref().unwrap_or(name)) {
+            return Ok(broken);
+        }
         let collection = self.collection(name)?;
         self.on_collection(&collection, |collection| view(collection)).await
+    }
+
+    /// Changes what may change of a collection, and gives it as it is then. When this is answered, the change is durable. Making
+    /// an index of a large collection takes a while, in which its other writes wait.
+    pub async fn change_collection(&self, name: &CollectionName, change: CollectionChange) -> Result<CollectionView, Error> {
+        let collection = self.collection(name)?;
+        self.check_running()?;
+        if let Some(paths) = change.metadata_indexes.clone() {
+            let (collection, bounds) = self.enter_write(collection).await?;
+            let declare = move |collection: &Arc<OpenCollection>| {
+                let _bounds = bounds;
+                Ok(collection.store.set_metadata_indexes(paths)?)
+            };
+            self.on_collection(&collection, declare).await?;
+        }
+        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        // Another one may have its place by now.
+        let collection = self.collection(name)?;
+        let state = Arc::clone(&self.state);
+        self.on_collection(&collection, move |collection| {
+            let _naming = naming;
+            let mut row = collection.current();
+            row.change(change);
+            if !state.catalog.update(&row)? {
+                return Err(Error::CollectionNotFound { name: row.name });
+            }
+            collection.set_current(row);
+            view(collection)
+        })
+        .await
+    }
+
+    /// The catalog's row of a collection.
+    pub fn collection_row(&self, name: &CollectionName) -> Result<Collection, Error> {
+        Ok(self.collection(name)?.current())
+    }
+
+    /// The model and the dimension of a new collection.
+    fn source(&self, source: NewSource) -> Result<(Option<CollectionModel>, usize), Error> {
+        let loaded = self.model();
+        match source {
+            NewSource::OwnVectors(dimension) => Ok((None, dimension)),
+            NewSource::Model(Some(asked)) if asked != loaded.name => {
+                Err(Error::UnknownModel { asked, loaded: loaded.name.clone() })
+            }
+            NewSource::Model(_) => {
+                let model = CollectionModel { name: loaded.name.clone(), fingerprint: loaded.fingerprint.clone() };
+                Ok((Some(model), loaded.dimension))
+            }
+        }
     }
 
     /// Deletes a collection and everything in it.
@@ -104,19 +194,47 @@ impl State {
         self.data_dir.join(COLLECTIONS_DIR)
     }
 
-    fn create(&self, row: Collection) -> Result<Arc<OpenCollection>, Error> {
+    /// The collection that a request created before.
+    fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
+        let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
+        drop(open);
+        if let Some(collection) = found {
+            return view(&collection).map(Some);
+        }
+        let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+        let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
+        found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
+    }
+
+    /// What is known of a collection that cannot be opened, by its own name.
+    fn broken_view(&self, name: &CollectionName) -> Option<CollectionView> {
+        self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(BrokenCollection::view)
+    }
+
+    fn create(
+        &self,
+        row: Collection,
+        metadata_indexes: Vec<MetadataPath>,
+        request: Option<&RequestKey>,
+    ) -> Result<Arc<OpenCollection>, Error> {
+        if let Some(collection) = self.own_name(&row.name) {
+            return Err(Error::AliasExists { name: row.name, collection });
+        }
         {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            if open.contains_key(&row.name) {
+            let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+            if open.contains_key(&row.name) || broken.contains_key(&row.name) {
                 return Err(Error::CollectionExists { name: row.name });
             }
             let limit = self.limits.collections_max;
-            if open.len() >= limit {
+            if open.len() + broken.len() >= limit {
                 return Err(Error::TooManyCollections { limit });
             }
         }
         let folder = self.collections_dir().join(&row.id.0);
-        let created = self.create_in(row, &folder);
+        let created = self.create_in(row, &folder, metadata_indexes, request);
         if created.is_err() {
             // The next start removes it, should this fail.
             let _ = std::fs::remove_dir_all(&folder);
@@ -124,14 +242,24 @@ impl State {
         created
     }
 
-    fn create_in(&self, row: Collection, folder: &Path) -> Result<Arc<OpenCollection>, Error> {
+    fn create_in(
+        &self,
+        row: Collection,
+        folder: &Path,
+        metadata_indexes: Vec<MetadataPath>,
+        request: Option<&RequestKey>,
+    ) -> Result<Arc<OpenCollection>, Error> {
         let access = |source| Error::Folder { path: folder.to_owned(), source };
         std::fs::create_dir(folder).map_err(access)?;
         let collection = Arc::new(self.open_collection(row, folder)?);
+        if !metadata_indexes.is_empty() {
+            collection.store.set_metadata_indexes(metadata_indexes)?;
+        }
         sync_dir(folder).and_then(|()| sync_dir(&self.collections_dir())).map_err(access)?;
         collection.install(Index::create(&collection.index_parameters())?, Applied::default());
+        collection.catch_up()?;
         let row = &collection.row;
-        if let Err(error) = self.catalog.create(row) {
+        if let Err(error) = self.catalog.create_once(row, request) {
             let _ = collection.store.close();
             return Err(match error {
                 StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
@@ -145,6 +273,12 @@ impl State {
     }
 
     fn delete(&self, name: &CollectionName) -> Result<(), Error> {
+        if let Some(collection) = self.own_name(name) {
+            return Err(Error::AliasExists { name: name.clone(), collection });
+        }
+        if self.delete_broken(name)? {
+            return Ok(());
+        }
         let not_found = || Error::CollectionNotFound { name: name.clone() };
         let collection = {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
@@ -152,6 +286,7 @@ impl State {
         };
         self.catalog.delete(name)?;
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
         if let Err(error) = collection.destroy() {
             let error = &error as &dyn std::error::Error;
@@ -160,19 +295,45 @@ impl State {
         Ok(())
     }
 
+    /// Deletes a collection whose database cannot be opened. Says whether it was one.
+    fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
+        let found = self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(|broken| broken.row.clone());
+        let Some(row) = found else { return Ok(false) };
+        self.catalog.delete(name)?;
+        self.broken.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.forget_aliases_of(name);
+        tracing::info!(collection = %name, id = %row.id, "damaged collection deleted");
+        self.remove_broken_folder(&row);
+        Ok(true)
+    }
+
+    /// Removes the folder of a collection that could not be opened and is no more in the catalog.
+    pub(super) fn remove_broken_folder(&self, row: &Collection) {
+        let folder = self.collections_dir().join(&row.id.0);
+        if let Err(error) = std::fs::remove_dir_all(&folder) {
+            let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+            tracing::warn!(%folder, error, "removing a deleted collection's folder failed, the next start tries again");
+        }
+    }
+
     /// Opens a collection's database; its index is still to be recovered.
-    pub(super) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+    pub(super) fn open_collection(&self, mut row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        let loaded = self.embedder.model();
+        if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
+            row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
+        }
         let write_queue_max = self.limits.write_queue_max;
-        let options = StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX };
+        let power_safe = self.power_safe;
+        let options = StoreOptions { power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms };
         let store = DocumentStore::open(folder, &options)?;
-        OpenCollection::new(row, folder.to_owned(), store, write_queue_max)
+        OpenCollection::new(row, folder.to_owned(), store, &self.limits)
     }
 
     /// Starts the background worker, unless the loaded model is another than the collection's: then nothing may be embedded.
     pub(super) fn start_worker(&self, collection: &Arc<OpenCollection>) {
         if let Err(error) = collection.check_model(self.embedder.model()) {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %collection.row.name, error, "the collection can be read but not searched or written");
+            tracing::warn!(collection = %collection.row.name, error, "the collection can be read, not written or searched by meaning");
             return;
         }
         let (embedder, turns) = (self.embedder.clone(), Arc::clone(&self.background_turns));
@@ -186,25 +347,37 @@ pub(super) const COLLECTIONS_DIR: &str = "collections";
 
 /// A collection with what it holds. Blocks.
 fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
-    let mut counts = collection.store.counts()?;
+    let mut counts = match collection.store.counts() {
+        Err(error) if error.is_damage() => {
+            collection.note_damage(&error);
+            CollectionCounts::default()
+        }
+        counts => counts?,
+    };
     counts.disk_bytes += index_bytes(&collection.folder);
-    let index_state = if collection.index().is_ok() { IndexState::Ready } else { IndexState::Recovering };
-    Ok(CollectionView { collection: collection.row.clone(), counts, index_state })
+    Ok(CollectionView {
+        collection: collection.current(),
+        counts,
+        index_state: if collection.index().is_ok() { IndexState::Ready } else { IndexState::Recovering },
+        metadata_indexes: collection.store.metadata_indexes(),
+        damage: collection.damage.all(),
+    })
+}
+
+/// A collection of a page: its counts are read off the asynchronous threads.
+enum Listed {
+    Open(Arc<OpenCollection>),
+    Broken(Box<CollectionView>),
 }
 
 /// Bytes of the saved index. A file that comes or goes meanwhile counts as none.
-fn index_bytes(folder: &Path) -> u64 {
+pub(super) fn index_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let index_files = entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"index."));
     index_files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// Makes the entries of a folder survive power loss.
-fn sync_dir(path: &Path) -> std::io::Result<()> {
+pub(super) fn sync_dir(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()
-}
-
-fn now_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,14 @@
-//! Reading, listing and deleting documents. All of it works with any model loaded.
+//! Reading, listing, counting, changing and deleting documents. All of it works with any model loaded.
 
+use std::sync::Arc;
+
+use super::runtime::OpenCollection;
 use super::{Error, Service};
-use crate::domain::{CollectionName, Document, DocumentId, DocumentPage, Page};
+use crate::domain::{
+    CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetCounts, FacetRequest, Filter, Page, Precondition,
+    RequestKey, ScrollPage, ScrollRequest,
+};
+use crate::store::SearchFilter;
 
 impl Service {
     /// Reads a document.
@@ -18,22 +25,81 @@ impl Service {
         self.on_collection(&collection, move |collection| Ok(collection.store.list(&page)?)).await
     }
 
-    /// Deletes a document. No search that begins after the answer finds it.
-    pub async fn delete_document(&self, name: &CollectionName, id: &DocumentId) -> Result<(), Error> {
+    /// Lists the documents that match, in any order.
+    pub async fn scroll_documents(&self, name: &CollectionName, request: ScrollRequest) -> Result<ScrollPage, Error> {
+        let collection = self.collection(name)?;
+        self.on_collection(&collection, move |collection| Ok(collection.store.scroll(&request)?)).await
+    }
+
+    /// Counts the documents that match.
+    pub async fn count_documents(&self, name: &CollectionName, filter: Filter) -> Result<u64, Error> {
+        let collection = self.collection(name)?;
+        let count = move |collection: &Arc<OpenCollection>| {
+            if filter == Filter::default() {
+                return Ok(collection.store.counts()?.documents);
+            }
+            Ok(collection.store.count_matching(&only(filter), usize::MAX)? as u64)
+        };
+        self.on_collection(&collection, count).await
+    }
+
+    /// Counts how many of the documents that match have each value of a field; their own number comes first.
+    pub async fn count_facets(
+        &self,
+        name: &CollectionName,
+        filter: Filter,
+        facets: Vec<FacetRequest>,
+    ) -> Result<(u64, Vec<FacetCounts>), Error> {
+        let collection = self.collection(name)?;
+        self.on_collection(&collection, move |collection| Ok(collection.store.facets(&only(filter), &facets)?)).await
+    }
+
+    /// Changes metadata or language of a document if the precondition holds, and gives the document as it is then. Its
+    /// embeddings stay.
+    pub async fn patch_document(
+        &self,
+        name: &CollectionName,
+        id: &DocumentId,
+        patch: DocumentPatch,
+        precondition: Precondition,
+    ) -> Result<Document, Error> {
         let collection = self.collection(name)?;
         self.check_running()?;
-        let bounds = self.enter_write(&collection).await?;
+        let (collection, bounds) = self.enter_write(collection).await?;
+        let wanted = id.clone();
+        let patched = self.on_collection(&collection, move |collection| {
+            let _bounds = bounds;
+            let patched = collection.store.patch(&wanted, patch, precondition)?;
+            if patched.is_some() {
+                collection.damage.forget(std::slice::from_ref(&wanted));
+            }
+            Ok(patched)
+        });
+        patched.await?.ok_or_else(|| Error::DocumentNotFound { collection: name.clone(), id: id.clone() })
+    }
+
+    /// Deletes a document. No search that begins after the answer finds it.
+    pub async fn delete_document(&self, name: &CollectionName, id: &DocumentId) -> Result<(), Error> {
+        self.delete_document_if(name, id, Precondition::None).await
+    }
+
+    /// Deletes a document if the precondition holds.
+    pub async fn delete_document_if(
+        &self,
+        name: &CollectionName,
+        id: &DocumentId,
+        precondition: Precondition,
+    ) -> Result<(), Error> {
+        let collection = self.collection(name)?;
+        self.check_running()?;
+        let (collection, bounds) = self.enter_write(collection).await?;
         let wanted = id.clone();
         let deleted = self.on_collection(&collection, move |collection| {
             let _bounds = bounds;
-            let deleted = collection.store.delete(&wanted)?;
+            let deleted = collection.store.delete_if(&wanted, precondition)?;
             if deleted.is_some() {
-                // Searches read rows and so skip what is gone; taking it out of the index only keeps the index small.
-                if let Err(error) = collection.apply_changes() {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(collection = %collection.row.name, error, "removing a document from the index failed");
-                }
-                collection.wake.notify_one();
+                collection.damage.forget(std::slice::from_ref(&wanted));
+                take_out(collection);
             }
             Ok(deleted)
         });
@@ -42,4 +108,67 @@ impl Service {
             None => Err(Error::DocumentNotFound { collection: name.clone(), id: id.clone() }),
         }
     }
+
+    /// As `delete_matching`, unless this request was done before: then it answers the same and deletes nothing. One that did not
+    /// come to its end is not remembered, and goes on when it is sent again.
+    pub async fn delete_matching_once(&self, name: &CollectionName, filter: Filter, request: RequestKey) -> Result<u64, Error> {
+        let collection = self.collection(name)?;
+        self.check_running()?;
+        let asked = request.clone();
+        let kept = self.on_collection(&collection, move |collection| Ok(collection.store.kept_answer(&asked)?)).await?;
+        if let Some(kept) = kept {
+            return kept.parse().map_err(|_| Error::KeptAnswer);
+        }
+        let deleted = self.delete_matching(name, filter).await?;
+        // Another one may have its place by now.
+        let collection = self.collection(name)?;
+        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.keep_answer(&request, deleted.to_string())?);
+        self.on_collection(&collection, keep).await?;
+        Ok(deleted)
+    }
+
+    /// Deletes the documents that match and did not change since this began; gives their number.
+    ///
+    /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
+    /// again deletes it.
+    pub async fn delete_matching(&self, name: &CollectionName, filter: Filter) -> Result<u64, Error> {
+        let mut collection = self.collection(name)?;
+        self.check_running()?;
+        let until = self.on_collection(&collection, |collection| Ok(collection.store.sequence()?)).await?;
+        let filter = Arc::new(only(filter));
+        let (mut deleted, mut after) = (0, Some(0));
+        while let Some(place) = after {
+            self.check_running()?;
+            let (current, bounds) = self.enter_write(collection).await?;
+            collection = current;
+            let filter = Arc::clone(&filter);
+            let some = self.on_collection(&collection, move |collection| {
+                let _bounds = bounds;
+                let some = collection.store.delete_some(&filter, until, place)?;
+                if !some.rows.is_empty() {
+                    collection.damage.forget_rows(&some.rows);
+                    take_out(collection);
+                }
+                Ok(some)
+            });
+            let some = some.await?;
+            deleted += some.rows.len() as u64;
+            after = some.next;
+        }
+        Ok(deleted)
+    }
+}
+
+/// A filter of any language.
+fn only(filter: Filter) -> SearchFilter {
+    SearchFilter { languages: Vec::new(), filter }
+}
+
+/// Takes what was deleted out of the index. Searches read rows and so skip what is gone; this only keeps the index small.
+fn take_out(collection: &OpenCollection) {
+    if let Err(error) = collection.apply_changes() {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(collection = %collection.row.name, error, "removing documents from the index failed");
+    }
+    collection.wake.notify_one();
 }

@@ -1,8 +1,13 @@
-//! Every failure of a use case, and its code on the wire.
+//! Every failure of a use case; `code` has its code on the wire.
+
+mod code;
 
 use std::path::PathBuf;
 
-use crate::domain::{Code, CollectionName, DocumentId, InvalidId};
+use super::classifiers::ClassifierError;
+use super::damage;
+use super::jobs::mine::MineError;
+use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
 use crate::embed::EmbedError;
 use crate::index::IndexError;
 use crate::store::StoreError;
@@ -16,6 +21,38 @@ pub enum Error {
         /// The name.
         name: CollectionName,
     },
+    /// The collection or the job that an idempotency key created is gone since.
+    #[error("what idempotency key {key:?} created is gone")]
+    CreatedAndGone {
+        /// The key.
+        key: String,
+    },
+    /// A request was done before, but what it stored is not searchable yet.
+    #[error("the documents were stored before and are not searchable yet")]
+    StillIndexing,
+    /// What was kept of a request cannot be read.
+    #[error("what was kept of a request is damaged")]
+    KeptAnswer,
+    /// No such alias.
+    #[error("there is no alias {name}")]
+    AliasNotFound {
+        /// The name.
+        name: CollectionName,
+    },
+    /// The name is an alias, where a collection's own or a free one is needed.
+    #[error("{name} is an alias of collection {collection}")]
+    AliasExists {
+        /// The name.
+        name: CollectionName,
+        /// The collection's own name.
+        collection: CollectionName,
+    },
+    /// One more alias than the data directory may hold.
+    #[error("the server holds {limit} aliases, the most it may hold")]
+    TooManyAliases {
+        /// The bound.
+        limit: usize,
+    },
     /// No such document.
     #[error("there is no document {id} in collection {collection}")]
     DocumentNotFound {
@@ -24,6 +61,36 @@ pub enum Error {
         /// The id.
         id: DocumentId,
     },
+    /// No such key.
+    #[error("there is no key {id}")]
+    KeyNotFound {
+        /// The id.
+        id: KeyId,
+    },
+    /// A secret that no key has.
+    #[error("this server does not know the key")]
+    UnknownKey,
+    /// The key was good until now.
+    #[error("the key {id} has expired")]
+    KeyExpired {
+        /// The id.
+        id: KeyId,
+    },
+    /// The first key must be able to make others, or nobody could.
+    #[error("the first key of a server must have scope admin, no collections and no expires_at: no other could be made after it")]
+    FirstKey,
+    /// No key but this one can make others.
+    #[error("this is the only key that can make others and never expires; make another such key first")]
+    LastAdminKey,
+    /// One more key than the server may hold.
+    #[error("the server holds {limit} keys, the most it may hold (keys_max)")]
+    TooManyKeys {
+        /// The bound.
+        limit: usize,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Random(String),
     /// The name is taken.
     #[error("a collection {name} exists already")]
     CollectionExists {
@@ -31,7 +98,7 @@ pub enum Error {
         name: CollectionName,
     },
     /// One more collection than the data directory may hold.
-    #[error("the server holds {limit} collections, the most it may hold")]
+    #[error("the server holds {limit} collections, the most it may hold (collections_max)")]
     TooManyCollections {
         /// The bound.
         limit: usize,
@@ -47,7 +114,7 @@ pub enum Error {
     /// The collection holds embeddings of another model.
     #[error(
         "collection {collection} was made with model {expected} (fingerprint {expected_fingerprint}), \
-         the server has {loaded} (fingerprint {loaded_fingerprint})"
+         the server has {loaded} (fingerprint {loaded_fingerprint}); POST /v1/collections/{collection}/reembed embeds its texts anew"
     )]
     ModelMismatch {
         /// The collection.
@@ -61,8 +128,55 @@ pub enum Error {
         /// The first digits of its fingerprint.
         loaded_fingerprint: String,
     },
+    /// The collection has the loaded model already.
+    #[error("collection {collection} is of the server's model {model} already, there is nothing to embed anew")]
+    ModelCurrent {
+        /// The collection.
+        collection: CollectionName,
+        /// The model.
+        model: String,
+    },
+    /// Another job embeds the collection anew.
+    #[error("job {job} embeds collection {collection} anew already")]
+    AlreadyReembedding {
+        /// The collection.
+        collection: CollectionName,
+        /// The job.
+        job: JobId,
+    },
+    /// A job that embeds is taken up by a server with another model.
+    #[error(
+        "the job embeds with model {expected} (fingerprint {expected_fingerprint}), \
+         the server has {loaded} (fingerprint {loaded_fingerprint}) by now; send the request again"
+    )]
+    JobModel {
+        /// The job's model.
+        expected: String,
+        /// The first digits of its fingerprint.
+        expected_fingerprint: String,
+        /// The loaded model.
+        loaded: String,
+        /// The first digits of its fingerprint.
+        loaded_fingerprint: String,
+    },
+    /// A text cannot be embedded in a collection of vectors of the caller's own.
+    #[error(
+        "collection {collection} has no model that could embed a text: it is searched by vector, expected {dimension} values"
+    )]
+    NoModel {
+        /// The collection.
+        collection: CollectionName,
+        /// Values per vector.
+        dimension: usize,
+    },
+    /// A vector does not fit the collection.
+    #[error("the vector {problem}")]
+    InvalidVector {
+        /// Expected and got.
+        problem: String,
+    },
     /// As many writes as may wait for the collection do.
-    #[error("collection {collection} has {limit} writes waiting, the most it may have")]
+    #[error("collection {collection} has {limit} writes waiting, the most it may have (write_queue_max)")]
     WritesWaiting {
         /// The collection.
         collection: CollectionName,
@@ -70,7 +184,7 @@ pub enum Error {
         limit: usize,
     },
     /// The encoder's queue is full; nothing was stored.
-    #[error("{waiting} texts wait for the encoder, which takes at most {limit}; nothing was stored")]
+    #[error("{waiting} texts wait for the encoder, which takes at most {limit} (embed_queue_texts_max); nothing was stored")]
     EncoderBusy {
         /// Texts that wait.
         waiting: usize,
@@ -91,6 +205,175 @@ pub enum Error {
         /// Passages in all.
         total: u64,
     },
+    /// The collection's database is damaged where the request met it. Nothing damaged was served.
+    #[error("{}", damage::describe(collection, damage))]
+    Damaged {
+        /// The collection.
+        collection: CollectionName,
+        /// The place.
+        damage: Box<Damage>,
+        /// How it showed.
+        #[source]
+        source: Box<StoreError>,
+    },
+    /// A collection of the catalog cannot be opened.
+    #[error("cannot open collection {collection} in {}", folder.display())]
+    Open {
+        /// The collection.
+        collection: CollectionName,
+        /// Its folder.
+        folder: PathBuf,
+        /// The cause.
+        #[source]
+        source: Box<Error>,
+    },
+    /// No such job.
+    #[error("there is no job {id}")]
+    JobNotFound {
+        /// The id.
+        id: JobId,
+    },
+    /// The job is over.
+    #[error("job {id} has {} already", status.name())]
+    JobFinished {
+        /// The id.
+        id: JobId,
+        /// How it ended.
+        status: JobStatus,
+    },
+    /// As many jobs run and wait as may.
+    #[error("{limit} jobs run or wait, the most that may; nothing was accepted")]
+    JobsWaiting {
+        /// The bound.
+        limit: usize,
+    },
+    /// As many files are being received as may.
+    #[error("{limit} files are being received, the most that may at once; nothing was accepted")]
+    UploadsRunning {
+        /// The bound.
+        limit: usize,
+    },
+    /// What a job stored cannot be read back: another program changed it.
+    #[error("job {id} cannot go on: {problem}")]
+    JobState {
+        /// The id.
+        id: JobId,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// The body of a request ended early.
+    #[error("the body ended before it was complete; nothing was accepted")]
+    BodyIncomplete,
+    /// A file is not packed as its headers say.
+    #[error("the body is no valid {}: {source}", encoding.name())]
+    Encoding {
+        /// What it should be.
+        encoding: FileEncoding,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file is too large.
+    #[error("the file may have at most {limit} bytes unpacked; nothing was accepted")]
+    FileTooLarge {
+        /// The bound.
+        limit: u64,
+    },
+    /// A file unpacks to more than any honest one.
+    #[error("{packed} bytes unpack to more than {limit} bytes, {ratio} times as many; nothing was accepted")]
+    PackedTooDensely {
+        /// Bytes that came.
+        packed: u64,
+        /// What they may unpack to.
+        limit: u64,
+        /// The bound on the ratio.
+        ratio: u64,
+    },
+    /// The first row of a file names no usable columns.
+    #[error("the header row {problem}")]
+    Header {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The disk has too little room.
+    #[error("{needed} bytes are needed beside a reserve of {reserve}, the disk has {free} free; nothing was accepted")]
+    NoRoom {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes left free.
+        reserve: u64,
+        /// Bytes free now.
+        free: u64,
+    },
+    /// No such snapshot.
+    #[error("there is no snapshot {id}")]
+    SnapshotNotFound {
+        /// The id.
+        id: SnapshotId,
+    },
+    /// The snapshot's id is taken.
+    #[error("a snapshot {id} exists already")]
+    SnapshotExists {
+        /// The id.
+        id: SnapshotId,
+    },
+    /// The archive of a snapshot cannot be used.
+    #[error("the snapshot's archive {problem}")]
+    InvalidSnapshot {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The collection is older than searching by words, and its passages are being prepared for it.
+    #[error("collection {collection} is still being prepared for searching by words: passages up to {done} of {total} are")]
+    TermsPending {
+        /// The collection.
+        collection: CollectionName,
+        /// The key of the last passage done.
+        done: u64,
+        /// The key of the last passage to be done.
+        total: u64,
+    },
+    /// A vector of another dimension than the collection's embeddings.
+    #[error("a vector must have {expected} values, as collection {collection} has, got {got}")]
+    VectorDimension {
+        /// The collection.
+        collection: CollectionName,
+        /// The collection's.
+        expected: usize,
+        /// The vector's.
+        got: usize,
+    },
+    /// A document that hits are to be like has no embedding yet.
+    #[error("document {id} waits for its embedding")]
+    NotEmbedded {
+        /// The document.
+        id: DocumentId,
+    },
+    /// The mean of the positive examples is that of the negative ones.
+    #[error("the positive and the negative examples cancel each other out, nothing is left to search for")]
+    NoDirection,
+    /// The answer would be larger than the limit.
+    #[error(
+        "the answer would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed: \
+         ask for fewer hits with limit, or leave text out of include"
+    )]
+    AnswerTooLarge {
+        /// Bytes, as far as they were added up.
+        bytes: u64,
+        /// The bound.
+        limit: usize,
+    },
+    /// One search of a batch failed, and with it the batch.
+    #[error("/searches/{index}: {source}")]
+    InBatch {
+        /// Its place in the batch, from 0.
+        index: usize,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// Mining cannot be done as asked.
+    #[error(transparent)]
+    Mine(#[from] MineError),
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
@@ -129,6 +412,9 @@ pub enum Error {
     /// `Service::open` was called outside an asynchronous runtime.
     #[error("the service needs an asynchronous runtime")]
     Runtime(#[from] tokio::runtime::TryCurrentError),
+    /// Something is wrong with a classifier.
+    #[error(transparent)]
+    Classifier(Box<ClassifierError>),
     /// The store failed.
     #[error("the store failed")]
     Store(#[from] StoreError),
@@ -140,85 +426,8 @@ pub enum Error {
     Embed(#[from] EmbedError),
 }
 
-impl Error {
-    /// The code that the wire sends.
-    pub fn code(&self) -> Code {
-        match self {
-            Self::CollectionNotFound { .. } => Code::CollectionNotFound,
-            Self::DocumentNotFound { .. } => Code::DocumentNotFound,
-            Self::CollectionExists { .. } => Code::CollectionExists,
-            Self::TooManyCollections { .. } => Code::TooManyCollections,
-            Self::UnknownModel { .. } => Code::UnknownModel,
-            Self::ModelMismatch { .. } => Code::ModelMismatch,
-            Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
-            Self::NotIndexed(source) => source.code(),
-            Self::Recovering { .. } | Self::Stopping => Code::Unavailable,
-            Self::Folder { source, .. } => folder_code(source),
-            Self::PassageRange { .. }
-            | Self::EncoderAnswers { .. }
-            | Self::Id(_)
-            | Self::Task(_)
-            | Self::Thread(_)
-            | Self::Runtime(_) => Code::Internal,
-            Self::Store(source) => store_code(source),
-            Self::Index(source) => index_code(source),
-            Self::Embed(source) => embed_code(source),
-        }
-    }
-}
-
-fn folder_code(source: &std::io::Error) -> Code {
-    use std::io::ErrorKind as Kind;
-    match source.kind() {
-        Kind::StorageFull | Kind::QuotaExceeded | Kind::ReadOnlyFilesystem => Code::StorageUnavailable,
-        _ => Code::Internal,
-    }
-}
-
-fn store_code(error: &StoreError) -> Code {
-    match error {
-        StoreError::StorageUnavailable { .. } => Code::StorageUnavailable,
-        StoreError::File { source, .. } => folder_code(source),
-        StoreError::CollectionExists { .. } => Code::CollectionExists,
-        StoreError::WriteQueueFull { .. } => Code::Overloaded,
-        StoreError::Closed | StoreError::DataDirectoryInUse { .. } => Code::Unavailable,
-        StoreError::Sqlite { .. }
-        | StoreError::NoWriteAheadLog { .. }
-        | StoreError::NewerDatabase { .. }
-        | StoreError::ForeignDatabase { .. }
-        | StoreError::CorruptRow { .. }
-        | StoreError::InvalidPassage { .. }
-        | StoreError::ChangesForgotten { .. } => Code::Internal,
-    }
-}
-
-fn index_code(error: &IndexError) -> Code {
-    match error {
-        IndexError::File { source, .. } => folder_code(source),
-        IndexError::Dimension { .. }
-        | IndexError::Engine { .. }
-        | IndexError::Path { .. }
-        | IndexError::Missing { .. }
-        | IndexError::Description { .. }
-        | IndexError::Torn { .. }
-        | IndexError::Checksum { .. }
-        | IndexError::Parameters { .. } => Code::Internal,
-    }
-}
-
-fn embed_code(error: &EmbedError) -> Code {
-    match error {
-        EmbedError::QueueFull { .. } => Code::Overloaded,
-        EmbedError::TooManyTexts { .. } => Code::InvalidRequest,
-        EmbedError::Stopping => Code::Unavailable,
-        EmbedError::Text(_)
-        | EmbedError::Library { .. }
-        | EmbedError::Model { .. }
-        | EmbedError::Contract { .. }
-        | EmbedError::Device { .. }
-        | EmbedError::Thread(_)
-        | EmbedError::Forward { .. }
-        | EmbedError::NotFinite
-        | EmbedError::Panicked { .. } => Code::Internal,
+impl From<ClassifierError> for Error {
+    fn from(error: ClassifierError) -> Self {
+        Self::Classifier(Box::new(error))
     }
 }

@@ -4,14 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
 use uuid::Uuid;
 
 use super::runtime::{OpenCollection, Reservation};
-use super::worker::{embed_passages, store_embeddings};
-use super::{Error, Service, State, priority};
-use crate::domain::{Code, CollectionName, DocumentId, NewDocument, UpsertOutcome, UpsertStatus, Wait};
-use crate::store::{PreparedDocument, Upserted};
+use super::worker::{embed_passages, embed_tokens, store_embeddings};
+use super::{Error, Service, State, kept, priority};
+use crate::domain::{
+    Code, Collection, CollectionName, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertOutcome,
+    UpsertStatus, Wait,
+};
+use crate::embed::{PreparedText, Tokens};
+use crate::store::{Kept, PendingPassage, PreparedDocument, Upserted};
 
 /// Passages of one request that wait for the encoder at once: a large request leaves room in the queue for others.
 const PASSAGES_PER_SUBMISSION: usize = 128;
@@ -30,18 +34,55 @@ impl Service {
         documents: Vec<NewDocument>,
         wait: Wait,
     ) -> Result<Vec<UpsertOutcome>, Error> {
+        self.upsert_if(name, documents, wait, Demand::Precondition(Precondition::None)).await
+    }
+
+    /// As `upsert`, unless this request was done before: then it answers the same and does nothing. A request of which nothing
+    /// was stored is not remembered.
+    pub async fn upsert_once(
+        &self,
+        name: &CollectionName,
+        documents: Vec<NewDocument>,
+        wait: Wait,
+        request: RequestKey,
+    ) -> Result<Vec<UpsertOutcome>, Error> {
+        self.upsert_if(name, documents, wait, Demand::Once(request)).await
+    }
+
+    /// Stores one document, if the precondition holds for what is stored under its id.
+    pub async fn put_document(
+        &self,
+        name: &CollectionName,
+        document: NewDocument,
+        wait: Wait,
+        precondition: Precondition,
+    ) -> Result<UpsertOutcome, Error> {
+        let outcomes = self.upsert_if(name, vec![document], wait, Demand::Precondition(precondition)).await?;
+        outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
+    }
+
+    /// As `upsert`, when what is demanded holds for each document; else nothing of the request is stored.
+    async fn upsert_if(
+        &self,
+        name: &CollectionName,
+        documents: Vec<NewDocument>,
+        wait: Wait,
+        demand: Demand,
+    ) -> Result<Vec<UpsertOutcome>, Error> {
         let collection = self.collection(name)?;
         self.check_running()?;
         collection.check_model(self.model())?;
         if wait == Wait::Indexed {
             collection.index()?;
-            self.check_encoder()?;
+            if collection.row.model.is_some() {
+                self.check_encoder()?;
+            }
         }
-        let bounds = self.enter_write(&collection).await?;
+        let (collection, bounds) = self.enter_write(collection).await?;
         let state = Arc::clone(&self.state);
         let stored = self.on_collection(&collection, move |collection| {
             let _bounds = bounds;
-            store(&state, collection, documents, wait)
+            store(&state, collection, documents, wait, demand)
         });
         let stored = stored.await?;
         if wait == Wait::Indexed {
@@ -54,20 +95,28 @@ impl Service {
         Ok(stored.outcomes)
     }
 
-    /// Waits for a thread to write on, or refuses when too many wait for this collection already. What it gives must live as
-    /// long as the write.
-    pub(super) async fn enter_write(&self, collection: &OpenCollection) -> Result<WriteBounds, Error> {
+    /// Waits for a thread to write on, or refuses when too many wait for this collection already. Gives the collection to write
+    /// to, which is another one when this was replaced, and what must live as long as the write.
+    pub(super) async fn enter_write(&self, collection: Arc<OpenCollection>) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
+        let mut collection = collection;
+        let successor = loop {
+            let successor = Arc::clone(&collection.successor).read_owned().await;
+            match &*successor {
+                Some(next) => collection = Arc::clone(next),
+                None => break successor,
+            }
+        };
         let limit = self.state.limits.write_queue_max;
         let slot = Arc::clone(&collection.write_slots)
             .try_acquire_owned()
             .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
         let thread = Arc::clone(&self.state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-        Ok(WriteBounds { _slot: slot, _thread: thread })
+        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _successor: successor }))
     }
 
     /// Refuses work while the server stops.
     pub(super) fn check_running(&self) -> Result<(), Error> {
-        if self.state.stopping.load(Ordering::Acquire) { Err(Error::Stopping) } else { Ok(()) }
+        self.state.check_running()
     }
 
     /// Refuses to store what the encoder has no room for anyway.
@@ -84,11 +133,23 @@ impl Service {
             return self.on_collection(collection, |collection| collection.apply_changes()).await;
         };
         let priority = priority(pending.passages.len());
+        let mut tokens = pending.tokens.as_deref().map(|tokens| tokens.chunks(PASSAGES_PER_SUBMISSION));
         for part in pending.passages.chunks(PASSAGES_PER_SUBMISSION) {
-            let embedded = embed_passages(&self.state.embedder, part, priority).await?;
+            let embedder = &self.state.embedder;
+            let embedded = match tokens.as_mut().and_then(Iterator::next) {
+                Some(tokens) => embed_tokens(embedder, part, tokens, priority).await?,
+                None => embed_passages(embedder, part, priority).await?,
+            };
             self.on_collection(collection, move |collection| store_embeddings(collection, embedded)).await?;
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// Refuses work while the server stops.
+    pub(super) fn check_running(&self) -> Result<(), Error> {
+        if self.stopping.load(Ordering::Acquire) { Err(Error::Stopping) } else { Ok(()) }
     }
 }
 
@@ -96,6 +157,15 @@ impl Service {
 pub(super) struct WriteBounds {
     _slot: OwnedSemaphorePermit,
     _thread: OwnedSemaphorePermit,
+    _successor: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
+}
+
+/// On what a write depends besides its documents.
+enum Demand {
+    /// On what is stored under the id of each.
+    Precondition(Precondition),
+    /// On whether the request was done before.
+    Once(RequestKey),
 }
 
 /// What a request's transaction left to do.
@@ -107,8 +177,15 @@ struct Stored {
 
 /// Prepares and stores documents. Blocks until they are durable. From the commit on the passages are reserved or the worker
 /// is awake, so that nothing is forgotten when the caller goes away.
-fn store(state: &State, collection: &Arc<OpenCollection>, documents: Vec<NewDocument>, wait: Wait) -> Result<Stored, Error> {
+fn store(
+    state: &State,
+    collection: &Arc<OpenCollection>,
+    documents: Vec<NewDocument>,
+    wait: Wait,
+    demand: Demand,
+) -> Result<Stored, Error> {
     let mut prepared = Vec::with_capacity(documents.len());
+    let mut tokens = Vec::with_capacity(documents.len());
     let mut refused = Vec::new();
     let mut places: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
     for (place, document) in documents.into_iter().enumerate() {
@@ -122,27 +199,34 @@ fn store(state: &State, collection: &Arc<OpenCollection>, documents: Vec<NewDocu
             continue;
         }
         places.insert(id.clone(), place);
-        match prepare(state, id.clone(), document) {
-            Ok(document) => prepared.push(document),
+        match prepare(state, &collection.row, id.clone(), document) {
+            Ok((document, tokens_of)) => {
+                prepared.push(document);
+                tokens.push(tokens_of);
+            }
             Err(error) => refused.push((place, failed(id, error.code(), error.to_string()))),
         }
     }
     let ids: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
-    let upserted = if prepared.is_empty() { Vec::new() } else { collection.store.upsert(prepared)? };
-    let mut pending = Vec::new();
-    let mut outcomes: Vec<UpsertOutcome> = Vec::with_capacity(ids.len() + refused.len());
-    for (id, upserted) in ids.into_iter().zip(upserted) {
-        let Upserted { created, pending: unembedded, .. } = upserted;
-        pending.extend(unembedded);
-        let status = if created { UpsertStatus::Created } else { UpsertStatus::Updated };
-        outcomes.push(UpsertOutcome { id: Some(id), status });
-    }
-    // Ascending places: each insertion finds everything before it already in its place.
-    for (place, outcome) in refused {
-        outcomes.insert(place, outcome);
-    }
+    let upserted = match demand {
+        _ if prepared.is_empty() => Vec::new(),
+        Demand::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
+        Demand::Once(request) => {
+            let (ids, refused) = (ids.clone(), refused.clone());
+            let answer = move |upserted: &[Upserted]| kept::write(&outcomes(ids, refused, upserted));
+            match collection.store.upsert_once(prepared, request, answer)? {
+                Kept::Now(upserted) => upserted,
+                Kept::Before(answer) => return done_before(collection, &answer, wait),
+            }
+        }
+    };
+    collection.damage.forget(&ids);
+    let outcomes = outcomes(ids, refused, &upserted);
     let pending = match wait {
-        Wait::Indexed if !pending.is_empty() => Some(collection.reserve(pending)),
+        Wait::Indexed if upserted.iter().any(|upserted| !upserted.pending.is_empty()) => {
+            let (pending, tokens) = with_tokens(upserted, tokens);
+            Some(collection.reserve(pending, tokens))
+        }
         Wait::Indexed | Wait::Stored => {
             collection.wake.notify_one();
             None
@@ -151,26 +235,101 @@ fn store(state: &State, collection: &Arc<OpenCollection>, documents: Vec<NewDocu
     Ok(Stored { outcomes, pending })
 }
 
-/// Finds the language when the caller gave none, and the passages.
-fn prepare(state: &State, id: DocumentId, document: NewDocument) -> Result<PreparedDocument, Error> {
-    let NewDocument { text, language, metadata, .. } = document;
-    let detected = if language.is_none() { state.embedder.detect(&text) } else { None };
-    let passages = state.embedder.split(&text)?;
-    Ok(PreparedDocument {
+/// What waits for its embedding, and the tokens of it: none when a document has embeddings of some of its passages already.
+fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<PendingPassage>, Option<Vec<Tokens>>) {
+    let mut known = Some(Vec::new());
+    let mut pending = Vec::new();
+    for (upserted, tokens) in upserted.into_iter().zip(tokens) {
+        match &mut known {
+            Some(known) if upserted.pending.len() == tokens.len() => known.extend(tokens),
+            _ if upserted.pending.is_empty() => (),
+            _ => known = None,
+        }
+        pending.extend(upserted.pending);
+    }
+    (pending, known)
+}
+
+/// One outcome per document, in the order of the request: `refused` come with their places.
+fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
+    let stored = ids.into_iter().zip(upserted).map(|(id, upserted)| {
+        let status = if upserted.created { UpsertStatus::Created } else { UpsertStatus::Updated };
+        UpsertOutcome { id: Some(id), status, version: Some(upserted.sequence) }
+    });
+    let mut outcomes: Vec<UpsertOutcome> = stored.collect();
+    // Ascending places: each insertion finds everything before it already in its place.
+    for (place, outcome) in refused {
+        outcomes.insert(place, outcome);
+    }
+    outcomes
+}
+
+/// The outcomes of a request that was done before. Its passages are the worker's by now; a caller who waits for them is told to
+/// come again when they are not embedded yet.
+fn done_before(collection: &OpenCollection, answer: &str, wait: Wait) -> Result<Stored, Error> {
+    let outcomes = kept::read(answer)?;
+    if wait == Wait::Indexed {
+        for id in outcomes.iter().filter(|outcome| outcome.version.is_some()).filter_map(|outcome| outcome.id.as_ref()) {
+            if collection.store.get(id)?.is_some_and(|document| !document.indexed) {
+                return Err(Error::StillIndexing);
+            }
+        }
+    }
+    Ok(Stored { outcomes, pending: None })
+}
+
+/// Finds the language when the caller gave none, and the passages with the tokens of each. What comes with a vector is one passage
+/// without tokens: the vector stands for the whole text, which may be empty.
+pub(super) fn prepare(
+    state: &State,
+    row: &Collection,
+    id: DocumentId,
+    document: NewDocument,
+) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
+    let NewDocument { text, vector, language, metadata, .. } = document;
+    check_vector(row, vector.as_ref())?;
+    let detect = language.is_none() && !text.is_empty();
+    let PreparedText { passages, tokens, language: detected } = match &vector {
+        Some(_) => PreparedText {
+            passages: std::iter::once(0..text.len()).collect(),
+            tokens: Vec::new(),
+            language: if detect { state.embedder.detect(&text) } else { None },
+        },
+        None => {
+            let whole = PassageBounds::adjacent(state.embedder.model().tokens_max);
+            state.embedder.prepare(&text, row.passages.unwrap_or(whole), detect)?
+        }
+    };
+    let prepared = PreparedDocument {
         id,
         language: language.or(detected.map(|detected| detected.language)),
         language_confidence: detected.map(|detected| detected.confidence),
         text,
         metadata,
         passages,
-    })
+        embedding: vector,
+    };
+    Ok((prepared, tokens))
+}
+
+/// Checks that a document brings a vector when its collection has no model, and only then. The collection may be another than
+/// the one that the vector was checked for, made since under the same name.
+fn check_vector(row: &Collection, vector: Option<&Embedding>) -> Result<(), Error> {
+    let problem = match (&row.model, vector) {
+        (None, Some(vector)) if vector.dimension() == row.dimension => return Ok(()),
+        (Some(_), None) => return Ok(()),
+        (None, Some(vector)) => format!("must have {} values, got {}", row.dimension, vector.dimension()),
+        (None, None) => format!("must be given: the collection has no model; expected {} values, got none", row.dimension),
+        (Some(model), Some(_)) => format!("must be left out: the collection embeds its texts with the model {}", model.name),
+    };
+    Err(Error::InvalidVector { problem })
 }
 
 fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {
-    UpsertOutcome { id: Some(id), status: UpsertStatus::Failed { code, detail } }
+    UpsertOutcome { id: Some(id), status: UpsertStatus::Failed { code, detail }, version: None }
 }
 
 /// Makes an id for a document that came without one; later ones sort after earlier ones.
-fn new_id() -> Result<DocumentId, Error> {
+pub(super) fn new_id() -> Result<DocumentId, Error> {
     Ok(DocumentId::parse(&Uuid::now_v7().to_string())?)
 }

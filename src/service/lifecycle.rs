@@ -6,14 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
-use super::collections::COLLECTIONS_DIR;
+use super::collections::{COLLECTIONS_DIR, sync_dir};
+use super::damage::check_after_crash;
+use super::jobs::Jobs;
+use super::jobs::reembed::successor;
+use super::keys::Keyring;
 use super::repair::recover;
 use super::runtime::{OpenCollection, lock};
-use super::{Error, Parts, Service, State, blocking};
-use crate::domain::{Collection, CollectionName, Page};
+use super::spool::UPLOADS_MAX;
+use super::{BrokenCollection, Error, Parts, Service, State, blocking};
+use crate::domain::{Collection, CollectionName, Page, chain};
 use crate::store::Catalog;
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
@@ -33,39 +38,46 @@ impl Service {
     /// asynchronous runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
-        let Parts { data_dir, embedder, limits, power_safe } = parts;
+        let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
+        let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
         // Nothing else is touched before this has taken the directory for this process.
         let catalog = Catalog::open(&data_dir)?;
-        std::fs::create_dir_all(&collections_dir).map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
+        create_collections_dir(&data_dir, &collections_dir)
+            .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
-        remove_orphans(&collections_dir, &rows)?;
+        remove_orphans(&collections_dir, &rows, &half_made(&catalog)?)?;
+        let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
             data_dir,
             embedder,
             limits,
             power_safe,
+            keyring: Keyring::load(&catalog)?,
             catalog,
             open: RwLock::new(BTreeMap::new()),
+            broken: RwLock::new(BTreeMap::new()),
+            aliases: RwLock::new(aliases),
             naming: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
             stopping: AtomicBool::new(false),
             recovery_threads: Mutex::new(Vec::new()),
+            read_document,
+            jobs,
+            classifiers: Default::default(),
+            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
+            stop_announced: watch::Sender::new(false),
             runtime,
         };
-        let mut open = BTreeMap::new();
         for row in rows {
-            let folder = collections_dir.join(&row.id.0);
-            if let Err(source) = std::fs::metadata(&folder) {
-                return Err(Error::Folder { path: folder, source });
-            }
-            open.insert(row.name.clone(), Arc::new(state.open_collection(row, &folder)?));
+            state.open_at_start(row)?;
         }
-        let waiting: VecDeque<_> = open.values().cloned().collect();
-        *state.open.write().unwrap_or_else(PoisonError::into_inner) = open;
+        let waiting: VecDeque<_> = state.open.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let service = Self { state: Arc::new(state) };
         service.start_recovery(waiting)?;
+        service.prepare_snapshots()?;
+        service.resume_jobs()?;
         Ok(service)
     }
 
@@ -73,6 +85,8 @@ impl Service {
     /// stay in the database; the next start goes on with them.
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.state.stopping.store(true, Ordering::Release);
+        self.announce_stop();
+        self.state.jobs.stop().await;
         // A collection that is being created or deleted is finished first.
         let _naming = self.state.naming.lock().await;
         let open: Vec<Arc<OpenCollection>> = {
@@ -105,14 +119,51 @@ impl Service {
         for number in 0..threads {
             let (state, waiting) = (Arc::clone(&self.state), Arc::clone(&waiting));
             let thread = std::thread::Builder::new().name(format!("recovery-{number}")).spawn(move || {
+                let mut recovered = Vec::new();
                 while let Some(collection) = next(&waiting) {
                     recover_until_done(&state, &collection);
+                    recovered.push(collection);
                 }
+                // After all of them: searching by meaning does not wait for searching by words.
+                recovered.iter().for_each(|collection| fill_terms(collection));
+                recovered.iter().for_each(|collection| check_after_crash(collection));
             });
             lock(&self.state.recovery_threads).push(thread.map_err(Error::Thread)?);
         }
         Ok(())
     }
+}
+
+impl State {
+    /// Opens a collection of the catalog. One whose database is damaged does not keep the others from being served.
+    fn open_at_start(&self, row: Collection) -> Result<(), Error> {
+        let folder = self.collections_dir().join(&row.id.0);
+        if let Err(source) = std::fs::metadata(&folder) {
+            return Err(Error::Folder { path: folder, source });
+        }
+        let name = row.name.clone();
+        match self.open_collection(row.clone(), &folder) {
+            Ok(collection) => {
+                self.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(collection));
+            }
+            Err(Error::Store(error)) if error.is_damage() => {
+                let problem = chain(&error);
+                tracing::error!(collection = %name, folder = %folder.display(), problem, "the collection is damaged and stays closed");
+                self.broken.write().unwrap_or_else(PoisonError::into_inner).insert(name, BrokenCollection { row, error });
+            }
+            Err(error) => return Err(Error::Open { collection: name, folder, source: Box::new(error) }),
+        }
+        Ok(())
+    }
+}
+
+/// Makes the folder of the collections so that it survives power loss.
+fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::Result<()> {
+    if !collections_dir.is_dir() {
+        std::fs::create_dir_all(collections_dir)?;
+        sync_dir(data_dir)?;
+    }
+    Ok(())
 }
 
 fn next(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollection>> {
@@ -121,14 +172,35 @@ fn next(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollec
 
 /// Recovers a collection; tries again after a failure until the collection is told to stop.
 fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
+    let mut failures = 0u32;
     while !collection.should_stop() {
         match recover(collection) {
             Ok(true) => return state.start_worker(collection),
             Ok(false) => return,
             Err(_) if collection.should_stop() => return,
             Err(error) => {
+                let error = &collection.tell_damage(error) as &dyn std::error::Error;
+                failures += 1;
+                // A failure that stays must not fill the disk with its log.
+                if failures.is_power_of_two() {
+                    tracing::error!(collection = %collection.row.name, failures, error, "recovering the index failed, trying again");
+                }
+                std::thread::park_timeout(RETRY_PAUSE);
+            }
+        }
+    }
+}
+
+/// Prepares a collection that is older than searching by words for it; tries again after a failure.
+fn fill_terms(collection: &OpenCollection) {
+    while !collection.should_stop() {
+        match collection.store.fill_lexical() {
+            Ok(true) => (),
+            Ok(false) => return,
+            Err(_) if collection.should_stop() => return,
+            Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(collection = %collection.row.name, error, "recovering the index failed, trying again");
+                tracing::error!(collection = %collection.row.name, error, "preparing for searches by words failed, trying again");
                 std::thread::park_timeout(RETRY_PAUSE);
             }
         }
@@ -139,8 +211,9 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let mut result = Ok(());
     for collection in open {
-        let closed = collection.save().and_then(|()| Ok(collection.store.close()?));
-        if let Err(error) = closed {
+        let saved = collection.save();
+        let closed = collection.store.close();
+        if let Err(error) = saved.and(closed.map_err(Error::from)) {
             let cause = &error as &dyn std::error::Error;
             tracing::error!(collection = %collection.row.name, error = cause, "closing a collection failed");
             result = result.and(Err(error));
@@ -161,12 +234,17 @@ fn all_rows(catalog: &Catalog) -> Result<Vec<Collection>, Error> {
     }
 }
 
-/// Removes the folders that a crash left while a collection was created or deleted: those that are named by a UUID, as this
-/// program names them, and that no row of the catalog names. When the catalog has no row at all, the folders stay: more
+/// The ids of collections that unfinished jobs go on to make.
+fn half_made(catalog: &Catalog) -> Result<Vec<String>, Error> {
+    Ok(catalog.unfinished_jobs()?.iter().filter_map(|job| successor(&job.request)).collect())
+}
+
+/// Removes the folders that a crash left while a collection was created, replaced or deleted: those that are named by a UUID, as
+/// this program names them, and that neither a row of the catalog names nor `half_made`. When the catalog has no row at all, the folders stay: more
 /// likely than such a crash, the catalog was lost, and the folders are what is left of the data.
-fn remove_orphans(collections_dir: &Path, rows: &[Collection]) -> Result<(), Error> {
+fn remove_orphans(collections_dir: &Path, rows: &[Collection], half_made: &[String]) -> Result<(), Error> {
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
-    let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
+    let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).chain(half_made.iter().map(String::as_str)).collect();
     for entry in std::fs::read_dir(collections_dir).map_err(access)? {
         let entry = entry.map_err(access)?;
         let name = entry.file_name();
@@ -180,7 +258,10 @@ fn remove_orphans(collections_dir: &Path, rows: &[Collection]) -> Result<(), Err
             continue;
         }
         tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left");
-        std::fs::remove_dir_all(&path).map_err(|source| Error::Folder { path, source })?;
+        match std::fs::remove_dir_all(&path) {
+            Err(source) if path.exists() => return Err(Error::Folder { path, source }),
+            _ => (),
+        }
     }
     Ok(())
 }

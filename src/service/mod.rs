@@ -1,17 +1,30 @@
 //! Use cases: the only place where rows, index and embedder meet. Handlers call these and nothing below.
 //!
 //! `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what an open collection consists
-//! of, `worker` embeds in the background; `collections`, `documents`, `ingest` and `search` are the
-//! use cases.
+//! of, `worker` embeds in the background, `damage` is what becomes of a damaged database; `aliases`, `classifiers`, `collections`,
+//! `documents`, `ingest`, `search`, `comparison`, `export`, `jobs` and `snapshots` are the use cases. `spool` receives files, `archive` packs and unpacks
+//! snapshots.
 
+pub mod aliases;
+mod archive;
+pub mod classifiers;
 pub mod collections;
+pub mod comparison;
+mod damage;
 pub mod documents;
 pub mod error;
+pub mod export;
+pub mod gauges;
 pub mod ingest;
+pub mod jobs;
+mod kept;
+pub mod keys;
 pub mod lifecycle;
 pub mod repair;
 mod runtime;
 pub mod search;
+pub mod snapshots;
+mod spool;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -21,12 +34,13 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 
 pub use error::Error;
+use jobs::Jobs;
 use runtime::OpenCollection;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-use crate::domain::{CollectionName, Embedded, Limits, ModelInfo};
+use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo};
 use crate::embed::{Embedder, Priority};
-use crate::store::Catalog;
+use crate::store::{Catalog, StoreError};
 
 /// Texts that a caller waits for and that may go ahead of bulk work: more than this is bulk work itself.
 const TEXTS_AHEAD_MAX: usize = 8;
@@ -41,6 +55,8 @@ pub struct Parts {
     pub limits: Limits,
     /// Whether an acknowledged write survives power loss.
     pub power_safe: bool,
+    /// Reads a document of an import.
+    pub read_document: DocumentReader,
 }
 
 /// Whether the server can answer.
@@ -50,6 +66,14 @@ pub struct Readiness {
     pub ready: bool,
     /// Collections that are still recovering, with passages done and passages in all.
     pub recovering: Vec<(CollectionName, u64, u64)>,
+    /// Collections whose database is damaged.
+    pub damaged: Vec<CollectionName>,
+}
+
+/// A collection whose database cannot be opened.
+struct BrokenCollection {
+    row: Collection,
+    error: StoreError,
 }
 
 /// The use cases. Clones share one state.
@@ -64,7 +88,12 @@ struct State {
     limits: Limits,
     power_safe: bool,
     catalog: Catalog,
+    keyring: keys::Keyring,
     open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
+    /// Collections whose database is too damaged to be opened.
+    broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
+    /// Other names of collections, with the collections' own. Changes only while `naming` is held.
+    aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `open` change together.
     naming: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.
@@ -73,6 +102,13 @@ struct State {
     background_turns: Arc<Semaphore>,
     stopping: AtomicBool,
     recovery_threads: Mutex<Vec<JoinHandle<()>>>,
+    read_document: DocumentReader,
+    jobs: Jobs,
+    classifiers: classifiers::HeldClassifiers,
+    /// Bounds the files that are received at once.
+    uploads: Arc<Semaphore>,
+    /// Becomes true when the server is about to stop.
+    stop_announced: watch::Sender<bool>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -98,8 +134,11 @@ impl Service {
                 (name.clone(), done, total)
             })
             .collect();
+        let mut damaged: Vec<_> = open.iter().filter(|(_, open)| !open.damage.is_empty()).map(|(name, _)| name.clone()).collect();
+        damaged.extend(self.state.broken.read().unwrap_or_else(std::sync::PoisonError::into_inner).keys().cloned());
+        damaged.sort();
         let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);
-        Readiness { ready: recovering.is_empty() && !stopping, recovering }
+        Readiness { ready: recovering.is_empty() && !stopping, recovering, damaged }
     }
 
     /// Embeds texts for `/v1/embeddings`. A few texts go ahead of bulk work, many count as bulk work.
@@ -108,10 +147,9 @@ impl Service {
         Ok(self.state.embedder.embed(texts, priority).await?)
     }
 
-    /// Finds an open collection.
+    /// Finds an open collection by its name or an alias.
     fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
-        let open = self.state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        open.get(name).cloned().ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
+        self.state.collection(name)
     }
 
     /// Runs blocking work on a collection. When the collection was deleted meanwhile, any failure means just that.
@@ -121,11 +159,25 @@ impl Service {
         work: impl FnOnce(&Arc<OpenCollection>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let shared = Arc::clone(collection);
-        let result = blocking(move || work(&shared)).await;
+        let result = blocking(move || work(&shared).map_err(|error| shared.tell_damage(error))).await;
         if result.is_err() && collection.is_deleted() {
             return Err(Error::CollectionNotFound { name: collection.row.name.clone() });
         }
         result
+    }
+}
+
+impl State {
+    /// Finds an open collection by its name or an alias.
+    fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+        let own = self.own_name(name);
+        let own = own.as_ref().unwrap_or(name);
+        let open = self.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match (open.get(own), self.broken.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(own)) {
+            (Some(collection), _) => Ok(Arc::clone(collection)),
+            (None, Some(broken)) => Err(broken.refusal()),
+            (None, None) => Err(Error::CollectionNotFound { name: name.clone() }),
+        }
     }
 }
 

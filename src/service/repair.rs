@@ -12,24 +12,28 @@ const EMBEDDINGS_PER_READ: usize = 4_096;
 
 /// Brings the collection's index up to date and installs it. Gives `false` when it was told to stop before that.
 pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
-    let (index, applied) = match load(collection) {
-        Ok(loaded) => loaded,
-        Err(Unusable::Store(error)) => return Err(error),
-        Err(reason) => {
-            if collection.sequence_at_open > Sequence::default() {
-                let reason = &reason as &dyn std::error::Error;
-                tracing::warn!(collection = %collection.row.name, reason, "rebuilding the index from the database");
+    // There is one when catching up failed and is tried again.
+    if collection.search_index().is_err() {
+        let (index, applied) = match load(collection) {
+            Ok(loaded) => loaded,
+            Err(Unusable::Store(error)) => return Err(error),
+            Err(reason) => {
+                if collection.sequence_at_open > Sequence::default() {
+                    let reason = &reason as &dyn std::error::Error;
+                    tracing::warn!(collection = %collection.row.name, reason, "rebuilding the index from the database");
+                }
+                rebuild(collection)?
             }
-            let (index, mut applied) = rebuild(collection)?;
-            catch_up(collection, &index, &mut applied)?;
-            (index, applied)
+        };
+        if collection.should_stop() {
+            return Ok(false);
         }
-    };
-    if collection.should_stop() {
+        collection.install(index, applied);
+    }
+    if !collection.catch_up()? {
         return Ok(false);
     }
-    tracing::info!(collection = %collection.row.name, passages = index.len(), sequence = applied.sequence.0, "index is ready");
-    collection.install(index, applied);
+    tracing::info!(collection = %collection.row.name, passages = collection.index()?.len(), "index is ready");
     // A failure costs the next start some time, nothing else.
     if let Err(error) = collection.save_if_due() {
         let error = &error as &dyn std::error::Error;
@@ -52,22 +56,17 @@ enum Unusable {
 }
 
 fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
-    let loaded = index::load(&collection.folder, &collection.index_parameters())?;
+    let loaded = index::load(&collection.folder, &collection.index_parameters(), &collection.identity)?;
     if loaded.sequence > collection.sequence_at_open {
         return Err(Unusable::Ahead { saved: loaded.sequence.0, stored: collection.sequence_at_open.0 });
     }
     let mut applied = Applied { sequence: loaded.sequence, unsaved: 0 };
-    match catch_up(collection, &loaded.index, &mut applied) {
-        Ok(()) => Ok((loaded.index, applied)),
+    // Tells whether the changes since then are still known.
+    match collection.apply_some(&loaded.index, &mut applied) {
+        Ok(_) => Ok((loaded.index, applied)),
         Err(Error::Store(error @ StoreError::ChangesForgotten { .. })) => Err(Unusable::Behind(error)),
         Err(error) => Err(Unusable::Store(error)),
     }
-}
-
-/// Takes in what changed after `applied`, as long as nobody says stop.
-fn catch_up(collection: &OpenCollection, index: &Index, applied: &mut Applied) -> Result<(), Error> {
-    while !collection.should_stop() && collection.apply_some(index, applied)? {}
-    Ok(())
 }
 
 /// Builds the index from all embeddings of the store. What changes meanwhile has a higher sequence number than the one read
@@ -82,7 +81,7 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let mut after = PassageId(0);
     while !collection.should_stop() {
         collection.set_progress(done, total);
-        let embeddings = store.embeddings(after, EMBEDDINGS_PER_READ)?;
+        let embeddings = collection.read_mending(|store| store.embeddings(after, EMBEDDINGS_PER_READ))?;
         let Some(&(last, _)) = embeddings.last() else { break };
         add_all(&index, &embeddings)?;
         done += embeddings.len() as u64;

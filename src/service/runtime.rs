@@ -7,46 +7,68 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::Error;
-use crate::domain::{Collection, Embedding, ModelInfo, PassageId, Sequence};
+use super::damage::FoundDamage;
+use super::search::PassageSets;
+use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
+use crate::embed::Tokens;
 use crate::index::{self, Index, IndexParameters};
 use crate::store::{Change, DocumentStore, PendingPassage};
 
 /// Changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
-/// Changes after which the index is saved again, at least. A crash costs at most the time to take in so many.
-const CHANGES_PER_SAVE_MIN: u64 = 10_000;
 /// Of a large index, this part of its passages must have changed before it is saved again; else saving would dominate.
 const SAVE_FRACTION: u64 = 5;
+/// Pause after a save that failed, before another one is tried: a large one fills a disk that is full already.
+const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// Digits of a fingerprint that errors show.
 const FINGERPRINT_DIGITS: usize = 12;
 
 /// An open collection.
 pub(super) struct OpenCollection {
-    /// The catalog's row.
+    /// The catalog's row as it was opened.
     pub(super) row: Collection,
+    /// The catalog's row with what was changed since: `Collection::change`.
+    current: RwLock<Collection>,
     /// Its folder.
     pub(super) folder: PathBuf,
     /// Its database.
     pub(super) store: DocumentStore,
     /// The last sequence number when the database was opened. A saved index beyond it is not of this database.
     pub(super) sequence_at_open: Sequence,
+    /// Which database it is; a saved index of another one is not of this collection.
+    pub(super) identity: String,
     /// Wakes the worker: there is something to embed, or it is time to stop.
     pub(super) wake: Notify,
     /// Bounds the writes that wait.
     pub(super) write_slots: Arc<Semaphore>,
+    /// The collection that took this one's place, where writes go then. Read while a write runs, so that none is lost between
+    /// the two.
+    pub(super) successor: Arc<tokio::sync::RwLock<Option<Arc<OpenCollection>>>>,
     /// The background worker, once recovery is over.
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
-    /// Empty until recovery is over.
+    /// Where its database was found damaged.
+    pub(super) damage: FoundDamage,
+    /// Which passages the filters of recent searches leave.
+    pub(super) passage_sets: PassageSets,
+    /// Empty until the saved index is loaded or rebuilt.
     index: OnceLock<Index>,
+    /// Whether the index has caught up since then.
+    caught_up: AtomicBool,
     applied: Mutex<Applied>,
+    /// Changes after which the index is saved, at least.
+    save_changes: u64,
+    /// When another save may be tried, after one failed.
+    save_after: Mutex<Option<Instant>>,
     /// Passages that the worker leaves alone: a request embeds them itself, or the encoder refused them.
     reserved: Mutex<HashSet<PassageId>>,
+    set_aside: AtomicU64,
     recovered: AtomicU64,
     recover_total: AtomicU64,
     deleted: AtomicBool,
@@ -67,23 +89,34 @@ pub(super) struct Reservation {
     collection: Arc<OpenCollection>,
     /// The passages.
     pub(super) passages: Vec<PendingPassage>,
+    /// The tokens of each, unless some are not known.
+    pub(super) tokens: Option<Vec<Tokens>>,
 }
 
 impl OpenCollection {
     /// Wraps an opened database; its index is still to be recovered.
-    pub(super) fn new(row: Collection, folder: PathBuf, store: DocumentStore, write_queue_max: usize) -> Result<Self, Error> {
-        let sequence_at_open = store.sequence()?;
+    pub(super) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
+        let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
         Ok(Self {
+            current: RwLock::new(row.clone()),
             row,
             folder,
             store,
             sequence_at_open,
+            identity,
             wake: Notify::new(),
-            write_slots: Arc::new(Semaphore::new(write_queue_max)),
+            write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
+            successor: Arc::default(),
             worker: Mutex::new(None),
+            damage: FoundDamage::default(),
+            passage_sets: PassageSets::default(),
             index: OnceLock::new(),
+            caught_up: AtomicBool::new(false),
             applied: Mutex::new(Applied::default()),
+            save_changes: limits.index_save_changes,
+            save_after: Mutex::new(None),
             reserved: Mutex::new(HashSet::new()),
+            set_aside: AtomicU64::new(0),
             recovered: AtomicU64::new(0),
             recover_total: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
@@ -91,37 +124,62 @@ impl OpenCollection {
         })
     }
 
+    /// The catalog's row as it is now.
+    pub(super) fn current(&self) -> Collection {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The collection that has this one's place by now: itself, unless it was replaced.
+    pub(super) fn latest(self: &Arc<Self>) -> Arc<Self> {
+        let successor = self.successor.try_read().ok().and_then(|successor| successor.clone());
+        successor.map_or_else(|| Arc::clone(self), |next| next.latest())
+    }
+
+    /// Takes over a changed row, once the catalog has it.
+    pub(super) fn set_current(&self, row: Collection) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = row;
+    }
+
     /// The index, once it answers in full.
     pub(super) fn index(&self) -> Result<&Index, Error> {
-        self.index.get().ok_or_else(|| {
-            let (done, total) = self.progress();
-            Error::Recovering { collection: self.row.name.clone(), done, total }
-        })
-    }
-
-    /// Parameters of the index: usual values, good for recall above 0.95 at ten neighbors.
-    pub(super) fn index_parameters(&self) -> IndexParameters {
-        IndexParameters { dimension: self.row.dimension, connectivity: 16, expansion_add: 128, expansion_search: 96 }
-    }
-
-    /// Checks that embeddings of `model` may enter, and that a query embedded by it may be compared.
-    pub(super) fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
-        if self.row.model_fingerprint == model.fingerprint {
-            return Ok(());
+        match self.search_index()? {
+            (index, true) => Ok(index),
+            _ => Err(self.recovering()),
         }
-        let digits = |fingerprint: &str| fingerprint.chars().take(FINGERPRINT_DIGITS).collect();
+    }
+
+    /// The index as soon as it answers at all, and whether it answers in full.
+    pub(super) fn search_index(&self) -> Result<(&Index, bool), Error> {
+        let caught_up = self.caught_up.load(Ordering::Acquire);
+        Ok((self.index.get().ok_or_else(|| self.recovering())?, caught_up))
+    }
+
+    fn recovering(&self) -> Error {
+        let (done, total) = self.progress();
+        Error::Recovering { collection: self.row.name.clone(), done, total }
+    }
+
+    /// Parameters of the index.
+    pub(super) fn index_parameters(&self) -> IndexParameters {
+        IndexParameters::of(self.row.dimension, self.row.metric, self.row.quantization, self.row.hnsw)
+    }
+
+    /// Checks that embeddings of `model` may enter, and that a query embedded by it may be compared. A collection of vectors of
+    /// the caller's own takes those and does not care.
+    pub(super) fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
+        let Some(own) = self.row.model.as_ref().filter(|own| own.fingerprint != model.fingerprint) else { return Ok(()) };
         Err(Error::ModelMismatch {
             collection: self.row.name.clone(),
-            expected: self.row.model.clone(),
-            expected_fingerprint: digits(&self.row.model_fingerprint),
+            expected: own.name.clone(),
+            expected_fingerprint: short(&own.fingerprint),
             loaded: model.name.clone(),
-            loaded_fingerprint: digits(&model.fingerprint),
+            loaded_fingerprint: short(&model.fingerprint),
         })
     }
 
     /// Takes the store's changes into the index. Does nothing before recovery is over, which takes them in itself.
     pub(super) fn apply_changes(&self) -> Result<(), Error> {
-        let Some(index) = self.index.get() else { return Ok(()) };
+        let Ok(index) = self.index() else { return Ok(()) };
         let mut applied = lock(&self.applied);
         while self.apply_some(index, &mut applied)? {}
         Ok(())
@@ -130,7 +188,7 @@ impl OpenCollection {
     /// Takes some of the store's changes after `applied` into `index`, and moves `applied` along. Says whether there may be
     /// more.
     pub(super) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
-        let changes = self.store.changes(applied.sequence, CHANGES_PER_READ)?;
+        let changes = self.read_mending(|store| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
         if let Some(&(reached, _)) = changes.last() {
             take_in(index, changes)?;
@@ -140,21 +198,44 @@ impl OpenCollection {
         Ok(taken == CHANGES_PER_READ)
     }
 
-    /// Ends recovery: from now on `index` answers.
+    /// Gives the collection its index: from now on it answers, though what changed after `applied` may be missing.
     pub(super) fn install(&self, index: Index, applied: Applied) {
         *lock(&self.applied) = applied;
         let installed = self.index.set(index);
-        debug_assert!(installed.is_ok(), "recovery runs once");
+        debug_assert!(installed.is_ok(), "an index is installed once");
+    }
+
+    /// Takes in what changed since the index was saved, and ends recovery: from now on it answers in full. Gives `false` when
+    /// it was told to stop before that.
+    pub(super) fn catch_up(&self) -> Result<bool, Error> {
+        let (index, _) = self.search_index()?;
+        let mut applied = lock(&self.applied);
+        // A rebuild may have come before it: progress never goes back.
+        let (done, total) = self.progress();
+        let total = total + self.store.count_changes(applied.sequence)?;
+        let unsaved_before = applied.unsaved;
+        self.set_progress(done, total);
+        while !self.should_stop() {
+            let more = self.apply_some(index, &mut applied)?;
+            self.set_progress(done + applied.unsaved - unsaved_before, total);
+            if !more {
+                self.caught_up.store(true, Ordering::Release);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Saves the index when much has changed since it was last saved.
     pub(super) fn save_if_due(&self) -> Result<(), Error> {
         let Some(index) = self.index.get() else { return Ok(()) };
-        let due = CHANGES_PER_SAVE_MIN.max(index.len() as u64 / SAVE_FRACTION);
-        if lock(&self.applied).unsaved < due {
+        let due = self.save_changes.max(index.len() as u64 / SAVE_FRACTION);
+        if lock(&self.applied).unsaved < due || lock(&self.save_after).is_some_and(|time| Instant::now() < time) {
             return Ok(());
         }
-        self.save()
+        let saved = self.save();
+        *lock(&self.save_after) = saved.is_err().then(|| Instant::now() + SAVE_RETRY_PAUSE);
+        saved
     }
 
     /// Saves the index when anything has changed since it was last saved; then the store may forget the removals that the
@@ -165,7 +246,7 @@ impl OpenCollection {
         if applied.unsaved == 0 || self.is_deleted() {
             return Ok(());
         }
-        index::save(index, &self.folder, applied.sequence)?;
+        index::save(index, &self.folder, applied.sequence, &self.identity)?;
         applied.unsaved = 0;
         self.store.forget_removals(applied.sequence)?;
         Ok(())
@@ -213,14 +294,21 @@ impl OpenCollection {
     }
 
     /// Keeps the worker off `passages`, until the reservation is dropped.
-    pub(super) fn reserve(self: &Arc<Self>, passages: Vec<PendingPassage>) -> Reservation {
+    pub(super) fn reserve(self: &Arc<Self>, passages: Vec<PendingPassage>, tokens: Option<Vec<Tokens>>) -> Reservation {
+        debug_assert!(tokens.as_ref().is_none_or(|tokens| tokens.len() == passages.len()));
         lock(&self.reserved).extend(passages.iter().map(|passage| passage.id));
-        Reservation { collection: Arc::clone(self), passages }
+        Reservation { collection: Arc::clone(self), passages, tokens }
     }
 
     /// Keeps the worker off a passage until the next start of the server.
     pub(super) fn set_aside(&self, passage: PassageId) {
         lock(&self.reserved).insert(passage);
+        self.set_aside.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many passages the worker leaves alone until the next start.
+    pub(super) fn set_aside_count(&self) -> u64 {
+        self.set_aside.load(Ordering::Relaxed)
     }
 
     /// Drops the passages that the worker must leave alone.
@@ -228,6 +316,11 @@ impl OpenCollection {
         let reserved = lock(&self.reserved);
         passages.retain(|passage| !reserved.contains(&passage.id));
     }
+}
+
+/// The first digits of a fingerprint, for errors.
+pub(super) fn short(fingerprint: &str) -> String {
+    fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
 }
 
 impl Drop for Reservation {

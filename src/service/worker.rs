@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 
 use super::runtime::OpenCollection;
 use super::{Error, blocking};
-use crate::domain::{Embedding, PassageId};
-use crate::embed::{EmbedError, Embedder, Priority};
-use crate::store::PendingPassage;
+use crate::domain::{Embedded, Embedding, PassageId};
+use crate::embed::{EmbedError, Embedder, Priority, Tokens};
+use crate::store::{PendingPassage, StoreError};
 
 /// Passages embedded at a time: some batches of the encoder, so that it can sort them by length.
 const PASSAGES_PER_TURN: usize = 128;
@@ -33,6 +33,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Works until the collection is told to stop.
     pub(super) async fn run(self) {
+        let mut failures = 0u32;
         loop {
             if self.collection.should_stop() {
                 return;
@@ -42,11 +43,21 @@ impl Worker {
                 return;
             }
             match passed {
-                Ok(()) => self.collection.wake.notified().await,
+                Ok(()) => {
+                    failures = 0;
+                    self.collection.wake.notified().await;
+                }
                 Err(error) => {
                     if !matches!(&error, Error::Embed(error) if is_passing(error)) {
-                        let error = &error as &dyn std::error::Error;
-                        tracing::error!(collection = %self.collection.row.name, error, "background embedding failed, trying again");
+                        let collection = Arc::clone(&self.collection);
+                        let told = blocking(move || Ok(collection.tell_damage(error))).await;
+                        let error = &told.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
+                        failures += 1;
+                        // A full disk must not be filled with its own log.
+                        if failures.is_power_of_two() {
+                            let collection = &self.collection.row.name;
+                            tracing::error!(%collection, failures, error, "background embedding failed, trying again");
+                        }
                     }
                     self.pause().await;
                 }
@@ -94,7 +105,7 @@ impl Worker {
     async fn next_batch(&self, after: &mut PassageId) -> Result<Option<Vec<PendingPassage>>, Error> {
         loop {
             let (collection, from) = (Arc::clone(&self.collection), *after);
-            let mut batch = blocking(move || Ok(collection.store.pending(from, PASSAGES_PER_TURN)?)).await?;
+            let mut batch = blocking(move || read_pending(&collection, from)).await?;
             let Some(last) = batch.last() else { return Ok(None) };
             *after = last.id;
             self.collection.retain_free(&mut batch);
@@ -136,6 +147,23 @@ impl Worker {
     }
 }
 
+/// Reads pending passages; leaves those out whose rows are damaged.
+fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec<PendingPassage>, Error> {
+    let mut limit = PASSAGES_PER_TURN;
+    loop {
+        match collection.store.pending(after, limit) {
+            // Those before it one by one, then on behind it.
+            Err(StoreError::CorruptRow { table: "passages", .. }) if limit > 1 => limit = 1,
+            Err(error @ StoreError::CorruptRow { table: "passages", row, .. }) if row > 0 && row.unsigned_abs() > after.0 => {
+                collection.note_damage(&error);
+                after = PassageId(row.unsigned_abs());
+                limit = PASSAGES_PER_TURN;
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
 /// Embeds passages and gives the embeddings with their keys.
 pub(super) async fn embed_passages(
     embedder: &Embedder,
@@ -143,7 +171,20 @@ pub(super) async fn embed_passages(
     priority: Priority,
 ) -> Result<Vec<(PassageId, Embedding)>, Error> {
     let texts = passages.iter().map(|passage| passage.text.clone()).collect();
-    let embedded = embedder.embed(texts, priority).await?;
+    with_keys(passages, embedder.embed(texts, priority).await?)
+}
+
+/// As `embed_passages`, of passages whose tokens are known.
+pub(super) async fn embed_tokens(
+    embedder: &Embedder,
+    passages: &[PendingPassage],
+    tokens: &[Tokens],
+    priority: Priority,
+) -> Result<Vec<(PassageId, Embedding)>, Error> {
+    with_keys(passages, embedder.embed_tokens(tokens.to_vec(), priority).await?)
+}
+
+fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec<(PassageId, Embedding)>, Error> {
     if embedded.len() != passages.len() {
         return Err(Error::EncoderAnswers { asked: passages.len(), got: embedded.len() });
     }
@@ -159,6 +200,6 @@ pub(super) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(Passa
 }
 
 /// Whether the same texts may well be embedded later.
-fn is_passing(error: &EmbedError) -> bool {
+pub(super) fn is_passing(error: &EmbedError) -> bool {
     matches!(error, EmbedError::QueueFull { .. } | EmbedError::Stopping)
 }

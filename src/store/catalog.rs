@@ -1,4 +1,4 @@
-//! `catalog.sqlite`: which collections there are. Opening it takes the data directory for this process alone.
+//! `catalog.sqlite`: which collections there are; `keys` has its keys. Opening it takes the data directory for this process alone.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -7,10 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
+use super::check::structure;
 use super::connection::{create_folder, file_error, open_writer};
 use super::error::Fault;
+use super::kept_creations;
 use super::migrate::CATALOG;
-use crate::domain::{Collection, CollectionId, CollectionName, Metric, Page};
+use crate::domain::{
+    Collection, CollectionId, CollectionModel, CollectionName, HnswSettings, Language, Metric, Page, PassageBounds, Quantization,
+    RequestKey,
+};
 
 /// The catalog. Calls block; the service makes them off the async threads. Every change is durable when its call returns.
 pub struct Catalog {
@@ -19,7 +24,10 @@ pub struct Catalog {
     _lock: File,
 }
 
-const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms";
+const CHECKING: &str = "checking the catalog";
+
+const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
+    quantization, connectivity, expansion_add, expansion_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
 impl Catalog {
     /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. `StoreError::DataDirectoryInUse` when another catalog
@@ -28,28 +36,76 @@ impl Catalog {
         create_folder(data_dir)?;
         let lock = lock(data_dir)?;
         let connection = open_writer(&data_dir.join("catalog.sqlite"), &CATALOG, true)?;
+        // It is small, and everything hangs on it.
+        let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.while_doing(CHECKING))?;
+        if let Some(error) = damage.pop() {
+            return Err(error);
+        }
         Ok(Self { connection: Mutex::new(connection), _lock: lock })
     }
 
     /// Adds a collection. `StoreError::CollectionExists` when the name is taken.
     pub fn create(&self, collection: &Collection) -> Result<(), StoreError> {
-        let sql = "insert into collections (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms)
-                   values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) on conflict (name) do nothing";
-        let values = params![
-            collection.id.0,
-            collection.name.as_str(),
-            collection.description,
-            collection.model,
-            collection.model_fingerprint,
-            collection.dimension as i64,
-            metric_name(collection.metric),
-            collection.created_at_ms,
-        ];
-        let inserted = self.run("creating a collection", |connection| Ok(connection.execute(sql, values)?))?;
+        self.create_once(collection, None)
+    }
+
+    /// As `create`; with a request, keeps that this request created it.
+    pub fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
+        let inserted = self.run("creating a collection", |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            let inserted = insert(&transaction, collection)?;
+            if let Some(request) = request.filter(|_| inserted > 0) {
+                kept_creations::keep(&transaction, request, &collection.id.0, collection.created_at_ms)?;
+            }
+            transaction.commit()?;
+            Ok(inserted)
+        })?;
         if inserted == 0 {
             return Err(StoreError::CollectionExists { name: collection.name.clone() });
         }
         Ok(())
+    }
+
+    /// Takes over what may change of a collection: description, width of searches, default languages. Says whether it was there.
+    pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
+        let sql = "update collections set description = ?2, expansion_search = ?3, default_languages = ?4 where id = ?1";
+        let values = params![
+            collection.id.0,
+            collection.description,
+            collection.hnsw.expansion_search as i64,
+            codes(&collection.default_languages),
+        ];
+        self.run("changing a collection", |connection| Ok(connection.execute(sql, values)? > 0))
+    }
+
+    /// Gives a collection another database and model: `new`, under its own id, takes the place of the one with id `old`, all or
+    /// nothing. Aliases and requests that led to the old one lead to the new one. Says whether the old one was there.
+    pub fn succeed(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
+        let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
+        let bounds = new.passages;
+        self.run("putting a collection in place", |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            // Aliases point at the old id until the next statement.
+            transaction.pragma_update(None, "defer_foreign_keys", true)?;
+            let sql = "update collections set id = ?2, model = ?3, model_fingerprint = ?4, dimension = ?5,
+                       passage_tokens_max = ?6, passage_overlap_tokens = ?7 where id = ?1";
+            let changed = transaction.execute(
+                sql,
+                params![
+                    old.0,
+                    new.id.0,
+                    name,
+                    fingerprint,
+                    new.dimension as i64,
+                    bounds.map(|bounds| bounds.tokens_max as i64),
+                    bounds.map_or(0, |bounds| bounds.overlap_tokens as i64),
+                ],
+            )?;
+            transaction.execute("update aliases set collection = ?2 where collection = ?1", [&old.0, &new.id.0])?;
+            transaction.execute("update kept_creations set created = ?2 where created = ?1", [&old.0, &new.id.0])?;
+            transaction.commit()?;
+            Ok(changed > 0)
+        })
     }
 
     /// Finds a collection.
@@ -85,7 +141,12 @@ impl Catalog {
         })
     }
 
-    fn run<T>(&self, doing: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+    /// Runs statements; says in their error what was being done.
+    pub(super) fn run<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
         let connection: MutexGuard<'_, Connection> = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         work(&connection).map_err(|fault| fault.while_doing(doing))
     }
@@ -102,6 +163,36 @@ fn lock(data_dir: &Path) -> Result<File, StoreError> {
     }
 }
 
+/// Adds a row; gives 0 when the name is taken.
+pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result<usize, Fault> {
+    let sql = "insert into collections (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
+               quantization, connectivity, expansion_add, expansion_search, default_languages, passage_tokens_max,
+               passage_overlap_tokens)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) on conflict (name) do nothing";
+    let (model, fingerprint) = match &collection.model {
+        Some(model) => (model.name.as_str(), model.fingerprint.as_str()),
+        None => ("", ""),
+    };
+    let values = params![
+        collection.id.0,
+        collection.name.as_str(),
+        collection.description,
+        model,
+        fingerprint,
+        collection.dimension as i64,
+        collection.metric.name(),
+        collection.created_at_ms,
+        collection.quantization.name(),
+        collection.hnsw.connectivity as i64,
+        collection.hnsw.expansion_add as i64,
+        collection.hnsw.expansion_search as i64,
+        codes(&collection.default_languages),
+        collection.passages.map(|bounds| bounds.tokens_max as i64),
+        collection.passages.map_or(0, |bounds| bounds.overlap_tokens as i64),
+    ];
+    Ok(connection.execute(sql, values)?)
+}
+
 fn find(connection: &Connection, name: &CollectionName) -> Result<Option<Collection>, Fault> {
     let sql = format!("select {COLUMNS} from collections where name = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
@@ -113,27 +204,33 @@ fn read(row: &Row<'_>) -> Result<Collection, Fault> {
     let key = row.get(0)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "collections", row: key, problem };
     let name: String = row.get(2)?;
-    let metric: String = row.get(7)?;
+    let model: String = row.get(4)?;
+    let (metric, quantization): (String, String) = (row.get(7)?, row.get(9)?);
+    let number = |column: usize| -> Result<usize, Fault> {
+        Ok(usize::try_from(row.get::<_, i64>(column)?).map_err(|_| corrupt("a number is negative"))?)
+    };
+    let languages: String = row.get(13)?;
+    let bounded = row.get::<_, Option<i64>>(14)?.is_some();
+    let passages = bounded.then(|| Ok::<_, Fault>(PassageBounds { tokens_max: number(14)?, overlap_tokens: number(15)? }));
+    let languages = languages.split_terminator(',').map(Language::parse).collect::<Option<_>>();
     Ok(Collection {
         id: CollectionId(row.get(1)?),
         name: CollectionName::parse(&name).map_err(|_| corrupt("its name is none"))?,
         description: row.get(3)?,
-        model: row.get(4)?,
-        model_fingerprint: row.get(5)?,
-        dimension: usize::try_from(row.get::<_, i64>(6)?).map_err(|_| corrupt("its dimension is negative"))?,
-        metric: metric_named(&metric).ok_or_else(|| corrupt("its metric is unknown"))?,
+        model: if model.is_empty() { None } else { Some(CollectionModel { name: model, fingerprint: row.get(5)? }) },
+        dimension: number(6)?,
+        metric: Metric::parse(&metric).ok_or_else(|| corrupt("its metric is unknown"))?,
+        quantization: Quantization::parse(&quantization).ok_or_else(|| corrupt("its quantization is unknown"))?,
+        hnsw: HnswSettings { connectivity: number(10)?, expansion_add: number(11)?, expansion_search: number(12)? },
+        passages: passages.transpose()?,
+        default_languages: languages.ok_or_else(|| corrupt("a default language is unknown"))?,
         created_at_ms: row.get(8)?,
     })
 }
 
-fn metric_name(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Cosine => "cosine",
-    }
-}
-
-fn metric_named(name: &str) -> Option<Metric> {
-    [Metric::Cosine].into_iter().find(|metric| metric_name(*metric) == name)
+/// Languages as one text: their codes, with a comma after each.
+fn codes(languages: &[Language]) -> String {
+    languages.iter().map(|language| format!("{language},")).collect()
 }
 
 #[cfg(test)]
@@ -149,10 +246,13 @@ mod tests {
             id: CollectionId(format!("id-of-{text}")),
             name: name(text),
             description: Some("Nachrichten aus aller Welt".to_owned()),
-            model: "ems-small".to_owned(),
-            model_fingerprint: "c0ffee".to_owned(),
+            model: Some(CollectionModel { name: "ems-small".to_owned(), fingerprint: "c0ffee".to_owned() }),
             dimension: 256,
             metric: Metric::Cosine,
+            quantization: Quantization::I8,
+            hnsw: HnswSettings { connectivity: 32, expansion_add: 200, expansion_search: 50 },
+            passages: Some(PassageBounds { tokens_max: 64, overlap_tokens: 16 }),
+            default_languages: ["fr", "ja"].map(|code| Language::parse(code).unwrap()).to_vec(),
             created_at_ms: 1_700_000_000_123,
         }
     }
@@ -160,7 +260,14 @@ mod tests {
     #[test]
     fn a_collection_is_found_after_a_restart_as_it_was_created() {
         let folder = tempfile::tempdir().unwrap();
-        let plain = Collection { description: None, ..collection("plain") };
+        let plain = Collection {
+            description: None,
+            model: None,
+            metric: Metric::L2,
+            passages: None,
+            default_languages: Vec::new(),
+            ..collection("plain")
+        };
         let catalog = Catalog::open(folder.path()).unwrap();
         catalog.create(&collection("news")).unwrap();
         catalog.create(&plain).unwrap();
@@ -182,6 +289,46 @@ mod tests {
         let error = catalog.create(&second).unwrap_err();
         assert!(matches!(&error, StoreError::CollectionExists { name } if name.as_str() == "news"), "{error:?}");
         assert_eq!(catalog.get(&name("news")).unwrap(), Some(collection("news")));
+    }
+
+    #[test]
+    fn what_may_change_changes_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        catalog.create(&collection("news")).unwrap();
+        let mut changed = collection("news");
+        changed.description = None;
+        changed.hnsw.expansion_search = 300;
+        changed.default_languages = Vec::new();
+        assert!(catalog.update(&changed).unwrap());
+        drop(catalog);
+        let catalog = Catalog::open(folder.path()).unwrap();
+        assert_eq!(catalog.get(&name("news")).unwrap(), Some(changed));
+        assert!(!catalog.update(&collection("absent")).unwrap());
+    }
+
+    #[test]
+    fn a_successor_takes_over_the_name_the_aliases_and_the_request_that_created_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
+        let old = Collection { created_at_ms: 1_000, ..collection("news") };
+        catalog.create_once(&old, Some(&request)).unwrap();
+        catalog.set_alias(&name("latest"), &old.id).unwrap();
+        let new = Collection {
+            id: CollectionId("successor".to_owned()),
+            model: Some(CollectionModel { name: "ems-base".to_owned(), fingerprint: "beef".to_owned() }),
+            dimension: 1024,
+            passages: Some(PassageBounds { tokens_max: 40, overlap_tokens: 8 }),
+            ..old.clone()
+        };
+        assert!(catalog.succeed(&old.id, &new).unwrap());
+        assert!(!catalog.succeed(&old.id, &new).unwrap());
+        drop(catalog);
+        let catalog = Catalog::open(folder.path()).unwrap();
+        assert_eq!(catalog.get(&name("news")).unwrap(), Some(new.clone()));
+        assert_eq!(catalog.aliases().unwrap()[0].collection, name("news"));
+        assert_eq!(catalog.created_before(&request, 2_000).unwrap(), Some(new.id.0));
     }
 
     #[test]

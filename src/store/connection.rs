@@ -6,17 +6,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
 use super::error::Fault;
-use super::migrate::{Schema, migrate};
+use super::migrate::{Schema, check_schema, migrate};
 
 /// How long a statement waits for a lock. Within one server nobody waits for a lock; a backup program may hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Different statements that a connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
+
+/// Pages (of 4 KiB) in the write-ahead log after which a commit also moves them into the database. SQLite's 1,000 are two batches of
+/// documents, and each time the same pages of the indexes would be written and waited for once more.
+const CHECKPOINT_PAGES: i64 = 4_096;
+
+/// KiB of pages that the writer keeps. A transaction of many documents that does not fit writes pages before it ends, and again.
+const WRITER_CACHE_KIB: i64 = 16 << 10;
+
+/// KiB of pages that a reader keeps.
+const READER_CACHE_KIB: i64 = 4 << 10;
 
 /// Bytes that the write-ahead log may keep on disk after a checkpoint; a large import lets it grow beyond for a while.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
@@ -39,15 +50,19 @@ fn configured_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<C
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    keep_statements(&connection)?;
     // Before anything else: a database that is not ours or too new must not be changed.
     migrate(&mut connection, schema)?;
+    check_schema(&connection, schema)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(StoreError::NoWriteAheadLog { path: path.to_owned(), got: mode }.into());
     }
     connection.pragma_update(None, "synchronous", if power_safe { "full" } else { "normal" })?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // Negative: KiB, not pages.
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
     Ok(connection)
 }
@@ -57,8 +72,17 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    keep_statements(&connection)?;
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
+}
+
+/// Keeps statements prepared from one use to the next. Without the guarantee that a plan does not depend on bound values, SQLite
+/// prepares a statement anew whenever it comes back from the cache, which takes longer than most of them run.
+fn keep_statements(connection: &Connection) -> Result<(), Fault> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// Creates a folder with those above it, so that a crash of the machine does not lose it with all that is in it.
@@ -107,6 +131,21 @@ mod tests {
             let path = folder.path().join(format!("{power_safe}.sqlite"));
             let connection = open_writer(&path, &COLLECTION, power_safe).unwrap();
             assert_eq!(pragma(&connection, "synchronous"), synchronous);
+        }
+    }
+
+    #[test]
+    fn a_statement_from_the_cache_is_not_prepared_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let writer = open_writer(&path, &COLLECTION, false).unwrap();
+        for connection in [&open_reader(&path).unwrap(), &writer] {
+            let sql = "select d.id from passages p join documents d on d.key = p.document where p.id = ?1";
+            for key in 0..5 {
+                let mut statement = connection.prepare_cached(sql).unwrap();
+                assert!(!statement.exists([key]).unwrap());
+                assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0, "use {key}");
+            }
         }
     }
 

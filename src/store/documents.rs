@@ -1,15 +1,18 @@
 //! One collection's documents, passages and embeddings: one writer with group commit, many readers.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::connection::open_writer;
+use super::error::Fault;
+use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::readers::Readers;
-use super::writer::Writer;
-use super::{StoreError, mutations, queries};
+use super::writer::{Clock, WriteTransaction, Writer, system_clock};
+use super::{StoreError, TermsOf, check, metadata_indexes, mutations, queries};
 use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Equals, Language, Metadata, Page, Passage, PassageId,
-    Sequence,
+    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
+    PassageId, Sequence,
 };
 
 /// How a collection's database is opened.
@@ -21,6 +24,8 @@ pub struct StoreOptions {
     pub write_queue_max: usize,
     /// Connections kept open for reading.
     pub readers_max: usize,
+    /// Makes the terms that a passage is found by when words are searched.
+    pub terms_of: TermsOf,
 }
 
 /// A document ready to be stored: checked, its language known, cut into passages.
@@ -38,6 +43,8 @@ pub struct PreparedDocument {
     pub metadata: Metadata,
     /// Byte ranges in `text`, in order; never empty.
     pub passages: Vec<std::ops::Range<usize>>,
+    /// The embedding of its one passage, when the caller sent it; else passages wait for theirs.
+    pub embedding: Option<Embedding>,
 }
 
 /// What the store did with one document.
@@ -63,6 +70,10 @@ pub struct Deleted {
     pub removed: Vec<PassageId>,
 }
 
+/// A document's key in the database, which stays as long as the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentKey(pub(super) i64);
+
 /// A passage that waits for its embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingPassage {
@@ -86,8 +97,29 @@ pub enum Change {
 pub struct SearchFilter {
     /// Empty means all.
     pub languages: Vec<Language>,
-    /// All must hold.
-    pub equals: Vec<Equals>,
+    /// Must hold.
+    pub filter: Filter,
+}
+
+impl SearchFilter {
+    /// Whether it is true of a document, as the store's SQL would say.
+    pub fn matches(&self, document: &Document) -> bool {
+        let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
+        (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
+    }
+}
+
+/// Whose a passage is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassageDocument {
+    /// The passage.
+    pub passage: PassageId,
+    /// Its document's key.
+    pub key: DocumentKey,
+    /// Its document.
+    pub document: DocumentId,
+    /// The document's language.
+    pub language: Option<Language>,
 }
 
 /// A passage with its document, as a hit needs it.
@@ -103,24 +135,52 @@ pub struct PassageRow {
 /// every call gets `StoreError::Closed`. Dropping it closes it.
 pub struct DocumentStore {
     database: PathBuf,
-    readers: Readers,
-    writer: Writer,
+    recovered_log: bool,
+    pub(super) readers: Readers,
+    pub(super) writer: Writer,
+    /// The declared metadata indexes, as the database has them.
+    pub(super) indexes: RwLock<Vec<MetadataPath>>,
+    /// Held while they change, in the database and then here.
+    pub(super) declaring: Mutex<()>,
+    pub(super) terms_of: TermsOf,
 }
 
 impl DocumentStore {
     /// Opens or creates `documents.sqlite` in `folder`, migrates it and starts its writer thread.
     pub fn open(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        Self::open_with_clock(folder, options, system_clock)
+    }
+
+    /// As `open`, with another clock than the system's.
+    pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join("documents.sqlite");
+        let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
         let connection = open_writer(&database, &COLLECTION, options.power_safe)?;
-        let writer = Writer::start(connection, options.write_queue_max)?;
-        Ok(Self { readers: Readers::new(database.clone(), options.readers_max), database, writer })
+        let indexes = metadata_indexes::all(&connection).map_err(|fault| fault.while_doing("opening a database"))?;
+        let writer = Writer::start(connection, options.write_queue_max, clock)?;
+        let readers = Readers::new(database.clone(), options.readers_max);
+        Ok(Self {
+            readers,
+            database,
+            recovered_log,
+            writer,
+            indexes: RwLock::new(indexes),
+            declaring: Mutex::new(()),
+            terms_of: options.terms_of,
+        })
+    }
+
+    /// The filter as SQL, which may use the indexes that are declared now.
+    pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
+        compile(filter, &self.indexes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Stores documents, all or none, in one transaction that may hold other callers' writes too. A document with the same
     /// text as before, cut into the same passages, keeps them with their embeddings. Gives one outcome per document, in order;
     /// an id that comes twice is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
-        self.writer.write("storing documents", move |transaction| mutations::upsert(transaction, &documents))
+        let terms_of = self.terms_of;
+        self.writer.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
     }
 
     /// Removes a document; `None` when there is none.
@@ -135,6 +195,28 @@ impl DocumentStore {
         self.writer.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
     }
 
+    /// Throws the embedding of a passage away, because it is damaged: the passage waits for another one. Says whether there was
+    /// one. Waits for a place in the write queue when that is full.
+    pub fn discard_embedding(&self, id: PassageId) -> Result<bool, StoreError> {
+        self.writer.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
+    }
+
+    /// The id of the document in a row that `StoreError::CorruptRow` names; `None` when it has none that can be read.
+    pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
+        self.readers.read("reading a document's id", |connection| queries::id_of_row(connection, row))
+    }
+
+    /// Looks for damage in the structure of the file, and reads every document and every embedding. Gives at most `limit`
+    /// findings. Takes as long as reading the file.
+    pub fn check(&self, limit: usize) -> Result<Vec<StoreError>, StoreError> {
+        self.readers.read("checking a database", |connection| check::check(connection, limit))
+    }
+
+    /// Counts the changes that `changes` would give after `after`.
+    pub fn count_changes(&self, after: Sequence) -> Result<u64, StoreError> {
+        self.readers.read("counting changes", |connection| queries::count_changes(connection, after))
+    }
+
     /// Reads a document.
     pub fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
         self.readers.read("reading a document", |connection| queries::get(connection, id))
@@ -147,22 +229,34 @@ impl DocumentStore {
 
     /// Reads passages with their documents, in the order of `ids`; those that are gone are left out.
     pub fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
-        self.readers.read("reading passages", |connection| queries::passages(connection, ids))
+        Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
+    }
+
+    /// Reads passages with their documents, as `passages` does, unless `spend` refuses one of them: it is told the bytes of each
+    /// document's text, of its metadata and of the passage before they are copied.
+    pub fn passages_while(
+        &self,
+        ids: &[PassageId],
+        spend: impl FnMut([u64; 3]) -> bool,
+    ) -> Result<Option<Vec<PassageRow>>, StoreError> {
+        self.readers.read("reading passages", |connection| queries::passages(connection, ids, spend))
+    }
+
+    /// All passages of these documents.
+    pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
+        self.readers.read("reading passages", |connection| queries::passages_of(connection, documents))
     }
 
     /// Counts the documents that match, stopping at `limit`.
     pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
-        self.readers.read("counting documents", |connection| queries::count_matching(connection, filter, limit))
-    }
-
-    /// Reads the embedded passages of all documents that match, for exact scoring of a selective filter.
-    pub fn matching_embeddings(&self, filter: &SearchFilter) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.readers.read("reading embeddings", |connection| queries::matching_embeddings(connection, filter))
+        let condition = self.compile(filter);
+        self.readers.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
     }
 
     /// Of `ids`, keeps those whose document matches, in order. A passage that is gone has no document.
     pub fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
-        self.readers.read("filtering passages", |connection| queries::keep_matching(connection, filter, ids))
+        let condition = self.compile(filter);
+        self.readers.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
     }
 
     /// Reads passages without embedding with a key above `after`, in the order of keys, at most `limit`.
@@ -173,6 +267,11 @@ impl DocumentStore {
     /// The last change's place in the sequence. Some numbers before it belong to no change of the index's content.
     pub fn sequence(&self) -> Result<Sequence, StoreError> {
         self.readers.read("reading the sequence", queries::sequence)
+    }
+
+    /// Tells this database from others; the same in a copy of it. In hexadecimal digits.
+    pub fn identity(&self) -> Result<String, StoreError> {
+        self.readers.read("reading the identity", queries::identity)
     }
 
     /// Reads changes of the index's content after `after` in the order of the sequence, at most `limit`, each with its own
@@ -196,10 +295,56 @@ impl DocumentStore {
     /// Counts what the collection holds. `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let counts = self.readers.read("counting", queries::counts)?;
-        // The log file comes and goes with checkpoints.
-        let bytes = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-        let disk_bytes = bytes(&self.database) + bytes(&self.database.with_extension("sqlite-wal"));
-        Ok(CollectionCounts { disk_bytes, ..counts })
+        Ok(CollectionCounts { disk_bytes: self.bytes(), ..counts })
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        file_bytes(&self.database) + self.log_bytes()
+    }
+
+    /// Whether opening it found a log of changes, as only a store leaves that was not closed.
+    pub fn recovered_log(&self) -> bool {
+        self.recovered_log
+    }
+
+    /// Bytes of the write-ahead log, which comes and goes with checkpoints.
+    pub fn log_bytes(&self) -> u64 {
+        file_bytes(&self.database.with_extension("sqlite-wal"))
+    }
+
+    /// Reads the embeddings of documents that are one passage, in the order of `ids`; `None` for one that is not there, is
+    /// several passages, or waits for its embedding.
+    pub fn document_embeddings(&self, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, StoreError> {
+        self.readers.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
+    }
+
+    /// The number of passages without embedding.
+    pub fn pending_count(&self) -> Result<u64, StoreError> {
+        self.readers.read("counting passages without embedding", queries::pending_count)
+    }
+
+    /// The file of the database.
+    pub(super) fn database(&self) -> &Path {
+        &self.database
+    }
+
+    /// Runs a read of another file of this module.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.readers.read(doing, work)
+    }
+
+    /// Runs a write of another file of this module; waits for a place in the queue when that is full.
+    pub(super) fn write_patiently<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.write_patiently(doing, work)
     }
 
     /// Answers the writes that wait, checkpoints and closes.
@@ -208,4 +353,9 @@ impl DocumentStore {
         self.readers.close();
         self.writer.close()
     }
+}
+
+/// Length of a file; 0 when there is none.
+fn file_bytes(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 
-use crate::domain::{CollectionName, DocumentId, Sequence};
+use super::checksum::EMBEDDING_PROBLEMS;
+use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Sequence};
 
 /// What lies beneath a `StoreError`. Shared, because one failed commit fails every write that was in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
@@ -76,6 +77,26 @@ pub enum StoreError {
         /// The name.
         name: CollectionName,
     },
+    /// A classifier of this name exists already.
+    #[error("there is a classifier {name} already")]
+    ClassifierExists {
+        /// The name.
+        name: ClassifierName,
+    },
+    /// An alias of this name exists already.
+    #[error("there is an alias {name} already")]
+    AliasExists {
+        /// The name.
+        name: CollectionName,
+    },
+    /// A database that came from elsewhere has something that the migrations of its version do not make, such as a trigger.
+    #[error("the database has the {kind} {name}, which this program does not make")]
+    StrangeObject {
+        /// "table", "trigger" or "view".
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// As many writes wait for the collection's writer as may. Nothing of this one was stored.
     #[error("{limit} writes wait for this collection already")]
     WriteQueueFull {
@@ -95,6 +116,15 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// SQLite found the file damaged, or it is no database at all. Other parts of it may still be readable.
+    #[error("the database is damaged, which showed while {doing}")]
+    Damaged {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
     /// A document came with a passage that is no part of its text, or cuts a character in two.
     #[error("bytes {start} to {end} are no passage of document {id}")]
     InvalidPassage {
@@ -105,6 +135,44 @@ pub enum StoreError {
         /// Byte offset after its last byte.
         end: usize,
     },
+    /// A write demanded another version of a document than the one that is stored. Nothing of it was stored.
+    #[error("document {id} {}", version_text(*current))]
+    PreconditionFailed {
+        /// The document.
+        id: DocumentId,
+        /// Its version; `None` when there is no such document.
+        current: Option<Sequence>,
+    },
+    /// A change would make a document's metadata too large or too deep. Nothing of it was stored.
+    #[error("the metadata may have at most {max} {unit} after the change, got {got}")]
+    MetadataTooLarge {
+        /// "bytes as JSON" or "levels".
+        unit: &'static str,
+        /// The bound.
+        max: usize,
+        /// What the change would make.
+        got: usize,
+    },
+    /// The idempotency key was used for another request. Nothing was done.
+    #[error("idempotency key {key:?} was used for another request")]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// A path into the metadata cannot have an index.
+    #[error("metadata path {path} cannot have an index: its keys must not hold quotes, backslashes or control characters")]
+    PathNotIndexable {
+        /// The path.
+        path: String,
+    },
+    /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` goes on with it.
+    #[error("passages up to {filled} of {until} can be searched by words")]
+    LexicalIncomplete {
+        /// The key of the last passage that has its terms.
+        filled: u64,
+        /// The key of the last passage that was there before the index of terms.
+        until: u64,
+    },
     /// Removals after `after` were forgotten, so an index that reaches only `after` cannot catch up: rebuild it.
     #[error("removals are forgotten up to change {}, an index at change {} cannot catch up", forgotten.0, after.0)]
     ChangesForgotten {
@@ -113,6 +181,27 @@ pub enum StoreError {
         /// Up to where removals are forgotten.
         forgotten: Sequence,
     },
+}
+
+impl StoreError {
+    /// Whether it says that stored data was damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::CorruptRow { .. } | Self::Damaged { .. })
+    }
+
+    /// The passage whose embedding is damaged, when it is nothing else: it can be made anew.
+    pub fn damaged_embedding(&self) -> Option<PassageId> {
+        match *self {
+            Self::CorruptRow { table: "passages", row, problem } if EMBEDDING_PROBLEMS.contains(&problem) => {
+                u64::try_from(row).ok().map(PassageId)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn version_text(current: Option<Sequence>) -> String {
+    current.map_or("does not exist".to_owned(), |version| format!("has version {}", version.0))
 }
 
 /// An error inside the store, before it is said what was being done.
@@ -131,10 +220,23 @@ impl Fault {
                 Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
                     StoreError::StorageUnavailable { doing, source: Arc::new(source) }
                 }
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                    StoreError::Damaged { doing, source: Arc::new(source) }
+                }
+                // A value of another type than its column's, a text that is not UTF-8.
+                None if is_unreadable(&source) => StoreError::Damaged { doing, source: Arc::new(source) },
                 _ => StoreError::Sqlite { doing, source: Arc::new(source) },
             },
         }
     }
+}
+
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::InvalidColumnType(..) | E::FromSqlConversionFailure(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..)
+    )
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -155,10 +257,26 @@ mod tests {
 
     use super::*;
 
+    fn told(code: i32) -> StoreError {
+        Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).while_doing("testing")
+    }
+
     fn check(code: i32, unavailable: bool) {
-        let fault = Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
-        let error = fault.while_doing("testing");
+        let error = told(code);
         assert_eq!(matches!(error, StoreError::StorageUnavailable { .. }), unavailable, "{error:?}");
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_from_other_failures() {
+        for (code, damage) in [
+            (ffi::SQLITE_CORRUPT, true),
+            (ffi::SQLITE_CORRUPT_VTAB, true),
+            (ffi::SQLITE_NOTADB, true),
+            (ffi::SQLITE_IOERR, false),
+            (ffi::SQLITE_BUSY, false),
+        ] {
+            assert_eq!(told(code).is_damage(), damage, "{code}");
+        }
     }
 
     #[test]

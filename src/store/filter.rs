@@ -1,269 +1,320 @@
-//! A `SearchFilter` as an SQL condition with bound parameters. Nothing of a caller's becomes SQL text.
+//! A `SearchFilter` as an SQL condition with bound parameters. Of a caller's own words only the paths of declared metadata
+//! indexes become SQL text, which `index_expression` restricts and quotes.
+//!
+//! Every part of a condition is true or false, never null, so that `not` means what it says.
 
 use rusqlite::types::Value;
 
 use super::SearchFilter;
-use crate::domain::{Equals, Scalar};
+use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 
 /// A condition on `documents d` with the values of its `?` parameters, in order.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
     pub(super) sql: String,
     pub(super) values: Vec<Value>,
 }
 
-/// Compiles a filter. An empty one is true of every document.
-pub(super) fn compile(filter: &SearchFilter) -> Condition {
-    let mut condition = Condition { sql: "true".to_owned(), values: Vec::new() };
+/// Compiles a filter. An empty one is true of every document. Of the paths in `indexes`, SQLite can use an index.
+pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
+    let mut compiler = Compiler { condition: Condition { sql: "true".to_owned(), values: Vec::new() }, indexes };
     if !filter.languages.is_empty() {
-        let places = vec!["?"; filter.languages.len()].join(", ");
-        condition.sql.push_str(&format!(" and d.language in ({places})"));
-        condition.values.extend(filter.languages.iter().map(|language| Value::Text(language.code().to_owned())));
+        compiler.sql(" and d.language is not null and d.language in ");
+        let codes = filter.languages.iter().map(|language| Value::Text(language.code().to_owned()));
+        compiler.list(codes.collect());
     }
-    for equals in &filter.equals {
-        condition.sql.push_str(" and ");
-        condition.push_equals(equals);
+    if filter.filter != Filter::default() {
+        compiler.sql(" and ");
+        compiler.filter(&filter.filter);
     }
-    condition
+    compiler.condition
 }
 
-impl Condition {
-    /// Walks the keys one by one. SQLite's JSON paths would be a third faster, but they take two keys for one that differ only
-    /// behind a zero character.
-    fn push_equals(&mut self, equals: &Equals) {
-        let last = equals.path.len().saturating_sub(1);
-        self.sql.push_str("exists (select 1 from json_each(d.metadata) k0");
-        for depth in 1..=last {
-            let outer = depth - 1;
-            self.sql.push_str(&format!(", json_each(case when k{outer}.type = 'object' then k{outer}.value end) k{depth}"));
-        }
-        self.sql.push_str(" where true");
-        for (depth, key) in equals.path.iter().enumerate() {
-            self.sql.push_str(&format!(" and k{depth}.key = ?"));
-            self.values.push(Value::Text(key.clone()));
-        }
-        self.sql.push_str(&format!(" and k{last}.type "));
-        self.push_types(&equals.value);
-        if !matches!(equals.value, Scalar::Bool(_)) {
-            self.sql.push_str(&format!(" and k{last}.atom = "));
-            self.push_value(&equals.value);
-        }
-        self.sql.push(')');
+/// The expression that the index of a declared path is on, over the metadata in `column`; `None` when the path has a key that
+/// SQLite's paths cannot name exactly: with a quote, a backslash or a control character.
+///
+/// It finds the candidates. Whether they match is decided by walking the keys one by one, because the expression does not tell
+/// true from 1, nor an array from a text.
+pub(super) fn index_expression(path: &MetadataPath, column: &str) -> Option<String> {
+    let plain = |key: &String| !key.contains(['"', '\\']) && !key.contains(char::is_control);
+    if !path.keys().iter().all(plain) {
+        return None;
+    }
+    let keys: String = path.keys().iter().map(|key| format!(".\"{}\"", key.replace('\'', "''"))).collect();
+    Some(format!("json_extract({column}, '${keys}')"))
+}
+
+/// The tables of a walk along `path` through the metadata, and what must hold for the last of them to stand for the value. Gives
+/// the values of its parameters, too, and the last table's name.
+///
+/// SQLite's JSON paths would be a third faster, but they take two keys for one that differ only behind a zero character.
+pub(super) fn walk(path: &MetadataPath) -> (String, String, Vec<Value>, String) {
+    let last = path.keys().len().saturating_sub(1);
+    let mut tables = "json_each(d.metadata) k0".to_owned();
+    for depth in 1..=last {
+        let outer = depth - 1;
+        tables.push_str(&format!(", json_each(case when k{outer}.type = 'object' then k{outer}.value end) k{depth}"));
+    }
+    let conditions: Vec<_> = (0..=last).map(|depth| format!("k{depth}.key = ?")).collect();
+    let values = path.keys().iter().map(|key| Value::Text(key.clone())).collect();
+    (tables, conditions.join(" and "), values, format!("k{last}"))
+}
+
+struct Compiler<'i> {
+    condition: Condition,
+    indexes: &'i [MetadataPath],
+}
+
+impl Compiler<'_> {
+    fn sql(&mut self, sql: &str) {
+        self.condition.sql.push_str(sql);
     }
 
-    fn push_types(&mut self, value: &Scalar) {
-        self.sql.push_str(match value {
-            Scalar::Text(_) => "= 'text'",
-            Scalar::Integer(_) | Scalar::Real(_) => "in ('integer', 'real')",
-            Scalar::Bool(true) => "= 'true'",
-            Scalar::Bool(false) => "= 'false'",
-        });
+    fn value(&mut self, value: Value) {
+        self.sql("?");
+        self.condition.values.push(value);
     }
 
-    fn push_value(&mut self, value: &Scalar) {
-        let (sql, value) = match value {
-            Scalar::Text(text) => ("?", Value::Text(text.clone())),
-            Scalar::Integer(integer) => ("?", Value::Integer(*integer)),
+    fn list(&mut self, values: Vec<Value>) {
+        self.sql(&format!("({})", vec!["?"; values.len()].join(", ")));
+        self.condition.values.extend(values);
+    }
+
+    fn filter(&mut self, filter: &Filter) {
+        match filter {
+            Filter::And(filters) => self.joined(filters, " and ", "true"),
+            Filter::Or(filters) => self.joined(filters, " or ", "false"),
+            Filter::Not(filter) => {
+                self.sql("not ");
+                self.filter(filter);
+            }
+            Filter::Field(Field::Metadata(path), test) => self.metadata(path, test),
+            Filter::Field(field, test) => self.own(field, test),
+        }
+    }
+
+    fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) {
+        self.sql("(");
+        if filters.is_empty() {
+            self.sql(empty);
+        }
+        for (place, filter) in filters.iter().enumerate() {
+            if place > 0 {
+                self.sql(word);
+            }
+            self.filter(filter);
+        }
+        self.sql(")");
+    }
+
+    /// A test of the document's own values. Only the language can be null.
+    fn own(&mut self, field: &Field, test: &Test) {
+        let (column, is_text) = match field {
+            Field::Id => ("d.id", true),
+            Field::Language => ("d.language", true),
+            Field::CreatedAt => ("d.created_at_ms", false),
+            Field::UpdatedAt | Field::Metadata(_) => ("d.updated_at_ms", false),
+        };
+        let fits = |scalar: &Scalar| matches!(scalar, Scalar::Text(_)) == is_text && !matches!(scalar, Scalar::Bool(_));
+        match test {
+            Test::Eq(scalar) if fits(scalar) => {
+                self.sql(&format!("{column} is "));
+                self.scalar(scalar);
+            }
+            Test::Ne(scalar) => {
+                self.sql("not (");
+                self.own(field, &Test::Eq(scalar.clone()));
+                self.sql(")");
+            }
+            Test::In(scalars) => {
+                let places: Vec<&Scalar> = scalars.iter().filter(|scalar| fits(scalar)).collect();
+                self.sql(&format!("({column} is not null and {column} in ("));
+                self.scalars(&places);
+                self.sql("))");
+            }
+            Test::Compare(relation, scalar) if fits(scalar) => {
+                self.sql(&format!("({column} is not null and {column} {} ", sign(*relation)));
+                self.scalar(scalar);
+                self.sql(")");
+            }
+            Test::Exists(expected) => self.sql(&format!("{column} is {}null", if *expected { "not " } else { "" })),
+            Test::Prefix(prefix) if is_text => {
+                self.sql(&format!("({column} is not null and "));
+                self.prefix(column, prefix);
+                self.sql(")");
+            }
+            Test::Eq(_) | Test::Compare(..) | Test::Prefix(_) | Test::Any(_) => self.sql("false"),
+        }
+    }
+
+    fn metadata(&mut self, path: &MetadataPath, test: &Test) {
+        let (deny, test) = match test {
+            Test::Ne(scalar) => (true, Test::Eq(scalar.clone())),
+            Test::Exists(false) => (true, Test::Exists(true)),
+            other => (false, other.clone()),
+        };
+        self.sql(if deny { "not (" } else { "(" });
+        if let Some(expression) = index_expression(path, "d.metadata").filter(|_| self.indexes.contains(path)) {
+            self.candidates(&expression, &test);
+        }
+        let (tables, conditions, values, last) = walk(path);
+        self.sql(&format!("exists (select 1 from {tables} where {conditions} and "));
+        self.condition.values.extend(values);
+        self.test(&last, &test);
+        self.sql("))");
+    }
+
+    /// A test of the value that the row `row` of `json_each` holds.
+    fn test(&mut self, row: &str, test: &Test) {
+        match test {
+            Test::Eq(scalar) => self.among(row, std::slice::from_ref(scalar)),
+            Test::In(scalars) => self.among(row, scalars),
+            Test::Any(scalars) => {
+                self.sql(&format!(
+                    "exists (select 1 from json_each(case when {row}.type = 'array' then {row}.value end) e where "
+                ));
+                self.among("e", scalars);
+                self.sql(")");
+            }
+            Test::Compare(relation, scalar) => {
+                self.sql(&format!("{row}.type {} and {row}.atom {} ", types(scalar), sign(*relation)));
+                self.scalar(scalar);
+            }
+            Test::Prefix(prefix) => {
+                self.sql(&format!("{row}.type = 'text' and "));
+                self.prefix(&format!("{row}.atom"), prefix);
+            }
+            Test::Ne(_) | Test::Exists(_) => self.sql(&format!("{row}.type <> 'null'")),
+        }
+    }
+
+    /// Whether the value equals one of `scalars`.
+    fn among(&mut self, row: &str, scalars: &[Scalar]) {
+        let (mut texts, mut numbers, mut truths) = (Vec::new(), Vec::new(), Vec::new());
+        for scalar in scalars {
+            match scalar {
+                Scalar::Text(_) => texts.push(scalar),
+                Scalar::Integer(_) | Scalar::Real(_) => numbers.push(scalar),
+                Scalar::Bool(truth) => truths.push(*truth),
+            }
+        }
+        self.sql("(false");
+        for (types, scalars) in [("= 'text'", texts), ("in ('integer', 'real')", numbers)] {
+            if !scalars.is_empty() {
+                self.sql(&format!(" or ({row}.type {types} and {row}.atom in ("));
+                self.scalars(&scalars);
+                self.sql("))");
+            }
+        }
+        for truth in truths {
+            self.sql(&format!(" or {row}.type = '{truth}'"));
+        }
+        self.sql(")");
+    }
+
+    /// A condition that an index can answer and that holds wherever `test` does. Nothing when there is none.
+    fn candidates(&mut self, expression: &str, test: &Test) {
+        match test {
+            Test::Eq(scalar) => {
+                self.sql(&format!("{expression} = "));
+                self.candidate(scalar);
+            }
+            Test::In(scalars) if !scalars.is_empty() => {
+                self.sql(&format!("{expression} in ("));
+                for (place, scalar) in scalars.iter().enumerate() {
+                    self.sql(if place > 0 { ", " } else { "" });
+                    self.candidate(scalar);
+                }
+                self.sql(")");
+            }
+            Test::Compare(relation, scalar) => {
+                self.sql(&format!("{expression} {} ", sign(*relation)));
+                self.candidate(scalar);
+                // SQLite orders every number before every text.
+                match (relation, scalar) {
+                    (Relation::Gt | Relation::Gte, Scalar::Integer(_) | Scalar::Real(_)) => {
+                        self.sql(&format!(" and {expression} < ''"));
+                    }
+                    (Relation::Lt | Relation::Lte, Scalar::Text(_)) => self.sql(&format!(" and {expression} >= ''")),
+                    _ => (),
+                }
+            }
+            Test::Prefix(prefix) => self.prefix(expression, prefix),
+            Test::In(_) | Test::Any(_) | Test::Ne(_) | Test::Exists(_) => return,
+        }
+        self.sql(" and ");
+    }
+
+    /// A value as `json_extract` gives it.
+    fn candidate(&mut self, scalar: &Scalar) {
+        match scalar {
+            Scalar::Bool(truth) => self.value(Value::Integer(i64::from(*truth))),
+            other => self.scalar(other),
+        }
+    }
+
+    fn scalars(&mut self, scalars: &[&Scalar]) {
+        for (place, scalar) in scalars.iter().enumerate() {
+            self.sql(if place > 0 { ", " } else { "" });
+            self.scalar(scalar);
+        }
+    }
+
+    fn scalar(&mut self, scalar: &Scalar) {
+        match scalar {
+            Scalar::Text(text) => self.value(Value::Text(text.clone())),
+            Scalar::Integer(integer) => self.value(Value::Integer(*integer)),
             // Read by SQLite from the same digits as in the metadata, so that both are rounded alike.
             Scalar::Real(real) if real.is_finite() => {
-                ("json_extract(?, '$')", Value::Text(serde_json::Value::from(*real).to_string()))
+                self.sql("json_extract(?, '$')");
+                self.condition.values.push(Value::Text(serde_json::Value::from(*real).to_string()));
             }
-            // JSON has no such number, so nothing equals it.
-            Scalar::Real(_) => ("?", Value::Null),
-            // Its type says it all.
-            Scalar::Bool(_) => ("?", Value::Null),
-        };
-        self.sql.push_str(sql);
-        self.values.push(value);
+            // JSON has no such number, so nothing equals it. A boolean's type says it all.
+            Scalar::Real(_) | Scalar::Bool(_) => self.value(Value::Null),
+        }
+    }
+
+    /// Whether a text begins with `prefix`: it lies between the prefix and the next text that does not begin with it.
+    fn prefix(&mut self, expression: &str, prefix: &str) {
+        self.sql(&format!("{expression} >= "));
+        self.value(Value::Text(prefix.to_owned()));
+        if let Some(end) = after_all_with(prefix) {
+            self.sql(&format!(" and {expression} < "));
+            self.value(Value::Text(end));
+        }
+    }
+}
+
+/// The least text, by code points, that is greater than every text with this prefix; `None` when there is none.
+fn after_all_with(prefix: &str) -> Option<String> {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            chars.push(next);
+            return Some(chars.into_iter().collect());
+        }
+    }
+    None
+}
+
+fn types(scalar: &Scalar) -> &'static str {
+    match scalar {
+        Scalar::Text(_) => "= 'text'",
+        Scalar::Integer(_) | Scalar::Real(_) => "in ('integer', 'real')",
+        Scalar::Bool(true) => "= 'true'",
+        Scalar::Bool(false) => "= 'false'",
+    }
+}
+
+fn sign(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Gt => ">",
+        Relation::Gte => ">=",
+        Relation::Lt => "<",
+        Relation::Lte => "<=",
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use rusqlite::Connection;
-    use serde_json::{Map, Value as Json, json};
-
-    use super::*;
-    use crate::domain::Language;
-
-    /// Whether a document with this metadata matches.
-    fn matches(metadata: &Json, filter: &SearchFilter) -> bool {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("create table documents (language text, metadata text)").unwrap();
-        connection.execute("insert into documents values ('fr', ?1)", [metadata.to_string()]).unwrap();
-        let condition = compile(filter);
-        let sql = format!("select count(*) from documents d where {}", condition.sql);
-        connection.query_row(&sql, rusqlite::params_from_iter(condition.values), |row| row.get::<_, i64>(0)).unwrap() == 1
-    }
-
-    fn equals(path: &[&str], value: Scalar) -> SearchFilter {
-        let path = path.iter().map(|&key| key.to_owned()).collect();
-        SearchFilter { languages: Vec::new(), equals: vec![Equals { path, value }] }
-    }
-
-    fn text(text: &str) -> Scalar {
-        Scalar::Text(text.to_owned())
-    }
-
-    #[track_caller]
-    fn check(metadata: Json, path: &[&str], value: Scalar, expect: bool) {
-        assert_eq!(matches(&metadata, &equals(path, value.clone())), expect, "{metadata} at {path:?} equals {value:?}");
-    }
-
-    #[test]
-    fn an_empty_filter_matches_all() {
-        assert!(matches(&json!({}), &SearchFilter::default()));
-    }
-
-    #[test]
-    fn values_of_one_type_are_compared_by_value() {
-        check(json!({"a": "été"}), &["a"], text("été"), true);
-        check(json!({"a": "été"}), &["a"], text("Été"), false);
-        check(json!({"a": ""}), &["a"], text(""), true);
-        check(json!({"a": "\0"}), &["a"], text("\0"), true);
-        check(json!({"a": "x\0y"}), &["a"], text("x\0z"), false);
-        check(json!({"a": 1}), &["a"], Scalar::Integer(1), true);
-        check(json!({"a": 1.0}), &["a"], Scalar::Integer(1), true);
-        check(json!({"a": 1}), &["a"], Scalar::Real(1.0), true);
-        check(json!({"a": 0.1}), &["a"], Scalar::Real(0.1), true);
-        check(json!({"a": 0.1}), &["a"], Scalar::Real(0.2), false);
-        check(json!({"a": i64::MIN}), &["a"], Scalar::Integer(i64::MIN), true);
-        check(json!({"a": i64::MAX}), &["a"], Scalar::Integer(i64::MAX - 1), false);
-        check(json!({"a": u64::MAX}), &["a"], Scalar::Integer(i64::MAX), false);
-        check(json!({"a": true}), &["a"], Scalar::Bool(true), true);
-        check(json!({"a": true}), &["a"], Scalar::Bool(false), false);
-        check(json!({"a": false}), &["a"], Scalar::Bool(false), true);
-    }
-
-    #[test]
-    fn values_of_different_types_are_never_equal() {
-        check(json!({"a": "1"}), &["a"], Scalar::Integer(1), false);
-        check(json!({"a": 1}), &["a"], text("1"), false);
-        check(json!({"a": true}), &["a"], Scalar::Integer(1), false);
-        check(json!({"a": 1}), &["a"], Scalar::Bool(true), false);
-        check(json!({"a": "true"}), &["a"], Scalar::Bool(true), false);
-        check(json!({"a": null}), &["a"], text(""), false);
-        check(json!({"a": null}), &["a"], Scalar::Bool(false), false);
-        check(json!({"a": ["x"]}), &["a"], text("[\"x\"]"), false);
-        check(json!({"a": {"b": 1}}), &["a"], text("{\"b\":1}"), false);
-        check(json!({"a": 1}), &["a"], Scalar::Real(f64::NAN), false);
-    }
-
-    #[test]
-    fn a_path_leads_through_objects_only() {
-        check(json!({"a": {"b": {"c": 1}}}), &["a", "b", "c"], Scalar::Integer(1), true);
-        check(json!({"a": {"b": 1}}), &["a", "c"], Scalar::Integer(1), false);
-        check(json!({"a": "b"}), &["a", "b"], text("b"), false);
-        check(json!({"a": [1]}), &["a", "0"], Scalar::Integer(1), false);
-        check(json!({"a": [1]}), &["a", "[0]"], Scalar::Integer(1), false);
-        check(json!({"a": [1]}), &["a[0]"], Scalar::Integer(1), false);
-        check(json!({}), &["a"], Scalar::Integer(1), false);
-    }
-
-    #[test]
-    fn any_text_is_a_key() {
-        let keys = [
-            "",
-            " ",
-            ".",
-            "$",
-            "a.b",
-            "a[0]",
-            "\"",
-            "'",
-            "\\",
-            "\\\"",
-            "a\"b",
-            "\n",
-            "\u{1}",
-            "\u{7f}",
-            "\0",
-            "a\0b",
-            "?",
-            "?1",
-            "été",
-            "日付",
-            "ключ",
-            "🙂",
-            "\u{2028}",
-            "\u{fffd}",
-            "é",
-            "') or true --",
-        ];
-        for key in keys {
-            check(json!({key: 1}), &[key], Scalar::Integer(1), true);
-            check(json!({"outer": {key: "x"}}), &["outer", key], text("x"), true);
-            check(json!({key: {key: true}}), &[key, key], Scalar::Bool(true), true);
-            for other in keys.iter().filter(|other| **other != key) {
-                check(json!({*other: 1}), &[key], Scalar::Integer(1), false);
-            }
-        }
-        check(json!({"a\0b": 1, "a\0c": 2}), &["a\0c"], Scalar::Integer(2), true);
-        check(json!({"a": "no object", "a\0": 1}), &["a", "\0"], Scalar::Integer(1), false);
-    }
-
-    #[test]
-    fn languages_are_alternatives_and_conditions_hold_together() {
-        let french = Language::parse("fr").unwrap();
-        let german = Language::parse("de").unwrap();
-        let metadata = json!({"year": 2020, "draft": false});
-        let year = Equals { path: vec!["year".to_owned()], value: Scalar::Integer(2020) };
-        let draft = |value| Equals { path: vec!["draft".to_owned()], value: Scalar::Bool(value) };
-        let check = |languages: &[Language], equals: &[Equals], expect| {
-            let filter = SearchFilter { languages: languages.to_vec(), equals: equals.to_vec() };
-            assert_eq!(matches(&metadata, &filter), expect, "{filter:?}");
-        };
-        check(&[french], &[], true);
-        check(&[german, french], &[], true);
-        check(&[german], &[], false);
-        check(&[french], &[year.clone(), draft(false)], true);
-        check(&[french], &[year.clone(), draft(true)], false);
-        check(&[german], &[year], false);
-    }
-
-    fn scalar() -> impl Strategy<Value = Scalar> {
-        prop_oneof![
-            "\\PC{0,3}".prop_map(Scalar::Text),
-            any::<String>().prop_map(Scalar::Text),
-            (-2i64..3).prop_map(Scalar::Integer),
-            any::<i64>().prop_map(Scalar::Integer),
-            (-2i32..3).prop_map(|half| Scalar::Real(f64::from(half) / 2.0)),
-            any::<f64>().prop_filter("JSON has no NaN or infinity", |real| real.is_finite()).prop_map(Scalar::Real),
-            any::<bool>().prop_map(Scalar::Bool),
-        ]
-    }
-
-    fn to_json(scalar: &Scalar) -> Json {
-        match scalar {
-            Scalar::Text(text) => json!(text),
-            Scalar::Integer(integer) => json!(integer),
-            Scalar::Real(real) => json!(real),
-            Scalar::Bool(bool) => json!(bool),
-        }
-    }
-
-    /// What `Equals` promises, without SQL.
-    fn equal(a: &Scalar, b: &Scalar) -> bool {
-        match (a, b) {
-            (Scalar::Integer(integer), Scalar::Real(real)) | (Scalar::Real(real), Scalar::Integer(integer)) => {
-                real.fract() == 0.0 && *real as i128 == i128::from(*integer)
-            }
-            _ => a == b,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_value_under_any_path_is_found(path in prop::collection::vec(any::<String>(), 1..4), value in scalar()) {
-            let metadata = path.iter().rev().fold(to_json(&value), |inner, key| Json::Object(Map::from_iter([(key.clone(), inner)])));
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            prop_assert!(matches(&metadata, &equals(&path, value)));
-        }
-
-        #[test]
-        fn equality_is_that_of_the_domain(stored in scalar(), asked in scalar()) {
-            prop_assert_eq!(matches(&json!({"key": to_json(&stored)}), &equals(&["key"], asked.clone())), equal(&stored, &asked));
-        }
-    }
-}
+#[path = "filter_tests.rs"]
+mod tests;

@@ -4,6 +4,8 @@
 //! migrations that were applied. All that are missing run in one transaction, so a crash leaves the old version or the new.
 //! A database that is not ours, or newer than this binary, is left untouched.
 
+use std::sync::{Arc, OnceLock};
+
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
@@ -15,15 +17,32 @@ pub(super) struct Schema {
     pub(super) application_id: i64,
     /// In the order of their numbers. Never edited after a release; a change is a new file at the end.
     pub(super) migrations: &'static [&'static str],
+    /// What the migrations make, once it is asked for.
+    pub(super) objects: OnceLock<Objects>,
 }
 
+/// Tables, indexes and triggers: name and definition.
+pub(super) type Objects = Vec<(String, String)>;
+
 /// `catalog.sqlite`; the id reads `DraC`.
-pub(super) static CATALOG: Schema =
-    Schema { application_id: 0x4472_6143, migrations: &[include_str!("../../migrations/catalog/0001_collections.sql")] };
+pub(super) static CATALOG: Schema = Schema {
+    application_id: 0x4472_6143,
+    migrations: &[
+        include_str!("../../migrations/catalog/0001_collections.sql"),
+        include_str!("../../migrations/catalog/0002_features.sql"),
+    ],
+    objects: OnceLock::new(),
+};
 
 /// `documents.sqlite`; the id reads `DraD`.
-pub(super) static COLLECTION: Schema =
-    Schema { application_id: 0x4472_6144, migrations: &[include_str!("../../migrations/collection/0001_documents.sql")] };
+pub(super) static COLLECTION: Schema = Schema {
+    application_id: 0x4472_6144,
+    migrations: &[
+        include_str!("../../migrations/collection/0001_documents.sql"),
+        include_str!("../../migrations/collection/0002_features.sql"),
+    ],
+    objects: OnceLock::new(),
+};
 
 /// Brings a new or older database to the newest version.
 pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<(), Fault> {
@@ -42,8 +61,42 @@ pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<()
     Ok(())
 }
 
+/// Checks that everything that the migrations make is there as they made it. What others added may be there too. Statements
+/// on a schema in which a bit flipped fail as if they were wrong themselves, or do something else than they say.
+pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(), Fault> {
+    let expected = match schema.objects.get() {
+        Some(objects) => objects,
+        None => {
+            let mut fresh = Connection::open_in_memory()?;
+            migrate(&mut fresh, schema)?;
+            let objects = objects(&fresh)?;
+            schema.objects.get_or_init(|| objects)
+        }
+    };
+    let found = objects(connection)?;
+    match expected.iter().find(|object| !found.contains(object)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} is not what it was").into();
+            Err(StoreError::Damaged { doing: "checking the schema", source: Arc::from(source) }.into())
+        }
+    }
+}
+
+/// What the first `version` migrations make.
+pub(super) fn objects_at(schema: &Schema, version: usize) -> Result<Objects, Fault> {
+    let fresh = Connection::open_in_memory()?;
+    schema.migrations.iter().take(version).try_for_each(|sql| fresh.execute_batch(sql))?;
+    objects(&fresh)
+}
+
+fn objects(connection: &Connection) -> Result<Objects, Fault> {
+    let mut statement = connection.prepare("select name, sql from sqlite_schema where sql is not null")?;
+    Ok(statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+}
+
 /// How many migrations the database has seen.
-fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
+pub(super) fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
     let objects: i64 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0))?;
@@ -65,11 +118,14 @@ mod tests {
 
     const FIRST: &str = "create table words (word text not null) strict; insert into words values ('mot');";
     const SECOND: &str = "alter table words add column language text; update words set language = 'fr';";
-    static OLD: Schema = Schema { application_id: 7, migrations: &[FIRST] };
-    static NEW: Schema = Schema { application_id: 7, migrations: &[FIRST, SECOND] };
-    static BROKEN: Schema =
-        Schema { application_id: 7, migrations: &[FIRST, "create table half (a text) strict; create nonsense;"] };
-    static OTHER: Schema = Schema { application_id: 8, migrations: &[FIRST] };
+    static OLD: Schema = Schema { application_id: 7, migrations: &[FIRST], objects: OnceLock::new() };
+    static NEW: Schema = Schema { application_id: 7, migrations: &[FIRST, SECOND], objects: OnceLock::new() };
+    static BROKEN: Schema = Schema {
+        application_id: 7,
+        migrations: &[FIRST, "create table half (a text) strict; create nonsense;"],
+        objects: OnceLock::new(),
+    };
+    static OTHER: Schema = Schema { application_id: 8, migrations: &[FIRST], objects: OnceLock::new() };
 
     fn database(schema: &Schema) -> Connection {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -96,6 +152,17 @@ mod tests {
         assert!(matches!(migrate(&mut connection, &BROKEN), Err(Fault::Sqlite(_))));
         assert_eq!(version(&connection), 1);
         assert!(connection.prepare("select * from half").is_err());
+    }
+
+    #[test]
+    fn a_definition_that_changed_is_damage() {
+        let connection = database(&NEW);
+        assert!(check_schema(&connection, &NEW).is_ok());
+        connection.execute_batch("create index words_language on words (language)").unwrap();
+        assert!(check_schema(&connection, &NEW).is_ok(), "what somebody added does no harm");
+        connection.execute_batch("alter table words rename column language to lang").unwrap();
+        let result = check_schema(&connection, &NEW);
+        assert!(matches!(&result, Err(Fault::Store(error)) if error.is_damage()), "{result:?}");
     }
 
     #[test]

@@ -5,17 +5,51 @@ pub mod catalog;
 pub mod documents;
 pub mod error;
 
+mod aliases;
+mod carried;
+mod check;
+mod checkpoints;
+mod checksum;
+mod classifiers;
+mod conditional;
 mod connection;
+mod copies;
+mod facets;
 mod filter;
+mod handover;
+mod hits;
+mod jobs;
+mod kept;
+mod kept_creations;
+mod keys;
+mod labeled;
+mod lexical;
+mod matching;
+mod metadata_indexes;
 mod migrate;
 mod mutations;
 mod queries;
 mod readers;
 mod rows;
+mod sentences;
+mod strangers;
 mod writer;
 
+pub use carried::{Carried, Replacement};
 pub use catalog::Catalog;
+pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress, WholeClassifier};
+pub use copies::Copied;
 pub use documents::{
-    Change, Deleted, DocumentStore, PassageRow, PendingPassage, PreparedDocument, SearchFilter, StoreOptions, Upserted,
+    Change, Deleted, DocumentKey, DocumentStore, PassageDocument, PassageRow, PendingPassage, PreparedDocument, SearchFilter,
+    StoreOptions, Upserted,
 };
 pub use error::StoreError;
+pub use handover::{KeptAnswer, MovedDocument, MovedPassage, Revision};
+pub use kept::Kept;
+pub use keys::StoredKey;
+pub use labeled::{EmbeddedDocument, Patched, TextPatch};
+pub use lexical::TermsOf;
+pub use matching::{DeletedSome, Matching};
+pub use sentences::PassageText;
+pub use strangers::{DatabaseKind, check_head, check_stranger};
+pub use writer::{Clock, system_clock};

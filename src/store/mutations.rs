@@ -7,19 +7,25 @@ use std::collections::HashMap;
 
 use rusqlite::{OptionalExtension, params};
 
+use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
 use super::error::Fault;
+use super::lexical;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, Upserted};
-use crate::domain::{DocumentId, Embedding, PassageId, Sequence};
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
+use crate::domain::{DocumentId, Embedding, Metadata, PassageId, Sequence};
 
 /// Stores documents. An id that comes twice is stored twice, the last one stays; passages to embed are named by the last one
 /// alone.
-pub(super) fn upsert(transaction: &mut WriteTransaction<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
+pub(super) fn upsert(
+    transaction: &mut WriteTransaction<'_>,
+    documents: &[PreparedDocument],
+    terms_of: TermsOf,
+) -> Result<Vec<Upserted>, Fault> {
     let mut outcomes: Vec<Upserted> = Vec::with_capacity(documents.len());
     let mut last: HashMap<&DocumentId, usize> = HashMap::with_capacity(documents.len());
     for (place, document) in documents.iter().enumerate() {
-        outcomes.push(upsert_one(transaction, document)?);
+        outcomes.push(upsert_one(transaction, document, terms_of)?);
         if let Some(earlier) = last.insert(&document.id, place) {
             outcomes[earlier].pending.clear();
         }
@@ -31,23 +37,24 @@ pub(super) fn upsert(transaction: &mut WriteTransaction<'_>, documents: &[Prepar
 struct Stored {
     key: i64,
     same_text: bool,
+    created_at_ms: i64,
     updated_at_ms: i64,
 }
 
-fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<Upserted, Fault> {
+fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument, terms_of: TermsOf) -> Result<Upserted, Fault> {
     for range in &document.passages {
         passage_text(document, range)?;
     }
     let stored = transaction
         .connection
-        .prepare_cached("select key, text = ?2, updated_at_ms from documents where id = ?1")?
+        .prepare_cached("select key, text = ?2, created_at_ms, updated_at_ms from documents where id = ?1")?
         .query_row(params![document.id.as_str(), document.text], |row| {
-            Ok(Stored { key: row.get(0)?, same_text: row.get(1)?, updated_at_ms: row.get(2)? })
+            Ok(Stored { key: row.get(0)?, same_text: row.get(1)?, created_at_ms: row.get(2)?, updated_at_ms: row.get(3)? })
         })
         .optional()?;
     let Some(stored) = stored else {
         let (sequence, key) = insert(transaction, document)?;
-        let pending = insert_passages(transaction, key, document)?;
+        let pending = insert_passages(transaction, key, document, terms_of)?;
         return Ok(Upserted { created: true, sequence, pending, removed: Vec::new() });
     };
     let kept = if stored.same_text { kept_passages(transaction, stored.key, document)? } else { None };
@@ -55,7 +62,7 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
         Some(pending) => (pending, Vec::new()),
         None => {
             let removed = remove_passages(transaction, stored.key)?;
-            (insert_passages(transaction, stored.key, document)?, removed)
+            (insert_passages(transaction, stored.key, document, terms_of)?, removed)
         }
     };
     let sequence = update(transaction, &stored, document)?;
@@ -64,16 +71,20 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
 
 fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<(Sequence, i64), Fault> {
     let sequence = transaction.next_sequence();
-    let sql = "insert into documents (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text)
-               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)";
+    let sql = "insert into documents
+               (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, checksum)
+               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8)";
+    let metadata = metadata_json(&document.metadata)?;
+    let row = row(document, &metadata, sequence, transaction.now_ms, transaction.now_ms);
     transaction.connection.prepare_cached(sql)?.execute(params![
-        document.id.as_str(),
-        document.language.map(|language| language.code()),
-        document.language_confidence,
-        transaction.now_ms,
-        sequence,
-        metadata_json(document)?,
-        document.text,
+        row.id,
+        row.language,
+        row.language_confidence,
+        row.created_at_ms,
+        row.sequence,
+        row.metadata,
+        row.text,
+        row.checksum(),
     ])?;
     Ok((transaction.sequence(), transaction.connection.last_insert_rowid()))
 }
@@ -81,18 +92,35 @@ fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -
 fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
     let sequence = transaction.next_sequence();
     let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               text = ?7 where key = ?1";
+               text = ?7, checksum = ?8 where key = ?1";
+    // A clock that jumps back must not make a document older than it was.
+    let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
+    let metadata = metadata_json(&document.metadata)?;
+    let row = row(document, &metadata, sequence, stored.created_at_ms, updated_at_ms);
     transaction.connection.prepare_cached(sql)?.execute(params![
         stored.key,
-        document.language.map(|language| language.code()),
-        document.language_confidence,
-        // A clock that jumps back must not make a document older than it was.
-        transaction.now_ms.max(stored.updated_at_ms),
-        sequence,
-        metadata_json(document)?,
-        document.text,
+        row.language,
+        row.language_confidence,
+        row.updated_at_ms,
+        row.sequence,
+        row.metadata,
+        row.text,
+        row.checksum(),
     ])?;
     Ok(transaction.sequence())
+}
+
+/// A document as its row will be.
+fn row<'r>(
+    document: &'r PreparedDocument,
+    metadata: &'r str,
+    sequence: i64,
+    created_at_ms: i64,
+    updated_at_ms: i64,
+) -> DocumentRow<'r> {
+    let (id, text, language_confidence) = (document.id.as_str(), document.text.as_str(), document.language_confidence);
+    let language = document.language.map(|language| language.code());
+    DocumentRow { id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text }
 }
 
 /// The passages without embedding, when the document is cut as before; `None` when it is cut differently.
@@ -101,15 +129,17 @@ fn kept_passages(
     key: i64,
     document: &PreparedDocument,
 ) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    let sql = "select id, start, end, embedding is null from passages where document = ?1 order by ordinal";
+    let sql = "select id, start, end, embedding is null, ?2 is null or embedding is ?2
+               from passages where document = ?1 order by ordinal";
+    let own = document.embedding.as_ref().map(Embedding::to_bytes);
     let mut statement = transaction.connection.prepare_cached(sql)?;
-    let mut rows = statement.query([key])?;
+    let mut rows = statement.query(params![key, own])?;
     let mut pending = Vec::new();
     let mut ranges = document.passages.iter();
     while let Some(row) = rows.next()? {
         let (start, end): (i64, i64) = (row.get(1)?, row.get(2)?);
         match ranges.next() {
-            Some(range) if (range.start as i64, range.end as i64) == (start, end) => {
+            Some(range) if (range.start as i64, range.end as i64) == (start, end) && row.get(4)? => {
                 if row.get(3)? {
                     let text = passage_text(document, range)?.to_owned();
                     pending.push(PendingPassage { id: passage_id(row.get(0)?)?, text });
@@ -121,19 +151,37 @@ fn kept_passages(
     Ok(ranges.next().is_none().then_some(pending))
 }
 
-fn insert_passages(
-    transaction: &WriteTransaction<'_>,
+/// Adds the passages of the document of this key; gives those that wait for their embedding.
+pub(super) fn insert_passages(
+    transaction: &mut WriteTransaction<'_>,
     key: i64,
     document: &PreparedDocument,
+    terms_of: TermsOf,
 ) -> Result<Vec<PendingPassage>, Fault> {
-    let sql = "insert into passages (document, ordinal, start, end) values (?1, ?2, ?3, ?4)";
-    let mut statement = transaction.connection.prepare_cached(sql)?;
-    let insert = |(ordinal, range): (usize, &std::ops::Range<usize>)| {
-        let text = passage_text(document, range)?.to_owned();
-        let id = statement.insert(params![key, ordinal as i64, range.start as i64, range.end as i64])?;
-        Ok(PendingPassage { id: passage_id(id)?, text })
-    };
-    document.passages.iter().enumerate().map(insert).collect()
+    let connection = transaction.connection;
+    let sql = "insert into passages (id, document, ordinal, start, end, checksum, embedding, embedded_sequence)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let mut statement = connection.prepare_cached(sql)?;
+    // The key is in the checksum, and so drawn here; autoincrement remembers it as if it had drawn it itself.
+    let mut id: i64 = connection
+        .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
+        .query_row([], |row| row.get(0))?;
+    let mut pending = Vec::new();
+    for (ordinal, range) in document.passages.iter().enumerate() {
+        let text = passage_text(document, range)?;
+        id += 1;
+        let key_of = passage_id(id)?;
+        let row = [id, key, ordinal as i64, range.start as i64, range.end as i64];
+        // With its embedding from the beginning: written in two steps, the row would move in and out of two indexes.
+        let embedding = document.embedding.as_ref().map(|embedding| seal_embedding(key_of, embedding));
+        let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
+        statement.execute(params![row[0], row[1], row[2], row[3], row[4], passage_checksum(row), embedding, sequence])?;
+        lexical::insert(connection, id, &terms_of(text))?;
+        if document.embedding.is_none() {
+            pending.push(PendingPassage { id: key_of, text: text.to_owned() });
+        }
+    }
+    Ok(pending)
 }
 
 fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PassageId>, Fault> {
@@ -157,11 +205,15 @@ pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) ->
         .prepare_cached("select key from documents where id = ?1")?
         .query_row([id.as_str()], |row| row.get(0))
         .optional()?;
-    let Some(key) = key else { return Ok(None) };
+    key.map(|key| delete_key(transaction, key)).transpose()
+}
+
+/// Removes the document of this key.
+pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Deleted, Fault> {
     let removed = remove_passages(transaction, key)?;
-    connection.prepare_cached("delete from documents where key = ?1")?.execute([key])?;
+    transaction.connection.prepare_cached("delete from documents where key = ?1")?.execute([key])?;
     transaction.next_sequence();
-    Ok(Some(Deleted { sequence: transaction.sequence(), removed }))
+    Ok(Deleted { sequence: transaction.sequence(), removed })
 }
 
 /// Stores embeddings; gives those whose passage is still there.
@@ -173,11 +225,17 @@ pub(super) fn set_embeddings(
     let mut statement = transaction.connection.prepare_cached(sql)?;
     let mut stored = Vec::with_capacity(embeddings.len());
     for (id, embedding) in embeddings {
-        if statement.execute(params![to_sql(id.0), embedding.to_bytes(), transaction.next_sequence()])? == 1 {
+        if statement.execute(params![to_sql(id.0), seal_embedding(id, &embedding), transaction.next_sequence()])? == 1 {
             stored.push((id, embedding));
         }
     }
     Ok(stored)
+}
+
+/// Throws a damaged embedding away: its passage waits for another one.
+pub(super) fn discard_embedding(transaction: &mut WriteTransaction<'_>, id: PassageId) -> Result<bool, Fault> {
+    let sql = "update passages set embedding = null, embedded_sequence = null where id = ?1 and embedding is not null";
+    Ok(transaction.connection.prepare_cached(sql)?.execute([to_sql(id.0)])? == 1)
 }
 
 /// Deletes the removals up to `sequence` and remembers that they are gone.
@@ -194,9 +252,10 @@ fn passage_text<'d>(document: &'d PreparedDocument, range: &std::ops::Range<usiz
     document.text.get(range.clone()).ok_or_else(invalid)
 }
 
-fn metadata_json(document: &PreparedDocument) -> Result<String, Fault> {
+/// Metadata as the store keeps them.
+pub(super) fn metadata_json(metadata: &Metadata) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-    Ok(serde_json::to_string(&document.metadata).map_err(failed)?)
+    Ok(serde_json::to_string(metadata).map_err(failed)?)
 }
 
 #[cfg(test)]
@@ -204,7 +263,7 @@ mod tests {
     use super::super::connection::{open_reader, open_writer};
     use super::super::migrate::COLLECTION;
     use super::super::queries;
-    use super::super::writer::Writer;
+    use super::super::writer::{Writer, system_clock};
     use super::*;
 
     fn document(text: &str) -> PreparedDocument {
@@ -215,6 +274,7 @@ mod tests {
             language_confidence: None,
             metadata: Default::default(),
             passages: std::iter::once(0..text.len()).collect(),
+            embedding: None,
         }
     }
 
@@ -222,12 +282,12 @@ mod tests {
     fn a_clock_that_jumps_back_makes_no_document_older() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
-        let writer = Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1).unwrap();
+        let writer = Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1, system_clock).unwrap();
         let at = |now_ms: i64, text: &str| {
             let document = document(text);
             let work = move |transaction: &mut WriteTransaction<'_>| {
                 transaction.now_ms = now_ms;
-                upsert(transaction, &[document])
+                upsert(transaction, &[document], |_| Default::default())
             };
             writer.write("testing", work).unwrap();
             let stored = queries::get(&open_reader(&path).unwrap(), &DocumentId::parse("a").unwrap()).unwrap().unwrap();

@@ -4,9 +4,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::error::Fault;
-use super::filter::compile;
-use super::rows::{self, DOCUMENT_COLUMNS, embedded, passage_id, to_sql};
-use super::{Change, PassageRow, PendingPassage, SearchFilter, StoreError};
+use super::filter::Condition;
+use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded, passage_id, to_sql};
+use super::{Change, DocumentKey, PassageRow, PendingPassage, StoreError};
 use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, Page, PassageId, Sequence};
 
 pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
@@ -27,43 +27,55 @@ pub(super) fn list(connection: &Connection, page: &Page<DocumentId>) -> Result<D
     Ok(DocumentPage { documents, next })
 }
 
-pub(super) fn passages(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageRow>, Fault> {
+/// `None` when `spend`, which is told the bytes of each document's text, of its metadata and of the passage, refuses one.
+pub(super) fn passages(
+    connection: &Connection,
+    ids: &[PassageId],
+    mut spend: impl FnMut([u64; 3]) -> bool,
+) -> Result<Option<Vec<PassageRow>>, Fault> {
     let sql = format!(
-        "select {DOCUMENT_COLUMNS}, wanted.id, wanted.start, wanted.end
+        "select {DOCUMENT_COLUMNS}, {PASSAGE_COLUMNS}
          from passages wanted join documents d on d.key = wanted.document where wanted.id = ?1"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        let read = |row: &rusqlite::Row<'_>| -> Result<PassageRow, Fault> {
-            Ok(PassageRow { passage: rows::passage(row)?, document: rows::document(row)? })
+        let mut read = |row: &rusqlite::Row<'_>| -> Result<Option<PassageRow>, Fault> {
+            let passage = rows::passage(row)?;
+            let [metadata, text] = rows::sizes(row)?;
+            if !spend([text, metadata, (passage.end - passage.start) as u64]) {
+                return Ok(None);
+            }
+            Ok(Some(PassageRow { passage, document: rows::document(row)? }))
         };
-        found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
+        match statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()? {
+            Some(Some(row)) => found.push(row),
+            Some(None) => return Ok(None),
+            None => (),
+        }
+    }
+    Ok(Some(found))
+}
+
+pub(super) fn passages_of(connection: &Connection, documents: &[DocumentKey]) -> Result<Vec<PassageId>, Fault> {
+    let mut statement = connection.prepare_cached("select id from passages where document = ?1")?;
+    let mut found = Vec::new();
+    for document in documents {
+        for id in statement.query_map([document.0], |row| row.get(0))? {
+            found.push(passage_id(id?)?);
+        }
     }
     Ok(found)
 }
 
-pub(super) fn count_matching(connection: &Connection, filter: &SearchFilter, limit: usize) -> Result<usize, Fault> {
-    let condition = compile(filter);
+pub(super) fn count_matching(connection: &Connection, condition: &Condition, limit: usize) -> Result<usize, Fault> {
     let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
-    let values = condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
+    let values = condition.values.iter().cloned().chain([Value::Integer(to_sql(limit as u64))]);
     let count: i64 = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
-pub(super) fn matching_embeddings(connection: &Connection, filter: &SearchFilter) -> Result<Vec<(PassageId, Embedding)>, Fault> {
-    let condition = compile(filter);
-    // The filter decides first: passages, with their embeddings, are read of matching documents only.
-    let sql = format!(
-        "select p.id, p.embedding from documents d cross join passages p on p.document = d.key
-         where {} and p.embedding is not null",
-        condition.sql
-    );
-    connection.prepare_cached(&sql)?.query_and_then(params_from_iter(condition.values), |row| embedded(row, 0))?.collect()
-}
-
-pub(super) fn keep_matching(connection: &Connection, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, Fault> {
-    let condition = compile(filter);
+pub(super) fn keep_matching(connection: &Connection, condition: &Condition, ids: &[PassageId]) -> Result<Vec<PassageId>, Fault> {
     let sql = format!("select 1 from passages p join documents d on d.key = p.document where p.id = ? and {}", condition.sql);
     let mut statement = connection.prepare_cached(&sql)?;
     let mut kept = Vec::new();
@@ -79,11 +91,16 @@ pub(super) fn keep_matching(connection: &Connection, filter: &SearchFilter, ids:
 pub(super) fn pending(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, Fault> {
     let sql = "select id, document, start, end from passages indexed by passages_pending
                where embedding is null and id > ?1 order by id limit ?2";
+    passage_texts(connection, sql, &[to_sql(after.0), to_sql(limit as u64)])
+}
+
+/// Runs `sql`, which gives id, document, start and end of passages, and adds their texts.
+pub(super) fn passage_texts(connection: &Connection, sql: &str, values: &[i64]) -> Result<Vec<PendingPassage>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([to_sql(after.0), to_sql(limit as u64)])?;
+    let mut rows = statement.query(params_from_iter(values))?;
     let mut read_text = connection.prepare_cached("select text from documents where key = ?1")?;
     let mut text = (0, String::new());
-    let mut pending = Vec::new();
+    let mut passages = Vec::new();
     while let Some(row) = rows.next()? {
         let (id, document): (i64, i64) = (row.get(0)?, row.get(1)?);
         // Passages of one document follow each other: a long text is read once, not once for each passage.
@@ -91,17 +108,49 @@ pub(super) fn pending(connection: &Connection, after: PassageId, limit: usize) -
             text = (document, read_text.query_row([document], |row| row.get(0))?);
         }
         let range = rows::range(id, row.get(2)?, row.get(3)?, &text.1)?;
-        pending.push(PendingPassage { id: passage_id(id)?, text: text.1[range].to_owned() });
+        passages.push(PendingPassage { id: passage_id(id)?, text: text.1[range].to_owned() });
     }
-    Ok(pending)
+    Ok(passages)
+}
+
+pub(super) fn document_embeddings(connection: &Connection, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, Fault> {
+    let sql = "select p.id, p.embedding from documents d join passages p on p.document = d.key
+               where d.id = ?1 and p.embedding is not null
+               and not exists (select 1 from passages other where other.document = d.key and other.ordinal > 0)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        let row = statement.query_row([id.as_str()], |row| Ok(embedded(row, 0))).optional()?.transpose()?;
+        found.push(row.map(|(_, embedding)| embedding));
+    }
+    Ok(found)
+}
+
+pub(super) fn pending_count(connection: &Connection) -> Result<u64, Fault> {
+    let sql = "select count(*) from passages where embedding is null";
+    let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(u64::try_from(count).unwrap_or_default())
 }
 
 pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
-    state(connection, "select sequence from state")
+    let sequence = state(connection, "select sequence from state")?;
+    // A lower one would give numbers out again, and an index that has reached them would never see those changes.
+    let drawn = "select max(coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0),
+                 coalesce((select max(sequence) from removals), 0))";
+    if sequence < state(connection, drawn)? {
+        let problem = "its sequence is lower than that of a change";
+        return Err(StoreError::CorruptRow { table: "state", row: 1, problem }.into());
+    }
+    Ok(sequence)
+}
+
+/// Removals up to this number are deleted.
+pub(super) fn removals_forgotten(connection: &Connection) -> Result<Sequence, Fault> {
+    state(connection, "select removals_forgotten from state")
 }
 
 pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
-    let forgotten = state(connection, "select removals_forgotten from state")?;
+    let forgotten = removals_forgotten(connection)?;
     // An index at zero holds nothing that could have been removed.
     if after > Sequence(0) && after < forgotten {
         return Err(StoreError::ChangesForgotten { after, forgotten }.into());
@@ -119,6 +168,23 @@ pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) ->
         Ok((sequence, change))
     };
     connection.prepare_cached(sql)?.query_and_then([to_sql(after.0), to_sql(limit as u64)], read)?.collect()
+}
+
+pub(super) fn identity(connection: &Connection) -> Result<String, Fault> {
+    Ok(connection.prepare_cached("select lower(hex(identity)) from state")?.query_row([], |row| row.get(0))?)
+}
+
+pub(super) fn count_changes(connection: &Connection, after: Sequence) -> Result<u64, Fault> {
+    let sql = "select (select count(*) from passages where embedded_sequence > ?1)
+               + (select count(*) from removals where sequence > ?1)";
+    let count: i64 = connection.prepare_cached(sql)?.query_row([to_sql(after.0)], |row| row.get(0))?;
+    Ok(u64::try_from(count).unwrap_or_default())
+}
+
+pub(super) fn id_of_row(connection: &Connection, key: i64) -> Result<Option<DocumentId>, Fault> {
+    let mut statement = connection.prepare_cached("select id from documents where key = ?1")?;
+    let id: Option<String> = statement.query_row([key], |row| row.get(0)).optional()?;
+    Ok(id.and_then(|id| DocumentId::parse(&id).ok()))
 }
 
 pub(super) fn embeddings(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, Fault> {
@@ -179,6 +245,11 @@ mod tests {
         );
         check("select count(*) from passages where embedding is null", &["USING COVERING INDEX passages_pending"]);
         check(
+            "select max(embedded_sequence) from passages where embedded_sequence is not null",
+            &["USING COVERING INDEX passages_embedded"],
+        );
+        check("select count(*) from passages where embedded_sequence > 5", &["COVERING INDEX passages_embedded"]);
+        check(
             "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > 5
              union all select sequence, passage, null from removals where sequence > 5 order by sequence limit 5",
             &["MERGE", "passages_embedded (embedded_sequence>?)", "removals USING INTEGER PRIMARY KEY (rowid>?)"],
@@ -192,7 +263,7 @@ mod tests {
             ],
         );
         check(
-            "select 1 from documents d where true and d.language in ('fr', 'de') limit 5",
+            "select 1 from documents d where true and d.language is not null and d.language in ('fr', 'de') limit 5",
             &["documents_language (language=?)"],
         );
     }

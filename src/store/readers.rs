@@ -37,10 +37,11 @@ impl Readers {
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        let _span = tracing::info_span!("store_read", doing).entered();
         let run = || {
             let lease = self.lend()?;
-            let transaction = lease.connection()?.unchecked_transaction()?;
-            work(&transaction)
+            let transaction = ReadTransaction::begin(lease.connection()?)?;
+            work(transaction.0)
         };
         run().map_err(|fault: Fault| fault.while_doing(doing))
     }
@@ -75,6 +76,29 @@ impl Readers {
 
     fn lock(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows one state of the database until it is dropped. Its statements are prepared once per connection: most reads are so short
+/// that preparing them would be a good part of their time.
+struct ReadTransaction<'c>(&'c Connection);
+
+impl<'c> ReadTransaction<'c> {
+    fn begin(connection: &'c Connection) -> Result<Self, Fault> {
+        connection.prepare_cached("begin deferred")?.execute([])?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for ReadTransaction<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
+        // Some errors end the transaction on their own.
+        if !self.0.is_autocommit()
+            && let Err(error) = self.0.execute_batch("rollback")
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot end a read");
+        }
     }
 }
 

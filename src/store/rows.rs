@@ -3,6 +3,7 @@
 use rusqlite::Row;
 
 use super::StoreError;
+use super::checksum::{DocumentRow, passage_checksum, unseal_embedding};
 use super::error::Fault;
 use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence};
 
@@ -10,39 +11,77 @@ use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage
 pub(super) const DOCUMENT_COLUMNS: &str =
     "d.key, d.id, d.language, d.language_confidence, d.created_at_ms, d.updated_at_ms, d.sequence,
     d.metadata, d.text, (select count(*) from passages p where p.document = d.key),
-    not exists (select 1 from passages p where p.document = d.key and p.embedding is null)";
+    not exists (select 1 from passages p where p.document = d.key and p.embedding is null),
+    d.checksum";
 
 /// How many columns `DOCUMENT_COLUMNS` are.
-const DOCUMENT_COLUMNS_COUNT: usize = 11;
+const DOCUMENT_COLUMNS_COUNT: usize = 12;
 
 /// Reads `DOCUMENT_COLUMNS`, which are the row's first.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     let key = row.get(0)?;
-    let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-    let id: String = row.get(1)?;
-    let language: Option<String> = row.get(2)?;
-    let language = language.map(|code| Language::parse(&code).ok_or_else(|| corrupt("its language is unknown"))).transpose()?;
-    let metadata: Metadata = serde_json::from_str(row.get_ref(7)?.as_str().map_err(rusqlite::Error::from)?)
-        .map_err(|_| corrupt("its metadata is no JSON object"))?;
-    Ok(Document {
-        id: DocumentId::parse(&id).map_err(|_| corrupt("its id is none"))?,
-        text: row.get(8)?,
-        language,
-        language_confidence: row.get(3)?,
-        metadata,
-        passages: usize::try_from(row.get::<_, i64>(9)?).map_err(|_| corrupt("it has a negative number of passages"))?,
-        indexed: row.get(10)?,
-        created_at_ms: row.get(4)?,
-        updated_at_ms: row.get(5)?,
-        sequence: Sequence(u64::try_from(row.get::<_, i64>(6)?).map_err(|_| corrupt("its sequence is negative"))?),
+    read_document(row, key).map_err(|fault| match fault {
+        // A text that is not UTF-8, or a value of another type than its column's.
+        Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
+            StoreError::CorruptRow { table: "documents", row: key, problem: "one of its columns cannot be read" }.into()
+        }
+        other => other,
     })
 }
 
-/// Reads a passage's id, start and end, which follow `DOCUMENT_COLUMNS`.
+fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
+    let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+    let text_of = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
+    let language: Option<String> = row.get(2)?;
+    let stored = DocumentRow {
+        id: text_of(1)?,
+        language: language.as_deref(),
+        language_confidence: row.get(3)?,
+        created_at_ms: row.get(4)?,
+        updated_at_ms: row.get(5)?,
+        sequence: row.get(6)?,
+        metadata: text_of(7)?,
+        text: text_of(8)?,
+    };
+    if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
+        return Err(corrupt("it does not fit its checksum").into());
+    }
+    let language = stored.language.map(|code| Language::parse(code).ok_or_else(|| corrupt("its language is unknown")));
+    let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is no JSON object"))?;
+    Ok(Document {
+        id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is none"))?,
+        text: stored.text.to_owned(),
+        language: language.transpose()?,
+        language_confidence: stored.language_confidence,
+        metadata,
+        passages: usize::try_from(row.get::<_, i64>(9)?).map_err(|_| corrupt("it has a negative number of passages"))?,
+        indexed: row.get(10)?,
+        created_at_ms: stored.created_at_ms,
+        updated_at_ms: stored.updated_at_ms,
+        sequence: Sequence(u64::try_from(stored.sequence).map_err(|_| corrupt("its sequence is negative"))?),
+    })
+}
+
+/// Bytes of metadata and text in `DOCUMENT_COLUMNS`.
+pub(super) fn sizes(row: &Row<'_>) -> Result<[u64; 2], Fault> {
+    let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len));
+    Ok([bytes(7)? as u64, bytes(8)? as u64])
+}
+
+/// The columns that `passage` reads, from `passages wanted`, after `DOCUMENT_COLUMNS`.
+pub(super) const PASSAGE_COLUMNS: &str = "wanted.id, wanted.document, wanted.ordinal, wanted.start, wanted.end, wanted.checksum";
+
+/// Reads `PASSAGE_COLUMNS`, which follow `DOCUMENT_COLUMNS`.
 pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
-    let id: i64 = row.get(DOCUMENT_COLUMNS_COUNT)?;
+    let at = |place: usize| row.get::<_, i64>(DOCUMENT_COLUMNS_COUNT + place);
+    let stored = [at(0)?, at(1)?, at(2)?, at(3)?, at(4)?];
+    let [id, _, _, start, end] = stored;
+    let checksum: Option<i64> = row.get(DOCUMENT_COLUMNS_COUNT + stored.len())?;
+    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored))) {
+        return Err(corrupt_passage(id, "it does not fit its checksum").into());
+    }
     let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
-    let range = range(id, row.get(DOCUMENT_COLUMNS_COUNT + 1)?, row.get(DOCUMENT_COLUMNS_COUNT + 2)?, text)?;
+    let range = range(id, start, end, text)?;
     Ok(Passage { id: passage_id(id)?, start: range.start, end: range.end })
 }
 
@@ -59,7 +98,7 @@ pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<st
 pub(super) fn embedded(row: &Row<'_>, column: usize) -> Result<(PassageId, Embedding), Fault> {
     let id: i64 = row.get(column)?;
     let bytes = row.get_ref(column + 1)?.as_blob().map_err(rusqlite::Error::from)?;
-    let embedding = Embedding::from_bytes(bytes).ok_or_else(|| corrupt_passage(id, "its embedding has not unit length"))?;
+    let embedding = unseal_embedding(id, bytes)?;
     Ok((passage_id(id)?, embedding))
 }
 

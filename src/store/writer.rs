@@ -23,6 +23,15 @@ const GROUP_COMMANDS_MAX: usize = 256;
 /// how far the write-ahead log grows between checkpoints.
 const GROUP_ROWS_MAX: u64 = 20_000;
 
+/// Gives the time in milliseconds since the Unix epoch. It may jump, also backwards.
+pub type Clock = fn() -> i64;
+
+/// The system's clock; 0 before the epoch.
+pub fn system_clock() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// A handle on the thread. Dropping it ends the thread after what waits is written.
 pub(super) struct Writer {
     queue: Mutex<Option<SyncSender<Box<dyn Command>>>>,
@@ -32,13 +41,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns the connection from now on.
-    pub(super) fn start(connection: Connection, write_queue_max: usize) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, write_queue_max: usize, clock: Clock) -> Result<Self, StoreError> {
         let limit = write_queue_max.max(1);
         let (queue, commands) = sync_channel(limit);
         let path = connection.path().unwrap_or_default().to_owned();
         let thread = Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || run(connection, &commands))
+            .spawn(move || run(connection, &commands, clock))
             .map_err(|error| file_error(path.as_ref(), error))?;
         Ok(Self { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)), limit })
     }
@@ -49,6 +58,7 @@ impl Writer {
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let _span = tracing::info_span!("store_write", doing).entered();
         self.submit(doing, work)?.wait()
     }
 
@@ -108,10 +118,9 @@ pub(super) struct WriteTransaction<'c> {
 }
 
 impl<'c> WriteTransaction<'c> {
-    fn begin(connection: &'c Connection) -> Result<Self, Fault> {
+    fn begin(connection: &'c Connection, clock: Clock) -> Result<Self, Fault> {
         connection.prepare_cached("begin immediate")?.execute([])?;
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
-        let mut transaction = Self { connection, now_ms, sequence: 0 };
+        let mut transaction = Self { connection, now_ms: clock(), sequence: 0 };
         let sequence: i64 = connection.prepare_cached("select sequence from state")?.query_row([], |row| row.get(0))?;
         transaction.sequence = u64::try_from(sequence).map_err(|_| StoreError::CorruptRow {
             table: "state",
@@ -130,6 +139,11 @@ impl<'c> WriteTransaction<'c> {
     pub(super) fn next_sequence(&mut self) -> i64 {
         self.sequence += 1;
         self.sequence as i64
+    }
+
+    /// Draws all numbers up to `sequence` that were not drawn yet, for what comes from another database.
+    pub(super) fn raise_sequence(&mut self, sequence: Sequence) {
+        self.sequence = self.sequence.max(sequence.0);
     }
 
     fn commit(self) -> Result<(), Fault> {
@@ -214,10 +228,10 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
 }
 
 /// The thread: until every sender is gone and the queue is empty.
-fn run(connection: Connection, commands: &Receiver<Box<dyn Command>>) -> Result<(), StoreError> {
+fn run(connection: Connection, commands: &Receiver<Box<dyn Command>>, clock: Clock) -> Result<(), StoreError> {
     while let Ok(first) = commands.recv() {
         let mut group = Vec::new();
-        let result = run_group(&connection, first, commands, &mut group).map_err(|fault| fault.while_doing("committing"));
+        let result = run_group(&connection, first, commands, clock, &mut group).map_err(|fault| fault.while_doing("committing"));
         for command in group {
             command.answer(&result);
         }
@@ -232,11 +246,12 @@ fn run_group(
     connection: &Connection,
     first: Box<dyn Command>,
     commands: &Receiver<Box<dyn Command>>,
+    clock: Clock,
     group: &mut Vec<Box<dyn Command>>,
 ) -> Result<(), Fault> {
     let rows_before = connection.total_changes();
     group.push(first);
-    let mut transaction = WriteTransaction::begin(connection)?;
+    let mut transaction = WriteTransaction::begin(connection, clock)?;
     loop {
         if let Some(command) = group.last_mut() {
             command.run(&mut transaction)?;
@@ -270,7 +285,7 @@ mod tests {
     fn fixture(write_queue_max: usize) -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
-        let writer = Writer::start(open_writer(&path, &COLLECTION, true).unwrap(), write_queue_max).unwrap();
+        let writer = Writer::start(open_writer(&path, &COLLECTION, true).unwrap(), write_queue_max, system_clock).unwrap();
         Fixture { path, writer, _folder: folder }
     }
 

@@ -8,7 +8,7 @@ pub mod head;
 pub mod rules;
 mod script;
 
-use super::{TextError, Tokenizer};
+use super::{Cut, TextError, Tokenizer};
 use crate::bundle::{Bundle, LANGUAGE_HEAD};
 use crate::domain::DetectedLanguage;
 use head::LanguageHead;
@@ -56,14 +56,22 @@ impl LanguageDetector {
     /// Gives the most likely language of `text`, or `None` when nothing speaks for any: no letters, letters of foreign
     /// scripts, or nothing that was seen in training.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
+        self.detect_cut(text, None)
+    }
+
+    /// As `detect`, of a text whose only passage is `cut`, if it is one: its tokens are most often those that the head asks for.
+    pub fn detect_cut(&self, text: &str, cut: Option<&Cut>) -> Option<DetectedLanguage> {
         match &self.way {
             Way::Rules(rules) => rules.detect(text),
             Way::Head { head, tokenizer } => {
                 if script::is_foreign(text) {
                     return None;
                 }
-                let ids = tokenizer.encode(beginning(text), CHARACTERS_MAX).ok()?.ids;
-                head.detect(&ids)
+                let seen = beginning(text);
+                if let Some(cut) = cut.filter(|cut| cut.range.len() == text.len() && seen.len() == text.len()) {
+                    return head.detect(&cut.tokens.ids);
+                }
+                head.detect(&tokenizer.encode(seen, CHARACTERS_MAX).ok()?.ids)
             }
         }
     }
@@ -81,7 +89,7 @@ mod tests {
 
     use super::head::Features;
     use super::*;
-    use crate::domain::Language;
+    use crate::domain::{Language, PassageBounds};
     use crate::text::normalize::{normalizer, pre_tokenizer};
 
     /// Words that the tokenizer has whole, all others being letters.
@@ -115,6 +123,17 @@ mod tests {
         let tokenizer = tokenizer();
         let detector = LanguageDetector::with_head(head(&tokenizer), tokenizer).expect("the head fits");
         detector.detect(text).map(|found| (found.language.code(), found.confidence))
+    }
+
+    #[test]
+    fn the_tokens_of_a_whole_text_say_what_the_text_says() {
+        let tokenizer = tokenizer();
+        let detector = LanguageDetector::with_head(head(&tokenizer), tokenizer.clone()).expect("the head fits");
+        for text in ["katze hund", "chat, chien", "  katze", "hund katze ", "1. chien", "123", " ", &"katze ".repeat(200)] {
+            let cuts = crate::text::split_passages(&tokenizer, text, PassageBounds::adjacent(1_000)).expect("the text is split");
+            assert_eq!(cuts.len(), 1);
+            assert_eq!(detector.detect_cut(text, cuts.first()), detector.detect(text), "{text:?}");
+        }
     }
 
     #[test]

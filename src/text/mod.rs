@@ -6,11 +6,12 @@ mod moses;
 pub mod normalize;
 mod preprocess;
 pub mod segment;
+pub mod terms;
 pub mod tokenize;
 mod words;
 
 pub use crate::bundle::TEXT_VERSION;
 pub use error::TextError;
 pub use language::{LanguageDetector, head::LanguageHead};
-pub use segment::split_passages;
+pub use segment::{Cut, split_passages};
 pub use tokenize::{Tokenizer, Tokens};

@@ -7,32 +7,50 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{TextError, Tokenizer};
+use super::{TextError, Tokenizer, Tokens};
+use crate::domain::PassageBounds;
 
 /// How far past the last possible cut the ends of words are looked for; longer than any one character with its marks.
 const LOOKAHEAD_BYTES: usize = 64;
 
-/// Splits `text` into byte ranges of at most `tokens_max` tokens each, at sentence ends where there are any, else between
-/// words, else between characters. A short text is one range. Together they cover everything but surrounding white space;
-/// there is always at least one.
+/// A part of a text that the model reads whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Its bytes in the text.
+    pub range: Range<usize>,
+    /// Its tokens, which had to be found to cut there.
+    pub tokens: Tokens,
+}
+
+/// Splits `text` into byte ranges of at most `bounds.tokens_max` tokens each, at sentence ends where there are any, else
+/// between words, else between characters. A short text is one range. Together they cover everything but surrounding white
+/// space; there is always at least one, and each starts and ends after the one before. With an overlap, a range begins with
+/// the last sentences of the one before, or else with its last words.
 ///
 /// The one exception to the bound: a character that is more than `tokens_max` tokens by itself is a range of its own.
-pub fn split_passages(tokenizer: &Tokenizer, text: &str, tokens_max: usize) -> Result<Vec<Range<usize>>, TextError> {
+pub fn split_passages(tokenizer: &Tokenizer, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, TextError> {
     let all = 0..text.len();
     let whole = trimmed(text, all.clone());
     if whole.is_empty() {
-        return Ok(vec![all]);
+        return Ok(vec![Cut { tokens: tokenizer.encode(text, bounds.tokens_max)?, range: all }]);
     }
-    if !tokenizer.encode(&text[whole.clone()], tokens_max)?.truncated {
-        return Ok(vec![whole]);
+    let tokens = tokenizer.encode(&text[whole.clone()], bounds.tokens_max)?;
+    if !tokens.truncated {
+        return Ok(vec![Cut { range: whole, tokens }]);
     }
-    let cutter = Cutter::new(tokenizer, text, tokens_max)?;
-    let mut passages = Vec::new();
-    let mut start = whole.start;
-    while start < whole.end {
-        let passage = cutter.passage_from(start)?;
-        start = passage.end + leading_white_space(&text[passage.end..]);
-        passages.push(passage);
+    let cutter = Cutter::new(tokenizer, text, bounds.tokens_max)?;
+    let mut passages = vec![cutter.passage_from(whole.start)?];
+    while let Some(last) = passages.last().map(|cut| cut.range.clone()) {
+        let next = last.end + leading_white_space(&text[last.end..]);
+        if next >= whole.end {
+            break;
+        }
+        let repeating = cutter.overlap_start(&last, bounds.overlap_tokens).map(|start| cutter.passage_from(start)).transpose()?;
+        passages.push(match repeating {
+            Some(passage) if passage.range.end > next => passage,
+            // Nothing to repeat, or a long sentence that does not fit beside it.
+            _ => cutter.passage_from(next)?,
+        });
     }
     Ok(passages)
 }
@@ -66,16 +84,17 @@ impl<'a> Cutter<'a> {
 
     /// Gives the longest passage that starts at `start`. A part of a text may have more tokens than it had within the
     /// whole (a word that is cut gains a mark), so its own tokens are counted, and it is made shorter until they fit.
-    fn passage_from(&self, start: usize) -> Result<Range<usize>, TextError> {
+    fn passage_from(&self, start: usize) -> Result<Cut, TextError> {
         let mut budget = self.budget;
         loop {
-            let passage = trimmed(self.text, start..self.end_within(start, budget));
-            let tokens = self.tokenizer.encode(&self.text[passage.clone()], usize::MAX)?.ids.len();
-            if tokens <= self.tokens_max || budget == 0 {
-                return Ok(passage);
+            let range = trimmed(self.text, start..self.end_within(start, budget));
+            let tokens = self.tokenizer.encode(&self.text[range.clone()], usize::MAX)?;
+            let count = tokens.ids.len();
+            if count <= self.tokens_max || budget == 0 {
+                return Ok(Cut { range, tokens });
             }
-            let counted = self.token_index(passage.end) - self.token_index(passage.start);
-            budget = counted.min(budget).saturating_sub(tokens - self.tokens_max);
+            let counted = self.token_index(range.end) - self.token_index(range.start);
+            budget = counted.min(budget).saturating_sub(count - self.tokens_max);
         }
     }
 
@@ -90,6 +109,16 @@ impl<'a> Cutter<'a> {
             Some(&sentence) if sentence > start => sentence,
             _ => end_within_sentence(self.text, start, limit),
         }
+    }
+
+    /// Where the part of `passage` begins that the next one repeats: at its first sentence, else its first word, of which at most
+    /// `overlap` tokens are left; `None` when there is none.
+    fn overlap_start(&self, passage: &Range<usize>, overlap: usize) -> Option<usize> {
+        let first = self.token_index(passage.end).saturating_sub(overlap);
+        let from = (*self.token_starts.get(first)?).max(passage.start + 1);
+        let sentence = self.sentence_starts.partition_point(|&sentence| sentence < from);
+        let sentence = self.sentence_starts.get(sentence).copied().filter(|&sentence| sentence < passage.end);
+        sentence.or_else(|| word_start(self.text, from, passage.end))
     }
 
     /// The number of tokens of the whole text that start before `offset`.
@@ -119,6 +148,17 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     };
     let character = || seen.grapheme_indices(true).map(|(at, _)| at).take_while(|at| *at <= room).last().filter(|at| *at > 0);
     start + spaced.filter(|at| *at > room / 2).or_else(word).or(spaced).or_else(character).unwrap_or(room)
+}
+
+/// Where the first word begins at or after `from`, before `end`. In a script without spaces every character may begin one.
+fn word_start(text: &str, from: usize, end: usize) -> Option<usize> {
+    let from = (from..=end).find(|&at| text.is_char_boundary(at))?;
+    let before = text[..from].chars().next_back();
+    let inside = before.is_some_and(|c| !c.is_whitespace());
+    let spaced = text.get(from..end)?.char_indices().find(|(_, c)| inside && c.is_whitespace()).map_or(0, |(at, _)| at);
+    let start = from + spaced;
+    let start = start + leading_white_space(&text[start..]);
+    (start < end).then_some(start)
 }
 
 fn floor_char_boundary(text: &str, offset: usize) -> usize {
@@ -218,8 +258,13 @@ mod tests {
     }
 
     fn parts(text: &str, tokens_max: usize) -> Vec<&str> {
-        let ranges = split_passages(&tokenizer(), text, tokens_max).expect("the text is split");
-        ranges.into_iter().map(|range| &text[range]).collect()
+        overlapping_parts(text, tokens_max, 0)
+    }
+
+    fn overlapping_parts(text: &str, tokens_max: usize, overlap_tokens: usize) -> Vec<&str> {
+        let bounds = PassageBounds { tokens_max, overlap_tokens };
+        let ranges = split_passages(&tokenizer(), text, bounds).expect("the text is split");
+        ranges.into_iter().map(|cut| &text[cut.range]).collect()
     }
 
     fn check_passages(text: &str, tokens_max: usize, expect: &[&str]) {
@@ -267,6 +312,21 @@ mod tests {
     }
 
     #[test]
+    fn a_passage_repeats_the_last_sentences_of_the_one_before() {
+        let text = "The sea is blue. Is it? The sea is a sea. Is the sea blue?";
+        let check = |overlap, expect: &[&str]| assert_eq!(overlapping_parts(text, 16, overlap), expect, "{overlap}");
+        check(0, &["The sea is blue. Is it?", "The sea is a sea. Is the sea blue?"]);
+        check(8, &["The sea is blue. Is it?", "Is it? The sea is a sea.", "The sea is a sea. Is the sea blue?"]);
+    }
+
+    #[test]
+    fn a_passage_repeats_words_when_no_sentence_is_short_enough() {
+        let text = "the sea is the sea is the sea";
+        assert_eq!(overlapping_parts(text, 4, 2), ["the sea is the", "is the sea is", "sea is the sea"]);
+        assert_eq!(overlapping_parts("春天春天春天", 3, 1), ["春天", "天春", "春天", "天春", "春天"]);
+    }
+
+    #[test]
     fn sentences_end_in_every_script() {
         check_sentences(&["Der Regen hört auf. ", "Wir gehen hinaus! ", "Kommst du mit?"]);
         check_sentences(&["雨停了。", "我们出去吧！", "你来吗？"]);
@@ -302,16 +362,19 @@ mod tests {
         let tokenizer = tokenizer();
         for sentence in ["The sea is blue. ", "the sea ", "春天来了。", "春天", "นี้บ้าน ", "z", "\u{1}", "e\u{301}"]
         {
-            let timed = |bytes: usize| {
+            let timed = |bytes: usize, overlap_tokens: usize| {
                 let text = sentence.repeat(bytes / sentence.len());
                 let clock = std::time::Instant::now();
-                let passages = split_passages(&tokenizer, &text, 120).expect("the text is split");
-                assert!(passages.windows(2).all(|pair| pair[0].end <= pair[1].start));
+                let passages = split_passages(&tokenizer, &text, PassageBounds { tokens_max: 120, overlap_tokens })
+                    .expect("the text is split");
+                assert!(passages.windows(2).all(|pair| pair[0].range.end < pair[1].range.end));
                 clock.elapsed().as_secs_f64()
             };
-            let (small, large) = (timed(1 << 14), timed(1 << 17));
-            // Eight times the text: 8 when linear, 64 when quadratic; the constant excuses noise in short runs.
-            assert!(large < 30.0 * small + 0.5, "{sentence:?}: {small} s for 16 KiB, {large} s for 128 KiB");
+            for overlap in [0, 40] {
+                let (small, large) = (timed(1 << 14, overlap), timed(1 << 17, overlap));
+                // Eight times the text: 8 when linear, 64 when quadratic; the constant excuses noise in short runs.
+                assert!(large < 30.0 * small + 0.5, "{sentence:?}: {small} s for 16 KiB, {large} s for 128 KiB");
+            }
         }
     }
 
@@ -332,18 +395,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn passages_are_in_order_within_bounds_and_lose_only_white_space(text in any_text(), tokens_max in 2usize..40) {
+        fn passages_are_in_order_within_bounds_and_lose_only_white_space(
+            text in any_text(), tokens_max in 2usize..40, overlap in 0usize..20,
+        ) {
             let tokenizer = tokenizer();
-            let passages = split_passages(&tokenizer, &text, tokens_max).expect("the text is split");
+            let bounds = PassageBounds { tokens_max, overlap_tokens: overlap.min(tokens_max / 2) };
+            let passages = split_passages(&tokenizer, &text, bounds).expect("the text is split");
             prop_assert!(!passages.is_empty());
-            let mut covered = 0;
-            for passage in &passages {
-                prop_assert!(passage.start >= covered);
-                prop_assert!(text[covered..passage.start].chars().all(char::is_whitespace));
+            let (mut start, mut covered) = (0, 0);
+            for Cut { range: passage, tokens } in &passages {
+                prop_assert_eq!(tokens, &tokenizer.encode(&text[passage.clone()], usize::MAX).expect("tokens"));
+                prop_assert!(covered == 0 || (passage.start > start && passage.end > covered), "no step forward");
+                prop_assert!(bounds.overlap_tokens > 0 || passage.start >= covered);
+                prop_assert!(passage.start <= covered || text[covered..passage.start].chars().all(char::is_whitespace));
                 let part = &text[passage.clone()];
                 let fits = !tokenizer.encode(part, tokens_max).expect("tokens").truncated;
                 prop_assert!(fits || part.chars().count() == 1, "{part:?} does not fit");
-                covered = passage.end;
+                (start, covered) = (passage.start, passage.end);
             }
             prop_assert!(text[covered..].chars().all(char::is_whitespace));
         }

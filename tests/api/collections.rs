@@ -108,3 +108,53 @@ async fn counts_follow_the_documents() {
     assert_eq!((&answer.body["documents"], &answer.body["passages"]), (&json!(2), &json!(2)));
     assert_eq!(answer.body["languages"], json!([{"language": "fr", "documents": 2}]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_indexes_are_declared_and_dropped_and_change_no_answer() {
+    let server = Server::start();
+    let created = server.post("/v1/collections", &json!({"name": "news", "metadata_indexes": ["year", "year"]})).await;
+    assert_eq!((created.status, &created.body["metadata_indexes"]), (201, &json!(["year"])), "{}", created.text);
+    let documents = [
+        json!({"id": "a", "text": "un", "metadata": {"year": 2020, "author": {"name": "Ada"}}}),
+        json!({"id": "b", "text": "deux", "metadata": {"year": "2020", "author": {"name": "Abe"}}}),
+        json!({"id": "c", "text": "trois", "metadata": {"year": true, "author": {"name": ["Ada"]}}}),
+        json!({"id": "d", "text": "quatre", "metadata": {"year": 1}}),
+    ];
+    server.post("/v1/collections/news/documents", &json!({"documents": documents})).await;
+    let filters = [
+        (json!({"field": "year", "eq": 2020}), json!(["a"])),
+        (json!({"field": "year", "eq": true}), json!(["c"])),
+        (json!({"field": "year", "gte": 1}), json!(["a", "d"])),
+        (json!({"not": {"field": "year", "in": [1, "2020"]}}), json!(["a", "c"])),
+        (json!({"field": "author.name", "prefix": "A"}), json!(["a", "b"])),
+    ];
+    for paths in [json!(["author.name", "year"]), json!([]), json!(["author.name"])] {
+        let changed = server.patch("/v1/collections/news", &json!({"metadata_indexes": paths})).await;
+        assert_eq!((changed.status, &changed.body["metadata_indexes"]), (200, &paths), "{}", changed.text);
+        assert_eq!(server.get("/v1/collections/news").await.body["metadata_indexes"], paths);
+        for (filter, expect) in &filters {
+            let found = server.post("/v1/collections/news/documents/scroll", &json!({"filter": filter})).await;
+            let ids: Vec<_> = found.body["documents"].as_array().expect("documents").iter().map(|one| &one["id"]).collect();
+            assert_eq!(json!(ids), *expect, "{filter} with {paths}");
+        }
+    }
+    let unchanged = server.patch("/v1/collections/news", &json!({})).await;
+    assert_eq!((unchanged.status, &unchanged.body["metadata_indexes"]), (200, &json!(["author.name"])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_metadata_index_is_refused() {
+    let server = Server::with_news().await;
+    let check = async |paths: serde_json::Value, place: &str, words: &[&str]| {
+        let body = json!({"metadata_indexes": paths});
+        server.patch("/v1/collections/news", &body).await.assert_error(422, "invalid_request", place, words);
+    };
+    check(json!(["year", "a..b"]), "/metadata_indexes/1", &["single dots"]).await;
+    check(json!(["language"]), "/metadata_indexes/0", &["metadata.language"]).await;
+    check(json!((0..17).map(|n| format!("p{n}")).collect::<Vec<_>>()), "/metadata_indexes", &["at most 16", "got 17"]).await;
+    check(json!(["a\"b"]), "", &["quotes"]).await;
+    check(json!("year"), "/metadata_indexes", &["expected an array"]).await;
+    assert_eq!(server.get("/v1/collections/news").await.body["metadata_indexes"], json!([]));
+    let unknown = server.patch("/v1/collections/blog", &json!({})).await;
+    unknown.assert_error(404, "collection_not_found", "", &["blog"]);
+}

@@ -7,13 +7,38 @@ mod schema;
 #[path = "../support/server.rs"]
 mod server;
 
+mod aliases;
+mod archives;
+mod classifiers;
 mod collections;
+mod comparison;
 mod documents;
 mod embeddings;
+mod filters;
 mod health;
+mod hostile_archives;
+mod hostile_requests;
+mod idempotency;
+mod jobs;
+mod keys;
+mod metrics;
+mod mining;
 mod models;
 mod protocol;
+mod recommend;
+mod reembedding;
+mod revisions;
 mod search;
+mod search_batch;
+mod search_forms;
+mod search_lexical;
+mod search_options;
+mod selections;
+mod snapshots;
+mod snapshots_whole;
+mod traffic;
+mod transfer;
+mod vectors;
 
 use serde_json::Value;
 

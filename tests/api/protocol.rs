@@ -6,6 +6,7 @@ use axum::http::Request;
 use axum::routing::get;
 use dragoman::domain::{Code, Limits};
 use dragoman::http;
+use dragoman::http::metrics::RequestMeter;
 use serde_json::json;
 
 use crate::server::{Server, answer};
@@ -125,7 +126,7 @@ async fn a_panic_is_an_internal_error_that_hides_its_text() {
     async fn broken() {
         panic!("the secret is 42");
     }
-    let router: Router = http::envelope::wrap(Router::new().route("/broken", get(broken)));
+    let router: Router = http::envelope::wrap(Router::new().route("/broken", get(broken)), RequestMeter::default());
     let answer = answer(router, Request::get("/broken").body(Body::empty()).expect("a request")).await;
     answer.assert_error(500, "internal", "", &["request id"]);
     assert!(!answer.text.contains("secret"), "{}", answer.text);

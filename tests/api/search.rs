@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::example;
 use crate::server::{Answer, Server};
 
-const PATH: &str = "/v1/collections/news/search";
+pub const PATH: &str = "/v1/collections/news/search";
 
-fn documents() -> Value {
+pub fn documents() -> Value {
     json!([
         {"id": "fr", "text": "Le marché ouvre à sept heures.", "language": "fr", "metadata": {"year": 2020, "author": {"name": "Ada"}}},
         {"id": "de", "text": "Der Zug nach Basel fällt heute aus.", "language": "de", "metadata": {"year": 2021, "open": true}},
@@ -15,7 +15,7 @@ fn documents() -> Value {
     ])
 }
 
-fn ids(answer: &Answer) -> Vec<&str> {
+pub fn ids(answer: &Answer) -> Vec<&str> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     answer.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["id"].as_str()).collect()
 }
@@ -89,7 +89,8 @@ async fn a_bad_search_names_its_place() {
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(422, code, place, words);
     };
-    check(json!({}), "invalid_request", "", &["missing field `query`"]).await;
+    check(json!({}), "invalid_request", "", &["exactly one of query, vector and like", "none"]).await;
+    check(json!({"query": "a", "like": "b"}), "invalid_request", "", &["exactly one", "several"]).await;
     check(json!({"query": " "}), "invalid_request", "/query", &["white space"]).await;
     check(json!({"query": "x".repeat((1 << 20) + 1)}), "invalid_request", "/query", &["1048576", "1048577"]).await;
     check(json!({"query": "a", "limit": 0}), "invalid_request", "/limit", &["from 1 to 1000", "got 0"]).await;
@@ -98,10 +99,9 @@ async fn a_bad_search_names_its_place() {
     check(json!({"query": "a", "limit": "5"}), "invalid_request", "/limit", &["string \"5\""]).await;
     check(json!({"query": "a", "languages": ["fr", "xx"]}), "unknown_language", "/languages/1", &["\"xx\""]).await;
     check(json!({"query": "a", "languages": "fr"}), "invalid_request", "/languages", &["expected an array"]).await;
-    check(json!({"query": "a", "mode": "lexical"}), "invalid_request", "/mode", &["unknown variant `lexical`", "`dense`"]).await;
+    check(json!({"query": "a", "mode": "sparse"}), "invalid_request", "/mode", &["unknown variant `sparse`", "`lexical`"]).await;
     check(json!({"query": "a", "top_k": 3}), "invalid_request", "/top_k", &["unknown field `top_k`", "`limit`"]).await;
-    check(json!({"query": "a", "filter": {"field": "y", "gte": 1}}), "invalid_filter", "/filter/gte", &["supported are and, eq"])
-        .await;
+    check(json!({"query": "a", "filter": {"field": "y", "greater": 1}}), "invalid_filter", "/filter/greater", &["`gte`"]).await;
     check(
         json!({"query": "a", "filter": {"and": [{"field": "y", "eq": {}}]}}),
         "invalid_filter",

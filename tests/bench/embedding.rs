@@ -5,6 +5,7 @@
 
 mod measure;
 mod session;
+mod texts;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ fn main() {
     let bundle = Bundle::open(&folder).expect("the bundle opens");
     let threads = std::env::var("DRAGOMAN_THREADS").map_or(0, |text| text.parse().expect("DRAGOMAN_THREADS is a number"));
     let tokenizer = Tokenizer::load(&bundle.path(TOKENIZER)).expect("the tokenizer loads");
-    let texts = measure::texts(&tokenizer, QUERY_TOKENS, QUERIES);
+    let texts = texts::texts(&tokenizer, QUERY_TOKENS, QUERIES);
     let tokens: Vec<Tokens> = texts.iter().map(|text| tokenizer.encode(text, QUERY_TOKENS).expect("a text has tokens")).collect();
     let mean = tokens.iter().map(|text| text.ids.len()).sum::<usize>() as f64 / tokens.len() as f64;
     println!("{} {}, queries of {mean:.1} tokens", bundle.manifest.name, bundle.manifest.version);

@@ -5,7 +5,8 @@ use super::source::{Source, is_word};
 /// A module at the top of a package, and the ones that it may import, besides itself. A row imports only rows above it.
 pub type Layers = &'static [(&'static str, &'static [&'static str])];
 
-/// The server. Everything about text is `embed`'s, down to the language of a document.
+/// The server. Everything about text is `embed`'s, down to the language of a document. `cli` calls a server over HTTP only, so
+/// that what it needs is in the API; `config` has its arguments on the one command line.
 pub const SERVER: Layers = &[
     ("lib", &[]),
     ("domain", &[]),
@@ -13,13 +14,18 @@ pub const SERVER: Layers = &[
     ("text", &["bundle", "domain"]),
     ("store", &["domain"]),
     ("index", &["domain"]),
+    ("classify", &["domain"]),
+    ("mining", &["domain"]),
+    ("evaluation", &["classify", "mining", "domain"]),
     ("embed", &["text", "bundle", "domain"]),
-    ("service", &["store", "index", "embed", "domain"]),
+    ("service", &["store", "index", "classify", "mining", "embed", "domain"]),
     ("http", &["service", "domain"]),
-    ("config", &["domain"]),
+    ("server", &["http"]),
+    ("cli", &["embed", "evaluation", "text", "bundle", "domain"]),
+    ("config", &["cli", "domain"]),
     ("telemetry", &["config"]),
-    ("app", &["domain", "bundle", "text", "store", "index", "embed", "service", "http", "config", "telemetry"]),
-    ("main", &["app", "config", "telemetry"]),
+    ("app", &["domain", "bundle", "text", "store", "index", "embed", "service", "http", "server", "config", "telemetry"]),
+    ("main", &["app", "cli", "config", "telemetry"]),
 ];
 
 /// The trainer. `model` imports `data` for the shape of a batch.
@@ -49,11 +55,11 @@ pub const SHARED: Layers = &[
     ("data", &["text", "domain"]),
     ("model", &["bundle", "domain"]),
     ("objective", &[]),
-    ("eval", &["text", "bundle", "domain"]),
+    ("eval", &["evaluation", "text", "bundle", "domain"]),
     ("export", &["text", "bundle", "domain"]),
     ("import", &["text", "bundle"]),
     ("language", &["text", "bundle", "domain"]),
-    ("error", &["text", "bundle"]),
+    ("error", &["evaluation", "text", "bundle"]),
     ("commands", &["text", "bundle", "domain"]),
     ("main", &["text", "bundle", "domain"]),
 ];

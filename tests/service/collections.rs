@@ -1,12 +1,12 @@
 //! Collections: their names are unique, their model is checked, and a deleted one is gone with its files.
 
-use dragoman::domain::{Code, IndexState, NewCollection, Page, Wait};
+use dragoman::domain::{Caller, Code, CollectionChange, IndexState, Language, NewCollection, NewDocument, NewSource, Page, Wait};
 use dragoman::service::Error;
 
 use crate::{Setting, document, id, name, open, open_with, request};
 
 fn new(collection: &str) -> NewCollection {
-    NewCollection { name: name(collection), description: Some("for a test".to_owned()), model: None }
+    NewCollection { description: Some("for a test".to_owned()), ..NewCollection::named(name(collection)) }
 }
 
 #[tokio::test]
@@ -15,7 +15,7 @@ async fn a_new_collection_is_empty_and_ready() {
     let running = open(folder.path()).await;
     let view = running.service.create_collection(new("news")).await.unwrap();
     assert_eq!(view.collection.name, name("news"));
-    assert_eq!((view.collection.model.as_str(), view.collection.dimension), ("fake", 64));
+    assert_eq!((view.collection.model.unwrap().name.as_str(), view.collection.dimension), ("fake", 64));
     assert_eq!((view.counts.documents, view.index_state), (0, IndexState::Ready));
     assert!(running.hits("news", "anything").await.is_empty());
 }
@@ -34,7 +34,7 @@ async fn a_name_is_given_once() {
 async fn only_the_loaded_model_can_be_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    let asked = |model: &str| NewCollection { model: Some(model.to_owned()), ..new(model) };
+    let asked = |model: &str| NewCollection { source: NewSource::Model(Some(model.to_owned())), ..new(model) };
     running.service.create_collection(asked("fake")).await.unwrap();
     let error = running.service.create_collection(asked("other")).await.unwrap_err();
     assert!(matches!(&error, Error::UnknownModel { asked, loaded } if asked == "other" && loaded == "fake"), "{error:?}");
@@ -64,7 +64,7 @@ async fn collections_are_listed_by_name_in_pages() {
     let mut pages = Vec::new();
     let mut after = None;
     loop {
-        let (views, next) = running.service.list_collections(Page { limit: 2, after }).await.unwrap();
+        let (views, next) = running.service.list_collections(Page { limit: 2, after }, &Caller::Anyone).await.unwrap();
         pages.push(views.iter().map(|view| view.collection.name.to_string()).collect::<String>());
         after = next;
         if after.is_none() {
@@ -140,4 +140,29 @@ async fn a_stopped_service_refuses_changes() {
     unavailable(running.service.create_collection(new("more")).await.unwrap_err());
     unavailable(running.upsert("news", vec![document("a", "words")], Wait::Stored).await.unwrap_err());
     unavailable(running.search("news", request("words", 1)).await.unwrap_err());
+}
+
+#[tokio::test]
+async fn what_changes_of_a_collection_stays_changed_and_narrows_searches() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let documents = ["fr", "de"].map(|code| NewDocument { language: Language::parse(code), ..document(code, "words") });
+    running.upsert("news", documents.into(), Wait::Indexed).await.unwrap();
+    let change = CollectionChange {
+        description: Some("words".to_owned()),
+        expansion_search: Some(300),
+        default_languages: Some(vec![Language::parse("de").unwrap()]),
+        ..CollectionChange::default()
+    };
+    let changed = running.service.change_collection(&name("news"), change).await.unwrap().collection;
+    assert_eq!((changed.description.as_deref(), changed.hnsw.expansion_search), (Some("words"), 300));
+    assert_eq!(running.found("news", "words").await, ["de"]);
+    running.shutdown().await;
+
+    let running = open(folder.path()).await;
+    assert_eq!(running.service.get_collection(&name("news")).await.unwrap().collection, changed);
+    assert_eq!(running.found("news", "words").await, ["de"]);
+    let error = running.service.change_collection(&name("absent"), CollectionChange::default()).await.unwrap_err();
+    assert_eq!(error.code(), Code::CollectionNotFound);
 }

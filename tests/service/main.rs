@@ -2,9 +2,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod classifiers;
 mod collections;
+mod filters;
+mod jobs;
+mod lexical;
+mod mining;
 mod recovery;
+mod reembedding;
 mod search;
+mod vectors;
 mod writes;
 
 use std::future::Future;
@@ -12,7 +19,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{
-    Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, SearchRequest, UpsertOutcome, Wait,
+    Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, SearchRequest, SearchTarget,
+    UpsertOutcome, Wait,
 };
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::service::{Error, Parts, Service};
@@ -42,8 +50,13 @@ struct Running {
 /// Opens a service in `folder`.
 fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
     let (embedder, control) = Embedder::fake_with(&setting.fake);
-    let parts =
-        Parts { data_dir: folder.to_owned(), embedder: embedder.clone(), limits: setting.limits.clone(), power_safe: false };
+    let parts = Parts {
+        data_dir: folder.to_owned(),
+        embedder: embedder.clone(),
+        limits: setting.limits.clone(),
+        power_safe: false,
+        read_document: dragoman::http::document_input::read_document,
+    };
     Ok(Running { service: Service::open(parts)?, embedder, control })
 }
 
@@ -77,8 +90,7 @@ impl Running {
     }
 
     async fn create(&self, collection: &str) {
-        let new = NewCollection { name: name(collection), description: None, model: None };
-        self.service.create_collection(new).await.unwrap();
+        self.service.create_collection(NewCollection::named(name(collection))).await.unwrap();
     }
 
     async fn upsert(&self, collection: &str, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
@@ -125,11 +137,11 @@ fn ids(hits: &[Hit]) -> Vec<String> {
 }
 
 fn document(id_text: &str, text: &str) -> NewDocument {
-    NewDocument { id: Some(id(id_text)), text: text.to_owned(), language: None, metadata: Metadata::new() }
+    NewDocument { id: Some(id(id_text)), text: text.to_owned(), vector: None, language: None, metadata: Metadata::new() }
 }
 
 fn request(query: &str, limit: usize) -> SearchRequest {
-    SearchRequest { query: query.to_owned(), limit, languages: Vec::new(), filter: Vec::new() }
+    SearchRequest::new(SearchTarget::Text(query.to_owned()), limit)
 }
 
 /// Waits until `condition` holds; fails the test when it does not within `PATIENCE`.

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use dragoman::domain::{Code, Wait};
 use dragoman::embed::FakeOptions;
 
-use crate::{Running, Setting, document, eventually, id, name, open, open_with, try_open};
+use crate::{Running, Setting, document, eventually, id, name, open, open_with, request, try_open};
+
+/// A search for so many compares with all passages and so is exact.
+const EXACT: usize = 1_000;
 
 /// The folder of the only collection.
 fn collection_folder(data_dir: &Path) -> PathBuf {
@@ -150,6 +153,64 @@ async fn an_index_from_the_future_of_its_database_is_rebuilt() {
     let running = open(folder.path()).await;
     running.write("news", "c", "words of a new write").await;
     assert_eq!(running.found("news", "words of a new write").await, ["c", "a"]);
+}
+
+#[tokio::test]
+async fn the_index_of_another_collection_is_not_taken_for_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    for (collection, word) in [("news", "sea"), ("other", "bread")] {
+        running.create(collection).await;
+        let documents = (0..20).map(|n| document(&format!("d{n}"), &format!("{word} number {n}"))).collect();
+        running.upsert(collection, documents, Wait::Indexed).await.unwrap();
+    }
+    running.shutdown().await;
+    let mut folders: Vec<_> =
+        std::fs::read_dir(folder.path().join("collections")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    for file in ["index.usearch", "index.json"] {
+        std::fs::copy(folders[1].join(file), folders[0].join(file)).unwrap();
+    }
+    let running = open(folder.path()).await;
+    for n in 0..20 {
+        assert_eq!(running.found("news", &format!("sea number {n}")).await[0], format!("d{n}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_answers_from_its_saved_index_and_tells_its_progress_while_it_catches_up() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let running = open(folder.path()).await;
+    for part in 0..8 {
+        let documents = (0..1_000).map(|n| document(&format!("late-{part}-{n}"), &format!("late {part} {n}"))).collect();
+        running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    }
+    running.crash();
+    let running = loop {
+        match try_open(folder.path(), &Setting::default()) {
+            Ok(running) => break running,
+            Err(error) => assert_eq!(error.code(), Code::Unavailable, "{error}"),
+        }
+    };
+    let (mut progress, mut answered) = (Vec::new(), 0);
+    loop {
+        let readiness = running.service.readiness();
+        let [(_, done, total)] = readiness.recovering[..] else { break };
+        progress.push((done, total));
+        match running.service.search(&name("news"), request(&text(5), EXACT)).await {
+            Ok(answer) => {
+                assert_eq!(answer.hits[0].id, id("d5"));
+                answered += u32::from(!answer.complete);
+            }
+            Err(error) => assert_eq!(error.code(), Code::Unavailable, "{error}"),
+        }
+    }
+    assert!(answered > 0, "no search was answered while the index caught up: {progress:?}");
+    assert!(progress.is_sorted(), "{progress:?}");
+    assert!(progress.iter().any(|&(done, total)| done > 0 && done < total), "{progress:?}");
+    let answer = running.service.search(&name("news"), request("late 7 999", EXACT)).await.unwrap();
+    assert!(answer.complete && answer.hits[0].id == id("late-7-999"), "{answer:?}");
 }
 
 #[tokio::test]

@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use dragoman::domain::{Page, PassageId, Sequence};
-use dragoman::store::{DocumentStore, SearchFilter, StoreError};
+use dragoman::domain::{DocumentPatch, JobId, Page, PassageId, Precondition, RequestKey, Sequence};
+use dragoman::store::{DocumentStore, StoreError};
 use rusqlite::Connection;
+use serde_json::json;
 
-use crate::{OPTIONS, document, embed, id, put};
+use crate::{OPTIONS, document, embed, id, language, put};
 
 /// A store of two embedded documents whose file was changed by `sql` while it was closed.
 fn damaged(sql: &str) -> (tempfile::TempDir, DocumentStore) {
@@ -51,7 +52,6 @@ fn an_embedding_that_cannot_be_is_named() {
         let (_folder, store) = damaged(&format!("update passages set embedding = {bytes} where id = 1"));
         check(store.embeddings(PassageId(0), 10), "passages");
         check(store.changes(Sequence(0), 10), "passages");
-        check(store.matching_embeddings(&SearchFilter::default()), "passages");
     }
 }
 
@@ -70,5 +70,34 @@ fn a_file_that_is_no_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), "not a database, but long enough to be looked at".repeat(100)).unwrap();
     let error = DocumentStore::open(folder.path(), &OPTIONS).err().unwrap();
-    assert!(matches!(error, StoreError::Sqlite { doing: "opening a database", .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Damaged { doing: "opening a database", .. }), "{error:?}");
+}
+
+#[test]
+fn every_write_of_a_document_leaves_a_checksum() {
+    let (folder, store) = crate::store();
+    let patch = |minutes: u64| DocumentPatch {
+        metadata: serde_json::from_value(json!({ "minutes": minutes })).unwrap(),
+        language: language("de"),
+        metadata_bytes_max: 100,
+        metadata_depth_max: 4,
+    };
+    let unchecked = || -> i64 {
+        let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
+        database.query_row("select count(*) from documents where checksum is null", [], |row| row.get(0)).unwrap()
+    };
+    let request = RequestKey::new("key", "fingerprint".to_owned()).unwrap();
+    let job = JobId::parse("0198c0de-7a11-7000-8000-2f1de5c0ffee").unwrap();
+    store.upsert_if(vec![document("a", "Der Zug hat Verspätung.")], Precondition::None).unwrap();
+    store.upsert_once(vec![document("b", "電車が遅れている。")], request, |_| String::new()).unwrap();
+    store.upsert_for_job(&job, vec![document("c", "Pociąg się spóźnia.")], |_| String::new()).unwrap();
+    put(&store, document("d", "Le train est en retard."));
+    assert_eq!(unchecked(), 0);
+    for (name, minutes) in [("a", 5), ("b", 6), ("c", 7), ("d", 8), ("a", 9)] {
+        let patched = store.patch(&id(name), patch(minutes), Precondition::None).unwrap().unwrap();
+        assert_eq!((&patched.metadata["minutes"], patched.language), (&json!(minutes), language("de")));
+        assert_eq!(unchecked(), 0, "after the change of {name}");
+    }
+    assert_eq!(store.list(&Page { limit: 10, after: None }).unwrap().documents.len(), 4);
+    assert!(store.check(10).unwrap().is_empty());
 }

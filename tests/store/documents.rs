@@ -199,6 +199,26 @@ fn passages_come_in_the_order_that_was_asked_for() {
 }
 
 #[test]
+fn passages_are_read_until_one_is_refused_by_its_bytes() {
+    let (_folder, store) = store();
+    let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
+    let asked = [outcome.pending[0].id, outcome.pending[1].id];
+    let whole = TWO.len() as u64;
+    let mut told = Vec::new();
+    let read = store.passages_while(&asked, |sizes| {
+        told.push(sizes);
+        true
+    });
+    let metadata = told[0][1];
+    assert_eq!(told, [[whole, metadata, FIRST as u64], [whole, metadata, whole - FIRST as u64 - 1]]);
+    assert_eq!(read.unwrap().unwrap(), store.passages(&asked).unwrap());
+    assert_eq!(store.sizes_of(&asked).unwrap(), told);
+    let mut left = 1;
+    let refused = store.passages_while(&asked, |_| std::mem::replace(&mut left, 0) > 0);
+    assert_eq!(refused.unwrap(), None);
+}
+
+#[test]
 fn passages_that_wait_are_read_in_pages() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));

@@ -1,6 +1,6 @@
 //! Filters through the three methods that take one. What a filter means is tested beside its compiler.
 
-use dragoman::domain::{Equals, PassageId, Scalar};
+use dragoman::domain::{Field, Filter, MetadataPath, PassageId, Scalar, Test};
 use dragoman::store::{DocumentStore, PreparedDocument, SearchFilter};
 use serde_json::json;
 
@@ -21,12 +21,13 @@ fn filled(store: &DocumentStore) -> [Vec<PassageId>; 3] {
 }
 
 fn filter(languages: &[&str], equals: &[(&[&str], Scalar)]) -> SearchFilter {
+    let condition = |(path, value): &(&[&str], Scalar)| {
+        let path = MetadataPath::new(path.iter().map(|&key| key.to_owned()).collect()).unwrap();
+        Filter::Field(Field::Metadata(path), Test::Eq(value.clone()))
+    };
     SearchFilter {
         languages: languages.iter().filter_map(|code| language(code)).collect(),
-        equals: equals
-            .iter()
-            .map(|(path, value)| Equals { path: path.iter().map(|&key| key.to_owned()).collect(), value: value.clone() })
-            .collect(),
+        filter: Filter::And(equals.iter().map(condition).collect()),
     }
 }
 
@@ -37,20 +38,20 @@ fn all_three_agree_on_what_matches() {
     let year = |year| (["year"].as_slice(), Scalar::Integer(year));
     let odd = (["odd.\"key", "ключ"].as_slice(), Scalar::Text("да".to_owned()));
     let all = [a.clone(), b.clone(), c.clone()].concat();
-    let check = |filter: &SearchFilter, documents: usize, passages: &[&[PassageId]], embedded: &[&[PassageId]]| {
+    let check = |filter: &SearchFilter, documents: usize, passages: &[&[PassageId]]| {
         assert_eq!(store.count_matching(filter, 10).unwrap(), documents, "{filter:?}");
         assert_eq!(store.keep_matching(filter, &all).unwrap(), passages.concat(), "{filter:?}");
-        let mut found: Vec<_> = store.matching_embeddings(filter).unwrap().into_iter().map(|(id, _)| id).collect();
+        let mut found = store.matching_passages(filter, None).unwrap().passages;
         found.sort();
-        assert_eq!(found, embedded.concat(), "{filter:?}");
+        assert_eq!(found, passages.concat(), "{filter:?}");
     };
-    check(&filter(&[], &[]), 3, &[&a, &b, &c], &[&a, &b]);
-    check(&filter(&["fr"], &[]), 2, &[&a, &c], &[&a]);
-    check(&filter(&["fr", "de"], &[year(2020)]), 2, &[&a, &b], &[&a, &b]);
-    check(&filter(&["fr"], &[year(2021)]), 1, &[&c], &[]);
-    check(&filter(&[], std::slice::from_ref(&odd)), 3, &[&a, &b, &c], &[&a, &b]);
-    check(&filter(&["de"], &[odd, year(2020)]), 1, &[&b], &[&b]);
-    check(&filter(&["ja"], &[]), 0, &[], &[]);
+    check(&filter(&[], &[]), 3, &[&a, &b, &c]);
+    check(&filter(&["fr"], &[]), 2, &[&a, &c]);
+    check(&filter(&["fr", "de"], &[year(2020)]), 2, &[&a, &b]);
+    check(&filter(&["fr"], &[year(2021)]), 1, &[&c]);
+    check(&filter(&[], std::slice::from_ref(&odd)), 3, &[&a, &b, &c]);
+    check(&filter(&["de"], &[odd, year(2020)]), 1, &[&b]);
+    check(&filter(&["ja"], &[]), 0, &[]);
 }
 
 #[test]

@@ -2,11 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bits;
 mod changes;
+mod clock;
 mod damage;
 mod documents;
 mod filters;
+mod lexical;
 mod restart;
+mod torn_log;
 
 use std::ops::Range;
 
@@ -14,7 +18,8 @@ use dragoman::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
 use dragoman::store::{DocumentStore, PendingPassage, PreparedDocument, StoreOptions, Upserted};
 use tempfile::TempDir;
 
-const OPTIONS: StoreOptions = StoreOptions { power_safe: false, write_queue_max: 1_024, readers_max: 4 };
+const OPTIONS: StoreOptions =
+    StoreOptions { power_safe: false, write_queue_max: 1_024, readers_max: 4, terms_of: dragoman::embed::passage_terms };
 
 /// An empty store in a folder of its own.
 fn store() -> (TempDir, DocumentStore) {
@@ -40,7 +45,15 @@ fn document(name: &str, text: &str) -> PreparedDocument {
 /// A document cut into these passages.
 fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
     let metadata = Metadata::new();
-    PreparedDocument { id: id(name), text: text.to_owned(), language: None, language_confidence: None, metadata, passages }
+    PreparedDocument {
+        id: id(name),
+        text: text.to_owned(),
+        language: None,
+        language_confidence: None,
+        metadata,
+        passages,
+        embedding: None,
+    }
 }
 
 /// Stores one document.

@@ -27,11 +27,17 @@ pub struct Program {
 pub struct Client {
     agent: ureq::Agent,
     base: String,
+    key: Option<String>,
 }
 
 /// The program with what every test gives it. The address comes by environment, so that a test's own flag wins.
 pub fn command(data: &Path, model: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
+    command_of(Path::new(env!("CARGO_BIN_EXE_dragoman")), data, model)
+}
+
+/// The same of another build of the program.
+pub fn command_of(program: &Path, data: &Path, model: &str) -> Command {
+    let mut command = Command::new(program);
     command.args(["serve", "--log-format", "json", "--model", model, "--data"]).arg(data);
     command.env("DRAGOMAN_LISTEN", "127.0.0.1:0");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -41,7 +47,24 @@ pub fn command(data: &Path, model: &str) -> Command {
 impl Program {
     /// Starts the server on a free port and waits until it is ready.
     pub fn start(data: &Path, model: &str) -> Self {
-        let mut child = command(data, model).spawn().unwrap();
+        Self::run(command(data, model))
+    }
+
+    /// Runs a command that starts the server on a free port, and waits until it is ready.
+    pub fn run(command: Command) -> Self {
+        let program = Self::spawn(command);
+        program.client.wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+        program
+    }
+
+    /// Runs `command`, which starts the server, and waits until it listens.
+    pub fn spawn(command: Command) -> Self {
+        Self::try_spawn(command).unwrap_or_else(|log| panic!("the server does not listen:\n{log}"))
+    }
+
+    /// Runs `command`, which starts the server, and waits until it listens; gives the log of one that does not.
+    pub fn try_spawn(mut command: Command) -> Result<Self, String> {
+        let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, receiver) = mpsc::channel();
         let log = std::thread::spawn(move || {
@@ -51,15 +74,29 @@ impl Program {
         let mut program = Self { child, log: Some(log), client: Client::to("") };
         match receiver.recv_timeout(PATIENCE) {
             Ok(address) => program.client = Client::to(&address),
-            Err(_) => panic!("the server does not listen:\n{}", program.kill().join("\n")),
+            Err(_) => return Err(program.kill().join("\n")),
         }
-        program.client.wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
-        program
+        Ok(program)
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// A client of this server.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Bytes of memory that it has, and the most that it ever had.
+    pub fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let kilobytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+        };
+        (kilobytes("VmRSS:") << 10, kilobytes("VmHWM:") << 10)
     }
 
     /// Ends it as nothing can be caught or finished; gives its log.
@@ -70,10 +107,15 @@ impl Program {
     }
 
     /// Asks it to stop and waits until it has.
-    pub fn terminate(mut self) -> ExitStatus {
+    pub fn terminate(self) -> ExitStatus {
+        self.terminate_within(PATIENCE)
+    }
+
+    /// The same for one that may take longer: it has a large index to save.
+    pub fn terminate_within(mut self, patience: Duration) -> ExitStatus {
         let kill = format!("kill -TERM {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -94,12 +136,27 @@ impl Drop for Program {
 impl Client {
     fn to(address: &str) -> Self {
         let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
-        Self { agent: config.into(), base: format!("http://{address}") }
+        Self { agent: config.into(), base: format!("http://{address}"), key: None }
+    }
+
+    /// The same client, which sends a key.
+    pub fn with_key(&self, secret: &str) -> Self {
+        Self { key: Some(format!("Bearer {secret}")), ..self.clone() }
+    }
+
+    /// The address that it calls, without the scheme.
+    pub fn address(&self) -> &str {
+        self.base.trim_start_matches("http://")
+    }
+
+    /// The server's address.
+    pub fn url(&self) -> &str {
+        &self.base
     }
 
     /// Gives status and body.
     pub fn get(&self, path: &str) -> (u16, Value) {
-        answer(self.agent.get(format!("{}{path}", self.base)).call()).unwrap()
+        answer(self.keyed(self.agent.get(format!("{}{path}", self.base))).call()).unwrap()
     }
 
     /// Gives status and body.
@@ -109,12 +166,31 @@ impl Client {
 
     /// Gives status and body, or that the server is gone.
     pub fn try_post(&self, path: &str, body: &Value) -> Result<(u16, Value), ureq::Error> {
-        answer(self.agent.post(format!("{}{path}", self.base)).send_json(body))
+        answer(self.keyed(self.agent.post(format!("{}{path}", self.base))).send_json(body))
+    }
+
+    /// Streams a file of lines of JSON, gives status and body.
+    pub fn post_lines(&self, path: &str, mut lines: impl std::io::Read + 'static) -> (u16, Value) {
+        let request = self.agent.post(format!("{}{path}", self.base)).header("content-type", "application/x-ndjson");
+        answer(request.send(ureq::SendBody::from_reader(&mut lines))).unwrap()
+    }
+
+    /// Gives the body as text.
+    pub fn get_text(&self, path: &str) -> String {
+        let mut response = self.agent.get(format!("{}{path}", self.base)).call().unwrap();
+        response.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap()
     }
 
     /// Gives status and body, or that the server is gone.
     pub fn try_delete(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
-        answer(self.agent.delete(format!("{}{path}", self.base)).call())
+        answer(self.keyed(self.agent.delete(format!("{}{path}", self.base))).call())
+    }
+
+    fn keyed<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.key {
+            Some(key) => request.header("authorization", key),
+            None => request,
+        }
     }
 
     /// Searches and gives the hits.

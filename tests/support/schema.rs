@@ -52,6 +52,7 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str, problems:
             "minimum" => value.as_f64().is_none_or(|got| rule.as_f64().is_some_and(|least| got >= least)),
             "maximum" => value.as_f64().is_none_or(|got| rule.as_f64().is_some_and(|most| got <= most)),
             "minItems" => value.as_array().is_none_or(|got| got.len() as u64 >= rule.as_u64().unwrap_or(u64::MAX)),
+            "maxItems" => value.as_array().is_none_or(|got| got.len() as u64 <= rule.as_u64().unwrap_or(0)),
             "minLength" => value.as_str().is_none_or(|got| got.chars().count() as u64 >= rule.as_u64().unwrap_or(u64::MAX)),
             "maxLength" => value.as_str().is_none_or(|got| got.chars().count() as u64 <= rule.as_u64().unwrap_or(0)),
             "pattern" | "propertyNames" => true,

@@ -3,13 +3,16 @@
 //! Every answer is checked against the OpenAPI document as it comes, so that no test can pass while an answer, a status or an
 //! error code is undocumented.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, Request};
 use dragoman::domain::Limits;
-use dragoman::embed::Embedder;
+use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
+use dragoman::http::settings::Settings;
 use dragoman::service::{Parts, Service};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -22,10 +25,14 @@ use crate::schema;
 pub const DIMENSION: usize = 64;
 
 /// A server with an empty data directory of its own, removed at the end.
+#[derive(Clone)]
 pub struct Server {
-    router: Router,
-    document: Value,
-    _folder: TempDir,
+    pub router: Router,
+    pub document: Value,
+    pub key: Option<String>,
+    /// Lets the encoder run when it goes.
+    pub _control: Option<Arc<FakeControl>>,
+    pub _folder: Arc<TempDir>,
 }
 
 /// What came back.
@@ -36,6 +43,7 @@ pub struct Answer {
     /// The body; null when it is empty or no JSON.
     pub body: Value,
     pub text: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Server {
@@ -44,10 +52,48 @@ impl Server {
     }
 
     pub fn with_limits(limits: Limits) -> Self {
+        Self::with_settings(limits, Settings::default(), None)
+    }
+
+    /// A server with settings of the wire and, perhaps, an admin key in its configuration.
+    pub fn with_settings(limits: Limits, settings: Settings, admin_key: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let parts = Parts { data_dir: folder.path().to_owned(), embedder: Embedder::fake(DIMENSION), limits, power_safe: false };
+        let parts = Parts {
+            data_dir: folder.path().to_owned(),
+            embedder: Embedder::fake(DIMENSION),
+            limits,
+            power_safe: false,
+            read_document: http::document_input::read_document,
+        };
         let service = Service::open(parts).expect("an empty data directory opens");
-        Self { router: http::router(service), document: http::document(), _folder: folder }
+        admin_key.into_iter().for_each(|key| service.set_admin_key(key));
+        let router = http::router_with(service, settings);
+        Self { router, document: http::document(), key: None, _control: None, _folder: Arc::new(folder) }
+    }
+
+    /// A server that has the empty collection `news` and whose encoder does not answer.
+    pub async fn paused_with_news() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
+        control.pause();
+        let parts = Parts {
+            data_dir: folder.path().to_owned(),
+            embedder,
+            limits: Limits::default(),
+            power_safe: false,
+            read_document: http::document_input::read_document,
+        };
+        let service = Service::open(parts).expect("an empty data directory opens");
+        let router = http::router_with(service, Settings::default());
+        let control = Some(Arc::new(control));
+        let server = Self { router, document: http::document(), key: None, _control: control, _folder: Arc::new(folder) };
+        assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+        server
+    }
+
+    /// The same server, called with a key.
+    pub fn with_key(&self, secret: &str) -> Self {
+        Self { key: Some(secret.to_owned()), ..self.clone() }
     }
 
     /// A server that has the empty collection `news`.
@@ -78,8 +124,47 @@ impl Server {
         self.call(Method::POST, path, Body::from(body.to_string())).await
     }
 
-    async fn call(&self, method: Method, path: &str, body: Body) -> Answer {
+    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.call(Method::PUT, path, Body::from(body.to_string())).await
+    }
+
+    pub async fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.call(Method::PATCH, path, Body::from(body.to_string())).await
+    }
+
+    /// Sends a file, and waits for the job that it becomes.
+    pub async fn import(&self, media_type: &str, body: impl Into<Body>) -> Value {
+        let request = Request::post("/v1/collections/news/import").header(CONTENT_TYPE, media_type);
+        let answer = self.send(request.body(body.into()).expect("a request")).await;
+        self.finished(&answer).await
+    }
+
+    /// Waits until an accepted job is over, and gives it.
+    pub async fn finished(&self, accepted: &Answer) -> Value {
+        assert_eq!(accepted.status, 202, "{accepted:?}");
+        let path = accepted.header("location").expect("a place").to_owned();
+        for _ in 0..10_000 {
+            let job = self.get(&path).await.body;
+            if !["queued", "running"].contains(&job["status"].as_str().expect("a status")) {
+                return job;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+        }
+        panic!("{path} does not end");
+    }
+
+    /// Sends a body, or none when it is null, with one more header.
+    pub async fn send_with(&self, method: Method, path: &str, header: (&str, &str), body: &Value) -> Answer {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        self.send(request.header(header.0, header.1).body(body).expect("a request")).await
+    }
+
+    pub async fn call(&self, method: Method, path: &str, body: Body) -> Answer {
+        let mut request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        if let Some(key) = &self.key {
+            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+        }
         self.send(request.body(body).expect("a request")).await
     }
 
@@ -98,12 +183,14 @@ impl Server {
 
     fn check(&self, method: &str, path: &str, answer: &Answer) {
         let paths = self.document["paths"].as_object().expect("paths");
-        let Some((_, item)) = paths.iter().find(|(template, _)| fits(template, path)) else { return };
-        let operation = &item[method];
-        if operation.is_null() {
-            assert_eq!(answer.status, 405);
+        let mut items = paths.iter().filter(|(template, _)| fits(template, path)).map(|(_, item)| item).peekable();
+        if items.peek().is_none() {
             return;
         }
+        let Some(operation) = items.map(|item| &item[method]).find(|operation| !operation.is_null()) else {
+            assert_eq!(answer.status, 405);
+            return;
+        };
         let response = &operation["responses"][answer.status.to_string()];
         assert!(!response.is_null(), "{method} {path} does not document status {}: {}", answer.status, answer.text);
         let Some(contents) = response["content"].as_object() else {
@@ -112,7 +199,10 @@ impl Server {
         };
         let media_type = answer.headers[CONTENT_TYPE].to_str().expect("ASCII");
         let content = contents.get(media_type).unwrap_or_else(|| panic!("{method} {path} does not document {media_type}"));
-        let problems = schema::violations(&self.document, &content["schema"], &answer.body);
+        // A file is a text to the document.
+        let text = Value::from(answer.text.as_str());
+        let body = if media_type.ends_with("json") && !media_type.ends_with("ndjson") { &answer.body } else { &text };
+        let problems = schema::violations(&self.document, &content["schema"], body);
         assert!(problems.is_empty(), "{method} {path} answers {}: {problems:?}", answer.body);
         if let Some(code) = answer.code().filter(|_| answer.status >= 400) {
             assert!(!content["examples"][code].is_null(), "{method} {path} does not document {code}");
@@ -156,7 +246,7 @@ pub async fn answer(router: Router, request: Request<Body>) -> Answer {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(head.headers.contains_key("x-request-id"), "no request id");
     let (status, body) = (head.status.as_u16(), serde_json::from_str(&text).unwrap_or_default());
-    Answer { status, headers: head.headers, body, text }
+    Answer { status, headers: head.headers, body, text, bytes: bytes.to_vec() }
 }
 
 fn fits(template: &str, path: &str) -> bool {

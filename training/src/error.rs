@@ -24,20 +24,6 @@ pub enum Error {
         /// What was expected.
         problem: &'static str,
     },
-    /// A field of a line is not what its format says.
-    #[error("{}:{line}: {field}: expected {expected}, got {got}", path.display())]
-    Field {
-        /// The file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// Its name in the documentation of the format.
-        field: &'static str,
-        /// What the format says.
-        expected: String,
-        /// What the line has.
-        got: String,
-    },
     /// Aligned files differ in length.
     #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
     Misaligned {
@@ -103,6 +89,9 @@ pub enum Error {
     /// ONNX Runtime failed.
     #[error("ONNX Runtime failed")]
     Onnx(#[from] ort::Error),
+    /// A measurement failed.
+    #[error(transparent)]
+    Evaluation(#[from] dragoman::evaluation::EvaluationError),
     /// The text pipeline failed.
     #[error(transparent)]
     Text(#[from] dragoman::text::TextError),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dragoman::bundle::{Bundle, MANIFEST, MODEL_CARD, MODEL_FP16, MODEL_INT8, Preprocessing};
+use dragoman::domain::PassageBounds;
 use dragoman::text::{Tokenizer, split_passages};
 use dragoman_training::config::Activation;
 use dragoman_training::error::Error;
@@ -136,8 +137,11 @@ fn texts_are_prepared_as_the_checkpoint_was_trained() {
     check(JAPANESE, "▁ 図書館 ▁ で ▁ 本 ▁ を ▁ 読 む ▁ 。");
     // Passages are cut in the text as it came.
     let text = "The children read! We jump over it.";
-    let passages = split_passages(&tokenizer, text, 18).unwrap();
-    assert_eq!(passages.iter().map(|range| &text[range.clone()]).collect::<Vec<_>>(), ["The children read!", "We jump over it."]);
+    let passages = split_passages(&tokenizer, text, PassageBounds::adjacent(18)).unwrap();
+    assert_eq!(
+        passages.iter().map(|cut| &text[cut.range.clone()]).collect::<Vec<_>>(),
+        ["The children read!", "We jump over it."]
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tch::Device;
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::eval::mining::ExactMiner;
 use crate::eval::{
     Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, candidates, classification, flores, measure, mining,
     short, sts, tatoeba,
@@ -128,7 +129,7 @@ impl EvalArguments {
     pub fn run(self) -> Result<(), Error> {
         match self.task {
             Some(task) => task.run(),
-            None => self.all.report(measure),
+            None => self.all.report(|data, encoder| Ok(measure(data, encoder)?)),
         }
     }
 }
@@ -149,7 +150,7 @@ impl Task {
                 Ok(Report { tatoeba, ..Report::default() })
             }),
             Self::Mining(measured) => measured.report(|data, encoder| {
-                let mining = found(data, mining::measure(data, encoder)?)?;
+                let mining = found(data, mining::measure(data, &mut ExactMiner(encoder))?)?;
                 Ok(Report { mining, ..Report::default() })
             }),
             Self::Candidates { measured, queries } => measured.report(|data, encoder| {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, MODEL_INT8};
+use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 use dragoman::text::Tokenizer;
 use rayon::prelude::*;
 
@@ -11,12 +12,6 @@ use crate::error::Error;
 
 /// Texts times longest text in one forward pass, padding included.
 const BATCH_TOKENS_MAX: usize = 4_096;
-
-/// Turns texts into embeddings, one per text, in their order.
-pub trait SentenceEncoder {
-    /// Embeds `texts`.
-    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error>;
-}
 
 /// Turns token ids into embeddings.
 pub trait TokenEncoder {
@@ -36,7 +31,7 @@ pub trait TokenEncoder {
                 values[text * dimension..][..dimension].copy_from_slice(row);
             }
         }
-        Embeddings::normalized(values, dimension)
+        Ok(Embeddings::normalized(values, dimension)?)
     }
 }
 
@@ -84,59 +79,6 @@ fn batches(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
     batches
 }
 
-/// Embeddings of unit length, row by row.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Embeddings {
-    values: Vec<f32>,
-    dimension: usize,
-}
-
-impl Embeddings {
-    /// Scales the rows of `values` to unit length. A row without a direction is an error that names its number.
-    pub fn normalized(mut values: Vec<f32>, dimension: usize) -> Result<Self, Error> {
-        for (number, row) in values.chunks_exact_mut(dimension).enumerate() {
-            let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
-            if !norm.is_finite() || norm == 0.0 {
-                let problem = format!("the embedding of text {number} has the length {norm}");
-                return Err(Error::Setting { setting: "model", problem });
-            }
-            row.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
-        }
-        Ok(Self { values, dimension })
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.values.len() / self.dimension
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// Values per embedding.
-    pub fn dimension(&self) -> usize {
-        self.dimension
-    }
-
-    /// All values, row by row.
-    pub fn values(&self) -> &[f32] {
-        &self.values
-    }
-
-    /// The embeddings one by one.
-    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
-        self.values.chunks_exact(self.dimension)
-    }
-
-    /// `count` embeddings from number `start` on.
-    pub fn part(&self, start: usize, count: usize) -> Self {
-        let values = self.values[start * self.dimension..][..count * self.dimension].to_vec();
-        Self { values, dimension: self.dimension }
-    }
-}
-
 /// A tokenizer before a token encoder.
 pub struct TextEncoder<E> {
     /// The tokenizer.
@@ -160,9 +102,9 @@ impl TextEncoder<OnnxEncoder> {
 }
 
 impl<E: TokenEncoder> SentenceEncoder for TextEncoder<E> {
-    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error> {
-        let ids = tokenize(&self.tokenizer, texts, self.tokens_max)?;
-        self.encoder.embed(&ids)
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+        let ids = tokenize(&self.tokenizer, texts, self.tokens_max);
+        ids.and_then(|ids| self.encoder.embed(&ids)).map_err(EvaluationError::measured)
     }
 }
 
@@ -204,13 +146,5 @@ mod tests {
         let embeddings = recorder.embed(&[vec![4, 0, 0], vec![8, 1, 2, 3, 4, 5], vec![0]]).unwrap();
         assert_eq!(embeddings.values(), [0.8, 0.6, 0.8, 0.6, 0.0, 1.0]);
         assert_eq!(recorder.0, [3]);
-    }
-
-    #[test]
-    fn an_embedding_without_direction_is_refused_by_number() {
-        for bad in [0.0, f32::NAN, f32::INFINITY] {
-            let error = Embeddings::normalized(vec![1.0, 0.0, bad, 0.0], 2).unwrap_err();
-            assert!(error.to_string().contains("text 1"), "{error}");
-        }
     }
 }

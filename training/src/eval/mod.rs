@@ -1,33 +1,20 @@
-//! Measures an encoder, one task per file: retrieval of translations (P@1), mining, classification, similarity, speed.
+//! Measures an encoder: a run's weights in libtorch, an exported graph, a server (`encoder`); also its speed and its language head.
 //!
-//! Whatever turns texts into embeddings can be measured (`encoder`): a run's weights in libtorch, an exported graph, a server.
+//! The tasks and their files are the server's (`dragoman::evaluation`), so that `dragoman eval` gives the same numbers.
 
-#[cfg(test)]
-mod angles;
-pub mod candidates;
-pub mod classification;
-pub mod classifier;
 pub mod encoder;
-pub mod flores;
-pub mod labeled;
 pub mod language;
 pub mod language_peers;
-pub mod lines;
-pub mod margin;
-pub mod mining;
-pub mod neighbors;
-pub mod report;
-pub mod retrieval;
 pub mod server;
 pub mod session;
-pub mod short;
 pub mod speed;
-pub mod sts;
-pub mod tatoeba;
 pub mod torch;
 
-pub use encoder::{Embeddings, PaddedBatch, SentenceEncoder, TextEncoder, TokenEncoder};
-pub use report::{Report, measure};
+pub use dragoman::evaluation::{
+    Embeddings, EvaluationError, Report, SentenceEncoder, candidates, classification, flores, measure, mining, retrieval, short,
+    sts, tatoeba,
+};
+pub use encoder::{PaddedBatch, TextEncoder, TokenEncoder};
 pub use server::ServerEncoder;
 pub use session::OnnxEncoder;
 pub use speed::Speed;

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::Response;
 
-use super::encoder::{Embeddings, SentenceEncoder};
 use crate::error::Error;
+use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
 /// Texts in one request; servers start with a limit of 2,048.
 const BATCH_TEXTS_MAX: usize = 512;
@@ -75,6 +75,22 @@ impl ServerEncoder {
         Ok(items.into_iter().map(|item| item.embedding).collect())
     }
 
+    /// Embeddings of all texts, one after the other, and how wide they are.
+    fn all(&self, texts: &[String]) -> Result<(Vec<f32>, usize), Error> {
+        let mut values = Vec::new();
+        let mut dimension = None;
+        for numbers in batches(texts) {
+            for embedding in self.ask(&texts[numbers])? {
+                let expected = *dimension.get_or_insert(embedding.len());
+                if embedding.len() != expected || expected == 0 {
+                    return Err(self.fail(format!("expected embeddings of {expected} values, got one of {}", embedding.len())));
+                }
+                values.extend(embedding);
+            }
+        }
+        Ok((values, dimension.unwrap_or(1)))
+    }
+
     /// Sends `body` until there is a success or no hope of one.
     fn send(&self, body: &Value) -> Result<Response<ureq::Body>, Error> {
         let mut attempt = 1;
@@ -101,19 +117,9 @@ impl ServerEncoder {
 }
 
 impl SentenceEncoder for ServerEncoder {
-    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, Error> {
-        let mut values = Vec::new();
-        let mut dimension = None;
-        for numbers in batches(texts) {
-            for embedding in self.ask(&texts[numbers])? {
-                let expected = *dimension.get_or_insert(embedding.len());
-                if embedding.len() != expected || expected == 0 {
-                    return Err(self.fail(format!("expected embeddings of {expected} values, got one of {}", embedding.len())));
-                }
-                values.extend(embedding);
-            }
-        }
-        Embeddings::normalized(values, dimension.unwrap_or(1))
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+        let (values, dimension) = self.all(texts).map_err(EvaluationError::measured)?;
+        Embeddings::normalized(values, dimension)
     }
 }
 

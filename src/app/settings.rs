@@ -1,0 +1,115 @@
+//! From settings to parts: what the wire, the keys and TLS need, and what is wrong before anything has started.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::AppError;
+use crate::bundle::{Bundle, MANIFEST};
+use crate::config::{Config, ModelSetting, Secret};
+use crate::http::settings::{Origin, Rate, Settings};
+use crate::server::Tls;
+
+/// Shortest admin key, in characters. Who makes it at random has enough with 16.
+const ADMIN_KEY_CHARS_MIN: usize = 16;
+
+/// Looks at everything that can be wrong with the settings themselves, without starting or changing anything.
+pub fn check(config: &Config) -> Result<(), AppError> {
+    wire(config)?;
+    tls(config)?;
+    let key = admin_key(config)?;
+    let addresses = config.listen.to_socket_addrs();
+    let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
+    // What keys a catalog has is seen by the server alone: it may be running right now.
+    if !config.data.join("catalog.sqlite").exists() {
+        for address in addresses {
+            check_exposure(address, key.is_some(), config)?;
+        }
+    }
+    if let ModelSetting::Bundle(folder) = config.model() {
+        open_bundle(&folder)?;
+    }
+    Ok(())
+}
+
+/// Opens the bundle and checks its files.
+pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
+    if !folder.join(MANIFEST).exists() {
+        return Err(AppError::NoModel { path: folder.to_owned() });
+    }
+    Bundle::open(folder).map_err(|source| AppError::Bundle { path: folder.to_owned(), source })
+}
+
+/// The settings of the wire.
+pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
+    let traffic = &config.traffic;
+    let origins = config.access.cors_origins.iter().map(|text| Origin::parse(text)).collect::<Result<Vec<_>, _>>();
+    let cors_origins = origins.map_err(|problem| AppError::Setting { setting: "cors_origins", problem })?;
+    Ok(Settings {
+        requests_max: traffic.requests_max,
+        caller_requests_max: Some(traffic.caller_requests_max).filter(|max| *max > 0),
+        rate: Some(Rate { per_second: traffic.rate_per_s, burst: traffic.rate_burst }).filter(|rate| rate.per_second > 0.0),
+        request_timeout: Duration::from_secs(traffic.request_timeout_s),
+        cors_origins,
+        metrics_open: config.access.metrics_open,
+        ..Settings::default()
+    })
+}
+
+/// The admin key, given by itself or in a file.
+pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
+    let (setting, secret) = match (&config.access.admin_key, &config.access.admin_key_file) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            let problem = "is given, and admin_key_file too; only one may be".to_owned();
+            return Err(AppError::Setting { setting: "admin_key", problem });
+        }
+        (Some(secret), None) => ("admin_key", secret.clone()),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|source| AppError::KeyFile { path: path.clone(), source })?;
+            ("admin_key_file", Secret::new(text.lines().next().unwrap_or_default().trim()))
+        }
+    };
+    let got = secret.expose().chars().count();
+    if got < ADMIN_KEY_CHARS_MIN {
+        let problem = format!("must have at least {ADMIN_KEY_CHARS_MIN} characters, got {got}");
+        return Err(AppError::Setting { setting, problem });
+    }
+    if let Some(bad) = secret.expose().chars().find(|c| !c.is_ascii_graphic() && *c != ' ') {
+        let problem = format!("may hold printable ASCII alone, as a header does, got the character U+{:04X}", u32::from(bad));
+        return Err(AppError::Setting { setting, problem });
+    }
+    Ok(Some(secret))
+}
+
+/// Certificate and key, when they are set.
+pub(super) fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
+    let alone = |setting, other| {
+        let problem = format!("is given without {other}; TLS needs both");
+        Err(AppError::Setting { setting, problem })
+    };
+    match (&config.access.tls_certificate, &config.access.tls_key) {
+        (None, None) => Ok(None),
+        (Some(_), None) => alone("tls_certificate", "tls_key"),
+        (None, Some(_)) => alone("tls_key", "tls_certificate"),
+        (Some(certificate), Some(key)) => Ok(Some(Arc::new(Tls::open(certificate, key).map_err(AppError::Tls)?))),
+    }
+}
+
+/// Refuses to serve other machines without any key, unless that is wanted; warns of keys that travel unencrypted.
+pub(super) fn check_exposure(address: SocketAddr, guarded: bool, config: &Config) -> Result<(), AppError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    if !guarded && !config.access.insecure {
+        return Err(AppError::Exposed { address });
+    }
+    if !guarded {
+        tracing::warn!(%address, "other machines can read and change everything: there is no key");
+    } else if config.access.tls_certificate.is_none() {
+        tracing::warn!(%address, "keys and texts travel unencrypted: there is no TLS here; a proxy before the server may have it");
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Probabilities that mean what they say: temperature scaling (Guo et al., 2017, "On calibration of modern neural networks", section
+//! 4.2), and how far they are off.
+
+use super::{Answer, ClassifyError, Targets};
+
+/// Temperatures are looked for between these. Cosines want one near 0.05, logits of a network one near 1.
+const TEMPERATURE_MIN: f64 = 1e-3;
+const TEMPERATURE_MAX: f64 = 1e2;
+/// Steps of golden section search: from the whole range to a relative 10⁻⁷.
+const STEPS: usize = 40;
+
+/// A temperature and what it does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TemperatureFit {
+    /// What to divide scores by.
+    pub temperature: f32,
+    /// The mean negative log likelihood with it.
+    pub loss: f64,
+    /// The same at temperature 1.
+    pub loss_before: f64,
+}
+
+/// Finds the temperature with the least mean negative log likelihood of `targets`, given the scores of validation examples before any
+/// temperature (logits or cosines, [examples, labels]). For label sets each label of each example counts as one.
+///
+/// Gives `None` where no temperature is best: there are no examples, or the likelihood only grows toward one end of 0.001 to 100.
+/// When all answers are right it grows with every lower temperature: a validation part without an error does not tell how sure to
+/// be, and the caller keeps the temperature that it has.
+pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> Result<Option<TemperatureFit>, ClassifyError> {
+    targets.check(labels)?;
+    let expected = targets.len() * labels;
+    if scores.len() != expected {
+        return Err(ClassifyError::Length { what: "scores", expected, got: scores.len() });
+    }
+    if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
+        return Err(ClassifyError::NotFinite { example: at / labels });
+    }
+    if scores.is_empty() {
+        return Ok(None);
+    }
+    let loss = |log_temperature: f64| mean_loss(scores, targets, labels, log_temperature.exp());
+    let (min, max) = (TEMPERATURE_MIN.ln(), TEMPERATURE_MAX.ln());
+    let best = golden_section(loss, min, max);
+    let (found, margin) = (loss(best), 1e-9);
+    // The loss is convex in 1 / temperature: a minimum lies inside when both ends are worse.
+    let inside = found + margin < loss(min) && found + margin < loss(max);
+    Ok(inside.then(|| TemperatureFit { temperature: best.exp() as f32, loss: found, loss_before: loss(0.0) }))
+}
+
+/// Examples of like confidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReliabilityBin {
+    /// How many there are.
+    pub count: usize,
+    /// Their mean confidence, 0 to 1; 0 without examples.
+    pub confidence: f64,
+    /// The share of them that was right; 0 without examples.
+    pub accuracy: f64,
+}
+
+/// How confidence and accuracy go together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reliability {
+    /// Equally wide bins of confidence from 0 to 1. A confidence on a border belongs to the lower bin.
+    pub bins: Vec<ReliabilityBin>,
+    /// The expected calibration error (Guo et al., 2017, equation 3): the mean distance of confidence and accuracy over bins, each
+    /// counting by its examples. 0 without examples.
+    pub expected_error: f64,
+    /// The largest distance of any bin (equation 5).
+    pub largest_error: f64,
+}
+
+/// Compares how sure answers were with whether they were right, in `bins` bins (at least 1). Each is (confidence, right).
+pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) -> Result<Reliability, ClassifyError> {
+    if bins == 0 {
+        return Err(ClassifyError::Parameter { name: "bins", expected: "at least 1".to_owned(), got: bins.to_string() });
+    }
+    let mut sums = vec![(0_usize, 0.0_f64, 0_usize); bins];
+    let mut all = 0_usize;
+    for (example, (confidence, right)) in answers.into_iter().enumerate() {
+        if !(0.0..=1.0).contains(&confidence) {
+            let expected = "0 to 1 of each answer".to_owned();
+            let got = format!("{confidence} of answer {example}");
+            return Err(ClassifyError::Parameter { name: "confidence", expected, got });
+        }
+        let bin = ((f64::from(confidence) * bins as f64).ceil() as usize).clamp(1, bins) - 1;
+        let sum = &mut sums[bin];
+        *sum = (sum.0 + 1, sum.1 + f64::from(confidence), sum.2 + usize::from(right));
+        all += 1;
+    }
+    let mean = |sum: f64, count: usize| if count == 0 { 0.0 } else { sum / count as f64 };
+    let bin = |(count, confidence, right)| ReliabilityBin {
+        count,
+        confidence: mean(confidence, count),
+        accuracy: mean(right as f64, count),
+    };
+    let bins: Vec<ReliabilityBin> = sums.into_iter().map(bin).collect();
+    let distance = |bin: &ReliabilityBin| (bin.confidence - bin.accuracy).abs();
+    let expected_error = mean(bins.iter().map(|bin| bin.count as f64 * distance(bin)).sum(), all);
+    let largest_error = bins.iter().map(distance).fold(0.0, f64::max);
+    Ok(Reliability { bins, expected_error, largest_error })
+}
+
+/// Turns scores into probabilities that sum to 1.
+pub(super) fn softmax(scores: &mut [f32]) {
+    let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    scores.iter_mut().for_each(|score| *score = (*score - highest).exp());
+    let sum: f32 = scores.iter().sum();
+    scores.iter_mut().for_each(|score| *score /= sum);
+}
+
+fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f64) -> f64 {
+    let mut loss = 0.0;
+    for (example, row) in scores.chunks_exact(labels).enumerate() {
+        let told = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
+        let scaled = row.iter().map(|score| f64::from(*score) / temperature);
+        loss += match targets.answer() {
+            Answer::Class => {
+                let highest = scaled.clone().fold(f64::NEG_INFINITY, f64::max);
+                highest + scaled.map(|score| (score - highest).exp()).sum::<f64>().ln() - told
+            }
+            Answer::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - told,
+        };
+    }
+    let counted = match targets.answer() {
+        Answer::Class => targets.len(),
+        Answer::LabelSet => scores.len(),
+    };
+    loss / counted as f64
+}
+
+/// The place of the least value of a function that falls and then rises.
+fn golden_section(value: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
+    let shrink = (5.0_f64.sqrt() - 1.0) / 2.0;
+    let mut inner = [high - shrink * (high - low), low + shrink * (high - low)];
+    let mut values = inner.map(&value);
+    for _ in 0..STEPS {
+        if values[0] < values[1] {
+            high = inner[1];
+            inner = [high - shrink * (high - low), inner[0]];
+            values = [value(inner[0]), values[0]];
+        } else {
+            low = inner[0];
+            inner = [inner[1], low + shrink * (high - low)];
+            values = [values[1], value(inner[1])];
+        }
+    }
+    (low + high) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_temperature_makes_confidence_accuracy() {
+        // Four answers, each with logits 2 and 0, of which three are right: best is e^(2 / T) = 3, so T = 2 / ln 3; the loss is
+        // -(3 ln 3/4 + ln 1/4) / 4 = 0.562335. At T = 1: ln(1 + e^-2) + 2 / 4 = 0.626928.
+        let fit = fit_temperature(&[2.0, 0.0].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
+        assert!((fit.temperature - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit:?}");
+        assert!((fit.loss - 0.562_335).abs() < 1e-5 && (fit.loss_before - 0.626_928).abs() < 1e-5, "{fit:?}");
+    }
+
+    #[test]
+    fn cosines_are_sharpened() {
+        // The lead is 0.1 and three of four are right: T = 0.1 / ln 3.
+        let fit = fit_temperature(&[0.5, 0.4].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
+        assert!((fit.temperature - 0.1 / 3.0_f32.ln()).abs() < 1e-5, "{fit:?}");
+    }
+
+    #[test]
+    fn label_sets_count_each_label() {
+        // Four labels, each with logit 2, of which three are there: sigmoid(2 / T) = 3/4.
+        let sets = [vec![0, 1], vec![1]];
+        let fit = fit_temperature(&[2.0; 4], Targets::LabelSets(&sets), 2).unwrap().unwrap();
+        assert!((fit.temperature - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit:?}");
+    }
+
+    #[test]
+    fn where_no_temperature_is_best_there_is_none() {
+        let fit = |scores: &[f32], classes: &[u32]| fit_temperature(scores, Targets::Classes(classes), 2).unwrap();
+        assert_eq!(fit(&[], &[]), None);
+        // All right, all wrong, and nothing to tell apart.
+        assert_eq!(fit(&[2.0, 0.0, 0.0, 1.0], &[0, 1]), None);
+        assert_eq!(fit(&[2.0, 0.0, 0.0, 1.0], &[1, 0]), None);
+        assert_eq!(fit(&[1.0, 1.0], &[0]), None);
+    }
+
+    #[test]
+    fn bad_scores_are_refused() {
+        let fit = |scores: &[f32], classes: &[u32]| fit_temperature(scores, Targets::Classes(classes), 2).unwrap_err();
+        assert_eq!(fit(&[1.0], &[0]), ClassifyError::Length { what: "scores", expected: 2, got: 1 });
+        assert_eq!(fit(&[1.0, 0.0, f32::NAN, 0.0], &[0, 0]), ClassifyError::NotFinite { example: 1 });
+        assert_eq!(fit(&[1.0, 0.0], &[2]), ClassifyError::Label { example: 0, got: 2, labels: 2 });
+    }
+
+    #[test]
+    fn the_expected_calibration_error_is_the_one_worked_by_hand() {
+        // Bins of a half. Lower: 0.3 wrong and 0.5 right, 0.4 against 0.5: off by 0.1. Upper: 0.9, 0.9 and 0.6, one right, 0.8
+        // against 1/3: off by 0.466667. Expected (2 · 0.1 + 3 · 0.466667) / 5 = 0.32.
+        let answers = [(0.3, false), (0.5, true), (0.9, true), (0.9, false), (0.6, false)];
+        let found = reliability(answers, 2).unwrap();
+        assert_eq!(found.bins.iter().map(|bin| bin.count).collect::<Vec<_>>(), [2, 3]);
+        assert!((found.expected_error - 0.32).abs() < 1e-6 && (found.largest_error - 0.466_667).abs() < 1e-5, "{found:?}");
+        assert_eq!(reliability([], 10).unwrap().expected_error, 0.0);
+        assert_eq!(reliability([(0.0, false), (1.0, true)], 10).unwrap().expected_error, 0.0);
+        assert!(reliability([], 0).is_err() && reliability([(1.5, true)], 2).is_err());
+    }
+}

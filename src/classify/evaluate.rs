@@ -1,0 +1,302 @@
+//! How well answers of one class each fit what is known: per class, per language, and how much is lost on the way from the language
+//! that was trained in to the others. All numbers are shares, 0 to 1.
+
+use std::collections::BTreeMap;
+
+use super::ClassifyError;
+use crate::domain::Language;
+
+/// How often each class was answered for each expected one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Confusion(BTreeMap<(u32, Option<u32>), usize>);
+
+/// How one class did.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ClassScore {
+    /// Of what was answered as this class, the share that is; 0 when nothing was.
+    pub precision: f64,
+    /// Of what is this class, the share that was answered so; 0 when nothing is. An abstention counts as not found.
+    pub recall: f64,
+    /// Their harmonic mean; 0 when both are 0.
+    pub f1: f64,
+    /// How many examples are of this class.
+    pub support: usize,
+    /// How many were answered as this class.
+    pub answered: usize,
+}
+
+/// How all classes did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassReport {
+    /// Examples, abstentions included.
+    pub examples: usize,
+    /// Examples without an answer.
+    pub abstained: usize,
+    /// Right answers over examples: an abstention is not right.
+    pub accuracy: f64,
+    /// Right answers over answers; 0 without an answer.
+    pub accuracy_answered: f64,
+    /// The mean F1 of the classes that are expected or answered at least once, each counting the same.
+    pub macro_f1: f64,
+    /// By the number of the class.
+    pub classes: Vec<ClassScore>,
+    /// What was answered for what.
+    pub confusion: Confusion,
+}
+
+/// How languages did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LanguageReport {
+    /// All examples.
+    pub all: ClassReport,
+    /// By language; `None` are examples whose language is not known.
+    pub languages: BTreeMap<Option<Language>, ClassReport>,
+    /// What is lost on the way to other languages, where the language of training has examples and another one too.
+    pub transfer: Option<Transfer>,
+}
+
+/// How a classifier that learned in one language does in the others. `own` and `mean` are what the evaluation in `training` reports
+/// by the same names (EMS, 2024, tables XI to XIII), as shares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// The language that was trained in.
+    pub from: Language,
+    /// Accuracy in it.
+    pub own: f64,
+    /// The mean accuracy of the other known languages, each counting the same.
+    pub mean: f64,
+    /// `own` less `mean`.
+    pub gap: f64,
+    /// `own` less the accuracy in each other language.
+    pub gaps: BTreeMap<Language, f64>,
+}
+
+impl Confusion {
+    /// How often `answered` was the answer where `expected` is right. An answer of `None` is an abstention.
+    pub fn count(&self, expected: u32, answered: Option<u32>) -> usize {
+        self.0.get(&(expected, answered)).copied().unwrap_or(0)
+    }
+
+    /// All that happened: (expected, answered, how often), by expected class, then abstentions, then by answered class.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, Option<u32>, usize)> {
+        self.0.iter().map(|(&(expected, answered), &count)| (expected, answered, count))
+    }
+
+    fn add(&mut self, expected: u32, answered: Option<u32>) {
+        *self.0.entry((expected, answered)).or_default() += 1;
+    }
+}
+
+/// Judges one answer per example; `None` is an abstention. All classes are below `classes`.
+pub fn evaluate_classes(expected: &[u32], answered: &[Option<u32>], classes: usize) -> Result<ClassReport, ClassifyError> {
+    check(expected, answered, classes)?;
+    let mut confusion = Confusion::default();
+    expected.iter().zip(answered).for_each(|(expected, answered)| confusion.add(*expected, *answered));
+    Ok(ClassReport::of(confusion, classes))
+}
+
+/// As `evaluate_classes`, for each language too. `trained_in` is the language that the classifier learned in, if it was one.
+pub fn evaluate_languages(
+    expected: &[u32],
+    answered: &[Option<u32>],
+    classes: usize,
+    languages: &[Option<Language>],
+    trained_in: Option<Language>,
+) -> Result<LanguageReport, ClassifyError> {
+    let all = evaluate_classes(expected, answered, classes)?;
+    if languages.len() != expected.len() {
+        return Err(ClassifyError::Length { what: "languages", expected: expected.len(), got: languages.len() });
+    }
+    let mut confusions: BTreeMap<Option<Language>, Confusion> = BTreeMap::new();
+    for ((expected, answered), language) in expected.iter().zip(answered).zip(languages) {
+        confusions.entry(*language).or_default().add(*expected, *answered);
+    }
+    let reports = confusions.into_iter().map(|(language, confusion)| (language, ClassReport::of(confusion, classes)));
+    let languages: BTreeMap<Option<Language>, ClassReport> = reports.collect();
+    let transfer = trained_in.and_then(|from| Transfer::of(from, &languages));
+    Ok(LanguageReport { all, languages, transfer })
+}
+
+/// The most frequent class; of equally frequent ones the lowest. Always answering it is what a classifier must beat.
+pub fn majority(classes: &[u32]) -> Option<u32> {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    classes.iter().for_each(|class| *counts.entry(*class).or_default() += 1);
+    counts.into_iter().min_by_key(|(class, count)| (std::cmp::Reverse(*count), *class)).map(|(class, _)| class)
+}
+
+impl ClassReport {
+    fn of(confusion: Confusion, classes: usize) -> Self {
+        let mut right = vec![0; classes];
+        let mut scores = vec![ClassScore::default(); classes];
+        let (mut examples, mut abstained) = (0, 0);
+        for (expected, answered, count) in confusion.iter() {
+            examples += count;
+            scores[expected as usize].support += count;
+            match answered {
+                None => abstained += count,
+                Some(answered) => scores[answered as usize].answered += count,
+            }
+            if answered == Some(expected) {
+                right[expected as usize] += count;
+            }
+        }
+        for (score, right) in scores.iter_mut().zip(&right) {
+            *score = ClassScore::counted(*right, score.answered, score.support);
+        }
+        let all_right: usize = right.iter().sum();
+        Self {
+            examples,
+            abstained,
+            accuracy: share(all_right, examples),
+            accuracy_answered: share(all_right, examples - abstained),
+            macro_f1: macro_f1(&scores),
+            classes: scores,
+            confusion,
+        }
+    }
+}
+
+impl ClassScore {
+    pub(super) fn counted(right: usize, answered: usize, support: usize) -> Self {
+        let f1 = share(2 * right, answered + support);
+        Self { precision: share(right, answered), recall: share(right, support), f1, support, answered }
+    }
+}
+
+impl Transfer {
+    fn of(from: Language, languages: &BTreeMap<Option<Language>, ClassReport>) -> Option<Self> {
+        let own = languages.get(&Some(from))?.accuracy;
+        let others = languages.iter().filter_map(|(language, report)| language.map(|language| (language, report.accuracy)));
+        let others: Vec<(Language, f64)> = others.filter(|(language, _)| *language != from).collect();
+        let mean = others.iter().map(|(_, accuracy)| accuracy).sum::<f64>() / others.len() as f64;
+        let gaps = others.iter().map(|(language, accuracy)| (*language, own - accuracy)).collect();
+        (!others.is_empty()).then_some(Self { from, own, mean, gap: own - mean, gaps })
+    }
+}
+
+/// The mean F1 of the scores that something is expected of or answered as; 0 when there is none.
+pub(super) fn macro_f1(scores: &[ClassScore]) -> f64 {
+    let seen = scores.iter().filter(|score| score.support + score.answered > 0);
+    let (sum, count) = seen.fold((0.0, 0), |(sum, count), score| (sum + score.f1, count + 1));
+    if count == 0 { 0.0 } else { sum / f64::from(count) }
+}
+
+pub(super) fn share(part: usize, of: usize) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+}
+
+fn check(expected: &[u32], answered: &[Option<u32>], classes: usize) -> Result<(), ClassifyError> {
+    if expected.len() != answered.len() {
+        return Err(ClassifyError::Length { what: "answers", expected: expected.len(), got: answered.len() });
+    }
+    for (example, (class, answer)) in expected.iter().zip(answered).enumerate() {
+        if let Some(got) = [Some(*class), *answer].into_iter().flatten().find(|class| *class as usize >= classes) {
+            return Err(ClassifyError::Label { example, got, labels: classes });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn near(got: f64, expect: f64) {
+        assert!((got - expect).abs() < 1e-9, "{got} is not {expect}");
+    }
+
+    /// Expected 0 0 0 0 1 1 2 2; answered 0 0 1 – 1 0 2 –; class 3 is nowhere.
+    const EXPECTED: [u32; 8] = [0, 0, 0, 0, 1, 1, 2, 2];
+    const ANSWERED: [Option<u32>; 8] = [Some(0), Some(0), Some(1), None, Some(1), Some(0), Some(2), None];
+
+    #[test]
+    fn scores_are_those_worked_by_hand() {
+        let report = evaluate_classes(&EXPECTED, &ANSWERED, 4).unwrap();
+        assert_eq!((report.examples, report.abstained), (8, 2));
+        near(report.accuracy, 4.0 / 8.0);
+        near(report.accuracy_answered, 4.0 / 6.0);
+        // Class 0: 2 of 3 answered, 2 of 4 expected, 4/7. Class 1: 1 of 2, 1 of 2, 1/2. Class 2: 1 of 1, 1 of 2, 2/3.
+        let expect =
+            [(2.0 / 3.0, 0.5, 4.0 / 7.0, 4, 3), (0.5, 0.5, 0.5, 2, 2), (1.0, 0.5, 2.0 / 3.0, 2, 1), (0.0, 0.0, 0.0, 0, 0)];
+        for (score, (precision, recall, f1, support, answered)) in report.classes.iter().zip(expect) {
+            near(score.precision, precision);
+            near(score.recall, recall);
+            near(score.f1, f1);
+            assert_eq!((score.support, score.answered), (support, answered));
+        }
+        near(report.macro_f1, (4.0 / 7.0 + 0.5 + 2.0 / 3.0) / 3.0);
+        let confusion: Vec<_> = report.confusion.iter().collect();
+        let expect =
+            [(0, None, 1), (0, Some(0), 2), (0, Some(1), 1), (1, Some(0), 1), (1, Some(1), 1), (2, None, 1), (2, Some(2), 1)];
+        assert_eq!(confusion, expect);
+        assert_eq!((report.confusion.count(0, Some(0)), report.confusion.count(2, Some(0))), (2, 0));
+    }
+
+    #[test]
+    fn languages_are_told_apart_and_the_gap_is_measured() {
+        let [en, de, fr] = ["en", "de", "fr"].map(Language::parse);
+        // English 2 of 2; German 0 of 2; French 1 of 2; unknown 1 of 2.
+        let languages = [en, en, de, de, fr, fr, None, None];
+        let report = evaluate_languages(&EXPECTED, &ANSWERED, 3, &languages, en).unwrap();
+        near(report.languages[&en].accuracy, 1.0);
+        near(report.languages[&None].accuracy, 0.5);
+        assert_eq!(report.languages[&de].abstained, 1);
+        let transfer = report.transfer.unwrap();
+        near(transfer.own, 1.0);
+        near(transfer.mean, 0.25);
+        near(transfer.gap, 0.75);
+        assert_eq!(transfer.gaps, BTreeMap::from([(de.unwrap(), 1.0), (fr.unwrap(), 0.5)]));
+        assert_eq!(report.all, evaluate_classes(&EXPECTED, &ANSWERED, 3).unwrap());
+    }
+
+    #[test]
+    fn without_two_languages_there_is_no_transfer() {
+        let [en, de] = ["en", "de"].map(Language::parse);
+        let transfer = |languages: [Option<Language>; 2], from| {
+            evaluate_languages(&[0, 1], &[Some(0), Some(1)], 2, &languages, from).unwrap().transfer
+        };
+        assert_eq!(transfer([en, en], en), None);
+        assert_eq!(transfer([en, None], en), None);
+        assert_eq!(transfer([de, de], en), None);
+        assert_eq!(transfer([en, de], None), None);
+        assert!(transfer([en, de], en).is_some());
+    }
+
+    #[test]
+    fn nothing_is_judged_without_a_number_that_is_none() {
+        let report = evaluate_classes(&[], &[], 2).unwrap();
+        assert_eq!((report.accuracy, report.accuracy_answered, report.macro_f1), (0.0, 0.0, 0.0));
+        let silent = evaluate_classes(&[0], &[None], 2).unwrap();
+        assert_eq!((silent.accuracy, silent.accuracy_answered, silent.abstained), (0.0, 0.0, 1));
+    }
+
+    #[test]
+    fn lists_and_classes_that_do_not_fit_are_refused() {
+        let judge = |expected: &[u32], answered: &[Option<u32>]| evaluate_classes(expected, answered, 2).unwrap_err();
+        assert_eq!(judge(&[0], &[]), ClassifyError::Length { what: "answers", expected: 1, got: 0 });
+        assert_eq!(judge(&[0, 2], &[None, None]), ClassifyError::Label { example: 1, got: 2, labels: 2 });
+        assert_eq!(judge(&[0], &[Some(5)]), ClassifyError::Label { example: 0, got: 5, labels: 2 });
+        assert!(evaluate_languages(&[0], &[None], 1, &[], None).is_err());
+    }
+
+    #[test]
+    fn of_equally_frequent_classes_the_lowest_is_the_majority() {
+        assert_eq!((majority(&[2, 1, 1, 2, 0]), majority(&[])), (Some(1), None));
+    }
+
+    proptest! {
+        #[test]
+        fn counts_add_up(rows in prop::collection::vec((0_u32..5, prop::option::of(0_u32..5)), 0..100)) {
+            let (expected, answered): (Vec<u32>, Vec<Option<u32>>) = rows.into_iter().unzip();
+            let report = evaluate_classes(&expected, &answered, 5).unwrap();
+            prop_assert_eq!(report.classes.iter().map(|class| class.support).sum::<usize>(), expected.len());
+            prop_assert_eq!(report.classes.iter().map(|class| class.answered).sum::<usize>() + report.abstained, expected.len());
+            prop_assert_eq!(report.confusion.iter().map(|(_, _, count)| count).sum::<usize>(), expected.len());
+            let weighted: f64 = report.classes.iter().map(|class| class.recall * class.support as f64).sum();
+            prop_assert!((weighted - report.accuracy * expected.len() as f64).abs() < 1e-6);
+            prop_assert!(report.accuracy <= report.accuracy_answered + 1e-12);
+        }
+    }
+}

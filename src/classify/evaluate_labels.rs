@@ -1,0 +1,100 @@
+//! How well answers of any number of labels fit what is known. All numbers are shares, 0 to 1.
+
+use super::evaluate::{ClassScore, macro_f1, share};
+use super::{ClassifyError, Targets};
+
+/// How labels did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelReport {
+    /// Examples, abstentions included.
+    pub examples: usize,
+    /// Examples without an answer. An answer of no labels is an answer. To the numbers below an abstention tells no label: recall
+    /// falls, precision does not.
+    pub abstained: usize,
+    /// Of all labels that were told, the share that is right; 0 when none was.
+    pub micro_precision: f64,
+    /// Of all labels that are expected, the share that was told; 0 when none is.
+    pub micro_recall: f64,
+    /// Their harmonic mean.
+    pub micro_f1: f64,
+    /// The mean F1 of the labels that are expected or told at least once, each counting the same.
+    pub macro_f1: f64,
+    /// The share of examples that were told exactly the labels expected; an abstention is not exact.
+    pub exact: f64,
+    /// By the number of the label.
+    pub labels: Vec<ClassScore>,
+}
+
+/// Judges the labels told of each example, each once; `None` is an abstention. All labels are below `labels`.
+pub fn evaluate_labels(
+    expected: &[Vec<u32>],
+    answered: &[Option<Vec<u32>>],
+    labels: usize,
+) -> Result<LabelReport, ClassifyError> {
+    if expected.len() != answered.len() {
+        return Err(ClassifyError::Length { what: "answers", expected: expected.len(), got: answered.len() });
+    }
+    let told: Vec<Vec<u32>> = answered.iter().map(|answer| answer.clone().unwrap_or_default()).collect();
+    Targets::LabelSets(expected).check(labels)?;
+    Targets::LabelSets(&told).check(labels)?;
+    let (mut right, mut scores) = (vec![0; labels], vec![ClassScore::default(); labels]);
+    let mut exact = 0;
+    for ((expected, told), answer) in expected.iter().zip(&told).zip(answered) {
+        expected.iter().for_each(|label| scores[*label as usize].support += 1);
+        told.iter().for_each(|label| scores[*label as usize].answered += 1);
+        let common = told.iter().filter(|label| expected.contains(label));
+        let common = common.inspect(|label| right[**label as usize] += 1).count();
+        exact += usize::from(answer.is_some() && common == expected.len() && common == told.len());
+    }
+    for (score, right) in scores.iter_mut().zip(&right) {
+        *score = ClassScore::counted(*right, score.answered, score.support);
+    }
+    let sum = |count: fn(&ClassScore) -> usize| scores.iter().map(count).sum();
+    let all = ClassScore::counted(right.iter().sum(), sum(|score| score.answered), sum(|score| score.support));
+    Ok(LabelReport {
+        examples: expected.len(),
+        abstained: answered.iter().filter(|answer| answer.is_none()).count(),
+        micro_precision: all.precision,
+        micro_recall: all.recall,
+        micro_f1: all.f1,
+        macro_f1: macro_f1(&scores),
+        exact: share(exact, expected.len()),
+        labels: scores,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn near(got: f64, expect: f64) {
+        assert!((got - expect).abs() < 1e-9, "{got} is not {expect}");
+    }
+
+    #[test]
+    fn scores_are_those_worked_by_hand() {
+        let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
+        let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
+        let report = evaluate_labels(&expected, &answered, 4).unwrap();
+        // Told 5, of which 4 are right, of 6 expected. Label 0: 2 right, 2 told, 3 expected: 4/5. Label 1: 2, 2, 2: 1. Label 2: 0,
+        // 1, 1: 0. Label 3 is nowhere.
+        assert_eq!((report.examples, report.abstained), (5, 1));
+        near(report.micro_precision, 4.0 / 5.0);
+        near(report.micro_recall, 4.0 / 6.0);
+        near(report.micro_f1, 8.0 / 11.0);
+        near(report.macro_f1, (0.8 + 1.0 + 0.0) / 3.0);
+        // The first and the third.
+        near(report.exact, 2.0 / 5.0);
+        near(report.labels[0].recall, 2.0 / 3.0);
+        assert_eq!((report.labels[2].support, report.labels[2].answered), (1, 1));
+    }
+
+    #[test]
+    fn labels_that_do_not_fit_are_refused() {
+        let judge = |expected: &[Vec<u32>], answered: &[Option<Vec<u32>>]| evaluate_labels(expected, answered, 2).unwrap_err();
+        assert_eq!(judge(&[vec![]], &[]), ClassifyError::Length { what: "answers", expected: 1, got: 0 });
+        assert_eq!(judge(&[vec![2]], &[None]), ClassifyError::Label { example: 0, got: 2, labels: 2 });
+        assert_eq!(judge(&[vec![1]], &[Some(vec![1, 1])]), ClassifyError::Repeated { example: 0, label: 1 });
+    }
+}

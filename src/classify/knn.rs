@@ -1,0 +1,211 @@
+//! Classification by the votes of labeled neighbors. Takes neighbors as they were found; knows no index.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::ClassifyError;
+
+/// A neighbor and its labels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LabeledNeighbor<'a> {
+    /// Its cosine with the query.
+    pub score: f32,
+    /// The numbers of its labels, each once; none is a vote for none.
+    pub labels: &'a [u32],
+}
+
+/// How much a neighbor's vote counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum VoteWeight {
+    /// All the same.
+    Equal,
+    /// Its score; nothing below 0.
+    Score,
+    /// e to the power of its score over the temperature: the lower the temperature, the more the nearest decide.
+    Softmax {
+        /// Above 0. Scores are cosines, so that 0.05 to 0.1 is a usual one.
+        temperature: f32,
+    },
+}
+
+/// How votes are counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VoteRule {
+    /// What a vote counts.
+    pub weight: VoteWeight,
+    /// Neighbors below this score do not vote; -1 lets all vote.
+    pub score_min: f32,
+}
+
+/// What neighbors voted for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Votes {
+    /// Labels by falling share; of equal shares the one with the nearest neighbor first, then the lower label.
+    pub ranked: Vec<LabelShare>,
+    /// How many neighbors voted.
+    pub voters: usize,
+}
+
+/// The part of the votes that a label got.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LabelShare {
+    /// The number of the label.
+    pub label: u32,
+    /// Its votes over all votes, 0 to 1. Where each neighbor has one label, shares sum to 1.
+    pub share: f32,
+    /// The score of its nearest neighbor.
+    pub nearest: f32,
+}
+
+/// Counts the votes of `neighbors`, in whatever order they come.
+pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: &VoteRule) -> Result<Votes, ClassifyError> {
+    if let VoteWeight::Softmax { temperature } = rule.weight
+        && !(temperature.is_finite() && temperature > 0.0)
+    {
+        let expected = "a finite number above 0".to_owned();
+        return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });
+    }
+    let mut voters: Vec<LabeledNeighbor<'a>> = Vec::new();
+    for (example, neighbor) in neighbors.into_iter().enumerate() {
+        if !neighbor.score.is_finite() {
+            return Err(ClassifyError::NotFinite { example });
+        }
+        if neighbor.score >= rule.score_min {
+            voters.push(neighbor);
+        }
+    }
+    // The sum of floats depends on their order; the order of neighbors of equal score must not decide.
+    voters.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.labels.cmp(b.labels)));
+    let nearest = voters.first().map_or(0.0, |neighbor| neighbor.score);
+    let mut all = 0.0;
+    let mut shares: BTreeMap<u32, (f64, f32)> = BTreeMap::new();
+    for neighbor in &voters {
+        let weight = match rule.weight {
+            VoteWeight::Equal => 1.0,
+            VoteWeight::Score => f64::from(neighbor.score.max(0.0)),
+            VoteWeight::Softmax { temperature } => (f64::from(neighbor.score - nearest) / f64::from(temperature)).exp(),
+        };
+        all += weight;
+        for label in neighbor.labels {
+            shares.entry(*label).or_insert((0.0, neighbor.score)).0 += weight;
+        }
+    }
+    let share = |votes: f64| if all > 0.0 { (votes / all) as f32 } else { 0.0 };
+    let shares = shares.into_iter().map(|(label, (votes, nearest))| LabelShare { label, share: share(votes), nearest });
+    let mut ranked: Vec<LabelShare> = shares.collect();
+    ranked.sort_by(more_votes_first);
+    Ok(Votes { ranked, voters: voters.len() })
+}
+
+impl Votes {
+    /// The label with the most votes. `None` abstains: nobody voted, or no label has a share of at least `share_min`, or no votes.
+    pub fn winner(&self, share_min: f32) -> Option<u32> {
+        self.ranked.first().filter(|best| best.share > 0.0 && best.share >= share_min).map(|best| best.label)
+    }
+
+    /// All labels with a share of at least `share_min`, ascending; for neighbors with any number of labels. `None` abstains: nobody
+    /// voted.
+    pub fn winners(&self, share_min: f32) -> Option<Vec<u32>> {
+        let chosen = self.ranked.iter().filter(|label| label.share > 0.0 && label.share >= share_min);
+        let mut labels: Vec<u32> = chosen.map(|label| label.label).collect();
+        labels.sort_unstable();
+        (self.voters > 0).then_some(labels)
+    }
+}
+
+/// The label with the highest of `scores`, by label; of equally high ones the lowest label. `None` when there are none.
+pub fn highest(scores: &[f32]) -> Option<u32> {
+    (0..scores.len() as u32).reduce(|best, label| if scores[label as usize] > scores[best as usize] { label } else { best })
+}
+
+fn more_votes_first(a: &LabelShare, b: &LabelShare) -> Ordering {
+    b.share.total_cmp(&a.share).then(b.nearest.total_cmp(&a.nearest)).then(a.label.cmp(&b.label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: VoteRule = VoteRule { weight: VoteWeight::Equal, score_min: -1.0 };
+
+    fn votes(neighbors: &[(f32, &[u32])], rule: &VoteRule) -> Votes {
+        vote(neighbors.iter().map(|&(score, labels)| LabeledNeighbor { score, labels }), rule).unwrap()
+    }
+
+    #[track_caller]
+    fn check(neighbors: &[(f32, &[u32])], rule: &VoteRule, expect: &[(u32, f32)]) {
+        let ranked = votes(neighbors, rule).ranked;
+        assert_eq!(ranked.iter().map(|label| label.label).collect::<Vec<_>>(), expect.iter().map(|e| e.0).collect::<Vec<_>>());
+        assert!(ranked.iter().zip(expect).all(|(label, expect)| (label.share - expect.1).abs() < 1e-6), "{ranked:?}");
+    }
+
+    #[test]
+    fn votes_count_by_their_weight() {
+        let neighbors: &[(f32, &[u32])] = &[(0.9, &[1]), (0.5, &[2]), (0.4, &[2]), (-0.2, &[3])];
+        check(neighbors, &ALL, &[(2, 0.5), (1, 0.25), (3, 0.25)]);
+        // 0.9 of 1.8 each: label 1 has the nearer neighbor. What points away has no vote.
+        check(neighbors, &VoteRule { weight: VoteWeight::Score, ..ALL }, &[(1, 0.5), (2, 0.5), (3, 0.0)]);
+        // Weights e⁰ = 1, e^-ln 2 = 1/2 and 1/4 of 7/4.
+        let halves: &[(f32, &[u32])] =
+            &[(0.9, &[7]), (0.9 - 0.1 * std::f32::consts::LN_2, &[5]), (0.9 - 0.2 * std::f32::consts::LN_2, &[5])];
+        let softmax = VoteRule { weight: VoteWeight::Softmax { temperature: 0.1 }, ..ALL };
+        check(halves, &softmax, &[(7, 4.0 / 7.0), (5, 3.0 / 7.0)]);
+    }
+
+    #[test]
+    fn of_equal_votes_the_nearer_wins_then_the_lower_label() {
+        check(&[(0.4, &[1]), (0.5, &[2]), (0.4, &[3])], &ALL, &[(2, 1.0 / 3.0), (1, 1.0 / 3.0), (3, 1.0 / 3.0)]);
+    }
+
+    #[test]
+    fn a_neighbor_votes_for_each_of_its_labels() {
+        let neighbors: &[(f32, &[u32])] = &[(0.9, &[1, 4]), (0.8, &[4]), (0.7, &[]), (0.6, &[4])];
+        check(neighbors, &ALL, &[(4, 0.75), (1, 0.25)]);
+        let votes = votes(neighbors, &ALL);
+        assert_eq!((votes.winners(0.5), votes.winners(0.25)), (Some(vec![4]), Some(vec![1, 4])));
+        assert_eq!(votes.winners(0.8), Some(vec![]));
+    }
+
+    #[test]
+    fn doubt_abstains() {
+        let neighbors: &[(f32, &[u32])] = &[(0.3, &[1]), (0.2, &[2]), (0.1, &[1])];
+        assert_eq!(votes(neighbors, &ALL).winner(0.6), Some(1));
+        assert_eq!(votes(neighbors, &ALL).winner(0.7), None);
+        let strict = votes(neighbors, &VoteRule { score_min: 0.5, ..ALL });
+        assert_eq!((strict.voters, strict.winner(0.0), strict.winners(0.0)), (0, None, None));
+        let away = votes(&[(-0.5, &[1])], &VoteRule { weight: VoteWeight::Score, ..ALL });
+        assert_eq!(away.winner(0.0), None);
+        assert_eq!(votes(&[], &ALL), Votes::default());
+    }
+
+    #[test]
+    fn what_is_no_score_or_temperature_is_refused() {
+        let nan = [LabeledNeighbor { score: f32::NAN, labels: &[] }];
+        assert_eq!(vote(nan, &ALL), Err(ClassifyError::NotFinite { example: 0 }));
+        let cold = VoteRule { weight: VoteWeight::Softmax { temperature: 0.0 }, ..ALL };
+        assert!(vote([], &cold).unwrap_err().to_string().starts_with("temperature: expected a finite number above 0"));
+    }
+
+    #[test]
+    fn the_highest_is_the_first_of_equal_ones() {
+        assert_eq!((highest(&[0.1, 0.4, 0.4]), highest(&[])), (Some(1), None));
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_parts_of_one_and_order_does_not_matter(
+            mut neighbors in prop::collection::vec((-1.0_f32..1.0, 0_u32..5), 1..30), temperature in 0.01_f32..2.0,
+        ) {
+            let rule = VoteRule { weight: VoteWeight::Softmax { temperature }, ..ALL };
+            let count = |neighbors: &[(f32, u32)]| {
+                let labeled = neighbors.iter().map(|(score, label)| LabeledNeighbor { score: *score, labels: std::slice::from_ref(label) });
+                vote(labeled, &rule).unwrap()
+            };
+            let votes = count(&neighbors);
+            prop_assert!((votes.ranked.iter().map(|label| label.share).sum::<f32>() - 1.0).abs() < 1e-4);
+            neighbors.reverse();
+            prop_assert_eq!(count(&neighbors), votes);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Labels by name and by number, and what a classifier is to tell of each example.
+
+use super::ClassifyError;
+
+/// Whether an example has one label or any number of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// Exactly one: scores are a distribution (softmax).
+    Class,
+    /// Any number, none included: each label has a probability of its own (sigmoid).
+    LabelSet,
+}
+
+/// What is known of examples, by the numbers of labels.
+#[derive(Debug, Clone, Copy)]
+pub enum Targets<'a> {
+    /// One class each.
+    Classes(&'a [u32]),
+    /// Any number of labels each, each once.
+    LabelSets(&'a [Vec<u32>]),
+}
+
+impl Targets<'_> {
+    /// How many examples there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Classes(classes) => classes.len(),
+            Self::LabelSets(sets) => sets.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One class or any number of labels.
+    pub fn answer(&self) -> Answer {
+        match self {
+            Self::Classes(_) => Answer::Class,
+            Self::LabelSets(_) => Answer::LabelSet,
+        }
+    }
+
+    /// The labels of an example.
+    pub fn of(&self, example: usize) -> &[u32] {
+        match self {
+            Self::Classes(classes) => std::slice::from_ref(&classes[example]),
+            Self::LabelSets(sets) => &sets[example],
+        }
+    }
+
+    /// Refuses labels that are not below `labels`, and those that an example has twice.
+    pub fn check(&self, labels: usize) -> Result<(), ClassifyError> {
+        for example in 0..self.len() {
+            let of_example = self.of(example);
+            if let Some(&got) = of_example.iter().find(|label| **label as usize >= labels) {
+                return Err(ClassifyError::Label { example, got, labels });
+            }
+            let mut sorted = of_example.to_vec();
+            sorted.sort_unstable();
+            if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err(ClassifyError::Repeated { example, label: twice[0] });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The labels of a classifier, numbered by the order of their names, as the evaluation in `training` numbers its classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelNames(Vec<String>);
+
+impl LabelNames {
+    /// The labels among `names`, each once.
+    pub fn of(names: impl IntoIterator<Item = String>) -> Self {
+        let mut names: Vec<String> = names.into_iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        Self(names)
+    }
+
+    /// How many labels there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of a label.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.0.binary_search_by(|known| known.as_str().cmp(name)).ok().map(|number| number as u32)
+    }
+
+    /// The name of a label.
+    pub fn name(&self, number: u32) -> Option<&str> {
+        self.0.get(number as usize).map(String::as_str)
+    }
+
+    /// All names by their numbers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_numbered_by_name_and_found_again() {
+        let names = LabelNames::of(["ville", "книга", "animal", "ville"].map(str::to_owned));
+        assert_eq!(names.iter().collect::<Vec<_>>(), ["animal", "ville", "книга"]);
+        assert_eq!((names.number("ville"), names.number("Ville")), (Some(1), None));
+        assert_eq!((names.name(2), names.name(3)), (Some("книга"), None));
+    }
+
+    #[test]
+    fn a_label_beyond_the_last_is_refused() {
+        let sets = [vec![0, 1], vec![], vec![1, 2]];
+        assert_eq!(Targets::LabelSets(&sets).check(3), Ok(()));
+        let refused = ClassifyError::Label { example: 2, got: 2, labels: 2 };
+        assert_eq!(Targets::LabelSets(&sets).check(2), Err(refused.clone()));
+        assert_eq!(Targets::Classes(&[0, 1, 2]).check(2), Err(refused));
+        let twice = ClassifyError::Repeated { example: 0, label: 1 };
+        assert_eq!(Targets::LabelSets(&[vec![1, 0, 1]]).check(2), Err(twice));
+    }
+}

@@ -1,0 +1,101 @@
+//! A multilayer perceptron with one hidden layer on frozen embeddings (EMS, 2024, sections V-E and V-F): the classifier of the
+//! papers' zero-shot protocol, trained in one language and asked in the others.
+//!
+//! Inputs have unit length and are multiplied by the square root of their dimension, which makes the mean square of a value 1, as
+//! the evaluation in `training` does.
+
+mod network;
+mod saved;
+mod train;
+
+pub use train::{EpochDone, MlpParameters, RunReport, Trained, TrainedRun, Training, Validated};
+
+use super::{Answer, ClassifyError};
+use network::{Activations, Shape, forward, normalize_scores};
+
+/// Bounds of a classifier's sizes: the largest takes 512 MiB.
+const DIMENSION_MAX: usize = 16_384;
+const HIDDEN_MAX: usize = 4_096;
+const LABELS_MAX: usize = 16_384;
+/// Examples that go through the network together when asked.
+const ASKED_ROWS: usize = 64;
+
+/// What a hidden value is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// The hyperbolic tangent, as in LASER's published classifier, which EMS follows.
+    Tanh,
+    /// The positive part.
+    Relu,
+}
+
+/// A trained classifier.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mlp {
+    shape: Shape,
+    activation: Activation,
+    answer: Answer,
+    /// Divides the logits: above 1 it makes probabilities less sure.
+    temperature: f32,
+    /// In the order of `network::Parts`.
+    parameters: Vec<f32>,
+}
+
+impl Mlp {
+    /// The dimension of the embeddings that it takes.
+    pub fn dimension(&self) -> usize {
+        self.shape.dimension
+    }
+
+    /// How many labels it has.
+    pub fn labels(&self) -> usize {
+        self.shape.labels
+    }
+
+    /// Whether it tells one class or any number of labels.
+    pub fn answer(&self) -> Answer {
+        self.answer
+    }
+
+    /// What logits are divided by; 1 until `calibrated`.
+    pub fn temperature(&self) -> f32 {
+        self.temperature
+    }
+
+    /// The same classifier with another temperature, as `calibrate::fit_temperature` found it on the validation part.
+    pub fn calibrated(self, temperature: f32) -> Result<Self, ClassifyError> {
+        if !(temperature.is_finite() && temperature > 0.0) {
+            let expected = "a finite number above 0".to_owned();
+            return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });
+        }
+        Ok(Self { temperature, ..self })
+    }
+
+    /// The logits of embeddings of unit length, one after the other, before the temperature. [examples, labels]
+    pub fn logits(&self, embeddings: &[f32]) -> Result<Vec<f32>, ClassifyError> {
+        let dimension = self.shape.dimension;
+        if !embeddings.len().is_multiple_of(dimension) {
+            let expected = embeddings.len().next_multiple_of(dimension);
+            return Err(ClassifyError::Length { what: "embeddings", expected, got: embeddings.len() });
+        }
+        let mut activations = Activations::new(self.shape, ASKED_ROWS);
+        let mut logits = Vec::with_capacity(embeddings.len() / dimension * self.shape.labels);
+        for rows in embeddings.chunks(ASKED_ROWS * dimension) {
+            activations.fill(rows.chunks_exact(dimension));
+            forward(self.shape, self.activation, &self.parameters, &mut activations);
+            logits.extend_from_slice(activations.logits());
+        }
+        Ok(logits)
+    }
+
+    /// The probabilities of the labels of embeddings of unit length, one after the other. [examples, labels] They sum to 1 per
+    /// example for `Answer::Class`, and stand each for itself for `Answer::LabelSet`.
+    pub fn probabilities(&self, embeddings: &[f32]) -> Result<Vec<f32>, ClassifyError> {
+        let mut scores = self.logits(embeddings)?;
+        for row in scores.chunks_exact_mut(self.shape.labels) {
+            row.iter_mut().for_each(|logit| *logit /= self.temperature);
+            normalize_scores(self.answer, row);
+        }
+        Ok(scores)
+    }
+}

@@ -1,0 +1,386 @@
+//! Training: mini-batches, Adam, and an end when the validation part gets no better.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::network::{Activations, Shape, backward, forward, loss_and_slope};
+use super::{ASKED_ROWS, Activation, DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
+use crate::classify::random::Random;
+use crate::classify::{Answer, ClassifyError, Split, Targets};
+
+/// How the first and second moments decay and what keeps the divisor above 0 (Kingma and Ba, 2015, algorithm 1).
+const MOMENT_DECAY: f32 = 0.9;
+const SQUARE_DECAY: f32 = 0.999;
+const DIVISOR_MIN: f32 = 1e-8;
+
+/// How a classifier is trained. The defaults are those of the evaluation in `training`: what LASER published for MLDoc, whose
+/// protocol EMS follows, with one hidden layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MlpParameters {
+    /// Hidden values, 1 to 4096.
+    pub hidden: usize,
+    /// What they are made of.
+    pub activation: Activation,
+    /// The share of inputs and of hidden values that is left out of each step, from 0 to below 1.
+    pub dropout: f32,
+    /// Of Adam; above 0, at most 1.
+    pub learning_rate: f32,
+    /// Examples in a step, 1 to 4096.
+    pub batch: usize,
+    /// Times through the examples at most, 1 to 10,000.
+    pub epochs_max: usize,
+    /// Times through the examples without a better validation part before training ends; at least 1.
+    pub patience: usize,
+    /// Trainings that differ in the seed, 1 to 100. EMS reports means of 5.
+    pub runs: usize,
+    /// Of the first run; each other has the next.
+    pub seed: u64,
+}
+
+impl Default for MlpParameters {
+    fn default() -> Self {
+        Self {
+            hidden: 10,
+            activation: Activation::Tanh,
+            dropout: 0.2,
+            learning_rate: 1e-3,
+            batch: 12,
+            epochs_max: 100,
+            patience: 20,
+            runs: 5,
+            seed: 1,
+        }
+    }
+}
+
+/// What to learn from.
+#[derive(Debug, Clone, Copy)]
+pub struct Training<'a> {
+    /// Embeddings of unit length, one after the other. [examples, dimension]
+    pub embeddings: &'a [f32],
+    /// Values of one embedding.
+    pub dimension: usize,
+    /// What is known of each example.
+    pub targets: Targets<'a>,
+    /// How many labels there are; all labels of `targets` are below.
+    pub labels: usize,
+    /// Which examples to learn from and which to stop by.
+    pub split: &'a Split,
+    /// How.
+    pub parameters: &'a MlpParameters,
+    /// How many runs go on at a time. The result does not depend on it: a run is one thread's.
+    pub threads: NonZeroUsize,
+}
+
+/// One time through the examples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EpochDone {
+    /// The number of the run, from 0.
+    pub run: usize,
+    /// The number of the epoch, from 0.
+    pub epoch: usize,
+    /// The mean loss of its examples, with dropout, while the network was learning.
+    pub training_loss: f64,
+    /// After it; `None` without a validation part.
+    pub validation: Option<Validated>,
+}
+
+/// How well a network does on the validation part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Validated {
+    /// 0 to 1: accuracy for one class, micro-F1 at probability 0.5 for label sets.
+    pub quality: f64,
+    /// The mean loss of its examples.
+    pub loss: f64,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunReport {
+    /// Its seed.
+    pub seed: u64,
+    /// Times that it went through the examples.
+    pub epochs: usize,
+    /// The epoch whose network was kept: the best on the validation part, of equally good ones the latest; without one, the last.
+    pub kept: EpochDone,
+}
+
+/// A run and its network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainedRun {
+    /// The network that was kept.
+    pub mlp: Mlp,
+    /// How it went.
+    pub report: RunReport,
+}
+
+/// All runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trained {
+    /// In the order of their seeds.
+    pub runs: Vec<TrainedRun>,
+    /// The number of the best: the highest quality on the validation part; of equally good ones the lowest loss on it, then the
+    /// lowest seed. Without a validation part the lowest training loss.
+    pub best: usize,
+}
+
+impl Training<'_> {
+    /// Trains all runs. `watch` is told of each epoch, from several threads, and may break all off.
+    ///
+    /// The same input gives the same result on the same machine, whatever the number of threads; another machine's `tanh` and `exp`
+    /// may round otherwise.
+    pub fn train(&self, watch: &(dyn Fn(&EpochDone) -> ControlFlow<()> + Sync)) -> Result<Trained, ClassifyError> {
+        self.check()?;
+        let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let done = Mutex::new(Vec::new());
+        let work = || {
+            loop {
+                let run = next.fetch_add(1, Ordering::Relaxed);
+                if run >= self.parameters.runs {
+                    return;
+                }
+                let result = self.run(run, &stopped, watch);
+                if result.is_err() {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((run, result));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads.get().min(self.parameters.runs) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        done.sort_by_key(|(run, _)| *run);
+        // A run that failed stops the others, whose errors say less.
+        let reason = done.iter().filter_map(|(_, result)| result.as_ref().err()).find(|error| **error != ClassifyError::Stopped);
+        if let Some(error) = reason {
+            return Err(error.clone());
+        }
+        let runs = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<TrainedRun>, _>>()?;
+        let best = (1..runs.len()).fold(0, |best, run| if runs[run].is_better_than(&runs[best]) { run } else { best });
+        Ok(Trained { runs, best })
+    }
+
+    fn check(&self) -> Result<(), ClassifyError> {
+        let parameters = self.parameters;
+        let refuse =
+            |name, expected: &str, got: String| Err(ClassifyError::Parameter { name, expected: expected.to_owned(), got });
+        let within = |name, got: usize, min: usize, max: usize| match (min..=max).contains(&got) {
+            true => Ok(()),
+            false => refuse(name, &format!("{min} to {max}"), got.to_string()),
+        };
+        within("dimension", self.dimension, 1, DIMENSION_MAX)?;
+        within("labels", self.labels, if self.targets.answer() == Answer::Class { 2 } else { 1 }, LABELS_MAX)?;
+        within("hidden", parameters.hidden, 1, HIDDEN_MAX)?;
+        within("batch", parameters.batch, 1, 4_096)?;
+        within("epochs_max", parameters.epochs_max, 1, 10_000)?;
+        within("patience", parameters.patience, 1, usize::MAX)?;
+        within("runs", parameters.runs, 1, 100)?;
+        if !(0.0..1.0).contains(&parameters.dropout) {
+            return refuse("dropout", "a share from 0 to below 1", parameters.dropout.to_string());
+        }
+        if !(parameters.learning_rate > 0.0 && parameters.learning_rate <= 1.0) {
+            return refuse("learning_rate", "a number above 0, at most 1", parameters.learning_rate.to_string());
+        }
+        within("examples to learn from", self.split.train.len(), 1, u32::MAX as usize)?;
+        let (examples, got) = (self.targets.len(), self.embeddings.len());
+        if got != examples * self.dimension {
+            return Err(ClassifyError::Length { what: "embeddings", expected: examples * self.dimension, got });
+        }
+        if let Some(number) = self.split.train.iter().chain(&self.split.validation).find(|number| **number as usize >= examples) {
+            return refuse("split", &format!("numbers of examples below {examples}"), number.to_string());
+        }
+        if let Some(at) = self.embeddings.iter().position(|value| !value.is_finite()) {
+            return Err(ClassifyError::NotFinite { example: at / self.dimension });
+        }
+        self.targets.check(self.labels)
+    }
+
+    fn run(
+        &self,
+        run: usize,
+        stopped: &AtomicBool,
+        watch: &(dyn Fn(&EpochDone) -> ControlFlow<()> + Sync),
+    ) -> Result<TrainedRun, ClassifyError> {
+        let parameters = self.parameters;
+        let seed = parameters.seed.wrapping_add(run as u64);
+        let mut learner = Learner::new(self, seed);
+        let mut best: Option<(EpochDone, Vec<f32>)> = None;
+        let (mut epochs, mut improved) = (0, 0);
+        for epoch in 0..parameters.epochs_max {
+            let training_loss = learner.learn_once();
+            let validation = self.validate(&mut learner);
+            epochs = epoch + 1;
+            let losses = [Some(training_loss), validation.map(|validation| validation.loss)];
+            if losses.into_iter().flatten().any(|loss| !loss.is_finite()) {
+                return Err(ClassifyError::Diverged { seed, epoch, learning_rate: parameters.learning_rate });
+            }
+            let done = EpochDone { run, epoch, training_loss, validation };
+            if watch(&done).is_break() || stopped.load(Ordering::Relaxed) {
+                return Err(ClassifyError::Stopped);
+            }
+            let quality = |done: &EpochDone| done.validation.map_or(0.0, |validation| validation.quality);
+            if best.as_ref().is_none_or(|(kept, _)| quality(&done) >= quality(kept)) {
+                let better = best.as_ref().is_none_or(|(kept, _)| quality(&done) > quality(kept));
+                improved = if better { epoch } else { improved };
+                best = Some((done, learner.parameters.clone()));
+            }
+            if validation.is_some() && epoch - improved >= parameters.patience {
+                break;
+            }
+        }
+        let (kept, values) = best.ok_or(ClassifyError::Stopped)?;
+        let mlp = Mlp {
+            shape: learner.shape,
+            activation: parameters.activation,
+            answer: self.targets.answer(),
+            temperature: 1.0,
+            parameters: values,
+        };
+        Ok(TrainedRun { mlp, report: RunReport { seed, epochs, kept } })
+    }
+
+    fn embedding(&self, example: u32) -> &[f32] {
+        &self.embeddings[example as usize * self.dimension..][..self.dimension]
+    }
+
+    fn validate(&self, learner: &mut Learner<'_>) -> Option<Validated> {
+        let examples = &self.split.validation;
+        let (mut loss, mut right, mut told, mut expected) = (0.0, 0, 0, 0);
+        for chunk in examples.chunks(ASKED_ROWS) {
+            let asked = &mut learner.asked;
+            asked.fill(chunk.iter().map(|example| self.embedding(*example)));
+            forward(learner.shape, self.parameters.activation, &learner.parameters, asked);
+            for (logits, example) in asked.logits().chunks_exact(self.labels).zip(chunk) {
+                let labels = self.targets.of(*example as usize);
+                let answered = answered(self.targets.answer(), logits);
+                right += answered.iter().filter(|label| labels.contains(label)).count();
+                (told, expected) = (told + answered.len(), expected + labels.len());
+                loss += loss_and_slope(self.targets.answer(), &mut logits.to_vec(), labels);
+            }
+        }
+        // For one class told = expected = examples, and F1 is accuracy. Nothing told of nothing expected is perfect.
+        let quality = if told + expected == 0 { 1.0 } else { 2.0 * right as f64 / (told + expected) as f64 };
+        (!examples.is_empty()).then(|| Validated { quality, loss: loss / examples.len() as f64 })
+    }
+}
+
+impl Trained {
+    /// The network of the best run.
+    pub fn into_best(mut self) -> TrainedRun {
+        self.runs.swap_remove(self.best)
+    }
+}
+
+impl TrainedRun {
+    fn is_better_than(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.report.kept, &other.report.kept);
+        match (ours.validation, theirs.validation) {
+            (Some(ours), Some(theirs)) => (-ours.quality, ours.loss) < (-theirs.quality, theirs.loss),
+            _ => ours.training_loss < theirs.training_loss,
+        }
+    }
+}
+
+/// The labels that logits tell: the highest, of equally high ones the lowest label; or all that are at least as likely as not.
+fn answered(answer: Answer, logits: &[f32]) -> Vec<u32> {
+    match answer {
+        Answer::Class => crate::classify::knn::highest(logits).into_iter().collect(),
+        Answer::LabelSet => (0..logits.len() as u32).filter(|label| logits[*label as usize] >= 0.0).collect(),
+    }
+}
+
+/// A network that is learning, and what Adam remembers.
+struct Learner<'a> {
+    training: &'a Training<'a>,
+    shape: Shape,
+    random: Random,
+    order: Vec<u32>,
+    parameters: Vec<f32>,
+    gradient: Vec<f32>,
+    moments: Vec<f32>,
+    squares: Vec<f32>,
+    /// MOMENT_DECAY and SQUARE_DECAY to the power of the steps so far.
+    decayed: [f64; 2],
+    batch: Activations,
+    asked: Activations,
+}
+
+impl<'a> Learner<'a> {
+    /// Weights and biases begin uniform within 1 over the square root of the inputs, as libtorch's linear layers do.
+    fn new(training: &'a Training<'a>, seed: u64) -> Self {
+        let shape = Shape { dimension: training.dimension, hidden: training.parameters.hidden, labels: training.labels };
+        let mut random = Random::new(seed);
+        let mut parameters = vec![0.0; shape.parameters()];
+        let parts = shape.parts_mut(&mut parameters);
+        for (part, inputs) in [
+            (parts.hidden_weights, shape.dimension),
+            (parts.hidden_biases, shape.dimension),
+            (parts.label_weights, shape.hidden),
+            (parts.label_biases, shape.hidden),
+        ] {
+            part.iter_mut().for_each(|value| *value = random.within(1.0 / (inputs as f32).sqrt()));
+        }
+        let zeros = vec![0.0; shape.parameters()];
+        Self {
+            training,
+            shape,
+            random,
+            order: training.split.train.clone(),
+            parameters,
+            gradient: zeros.clone(),
+            moments: zeros.clone(),
+            squares: zeros,
+            decayed: [1.0; 2],
+            batch: Activations::new(shape, training.parameters.batch),
+            asked: Activations::new(shape, ASKED_ROWS),
+        }
+    }
+
+    /// Goes through all examples in a new order. Gives their mean loss.
+    fn learn_once(&mut self) -> f64 {
+        let (training, parameters) = (self.training, self.training.parameters);
+        let mut order = std::mem::take(&mut self.order);
+        self.random.shuffle(&mut order);
+        let mut mask = vec![1.0; if parameters.dropout > 0.0 { parameters.batch * self.shape.dimension } else { 0 }];
+        let mut loss = 0.0;
+        for examples in order.chunks(parameters.batch) {
+            self.batch.fill(examples.iter().map(|example| training.embedding(*example)));
+            if parameters.dropout > 0.0 {
+                let mask = &mut mask[..examples.len() * self.shape.dimension];
+                self.random.fill_mask(mask, parameters.dropout);
+                self.batch.inputs.iter_mut().zip(mask).for_each(|(input, mask)| *input *= *mask);
+                self.random.fill_mask(&mut self.batch.hidden_mask[..examples.len() * self.shape.hidden], parameters.dropout);
+            }
+            forward(self.shape, parameters.activation, &self.parameters, &mut self.batch);
+            let network = (self.shape, parameters.activation, self.parameters.as_slice());
+            loss += backward(network, &mut self.batch, training.targets, examples, &mut self.gradient);
+            self.step(parameters.learning_rate);
+        }
+        self.order = order;
+        loss / self.order.len() as f64
+    }
+
+    /// One step of Adam.
+    fn step(&mut self, learning_rate: f32) {
+        self.decayed[0] *= f64::from(MOMENT_DECAY);
+        self.decayed[1] *= f64::from(SQUARE_DECAY);
+        let rate = (f64::from(learning_rate) / (1.0 - self.decayed[0])) as f32;
+        let unbias = (1.0 / (1.0 - self.decayed[1]).sqrt()) as f32;
+        let remembered = self.moments.iter_mut().zip(&mut self.squares);
+        for ((value, slope), (moment, square)) in self.parameters.iter_mut().zip(&self.gradient).zip(remembered) {
+            *moment = MOMENT_DECAY * *moment + (1.0 - MOMENT_DECAY) * slope;
+            *square = SQUARE_DECAY * *square + (1.0 - SQUARE_DECAY) * slope * slope;
+            *value -= rate * *moment / (square.sqrt() * unbias + DIVISOR_MIN);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "train_tests.rs"]
+mod tests;

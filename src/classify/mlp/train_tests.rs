@@ -1,0 +1,203 @@
+//! Tests of training.
+
+use super::*;
+
+/// Three fans of directions of the plane around 0, 120 and 240 degrees, up to 30 degrees away, and their classes.
+fn fans(count: u32) -> (Vec<f32>, Vec<u32>) {
+    let classes: Vec<u32> = (0..count).map(|number| number % 3).collect();
+    let angle = |number: u32| ((number * 7 % 61) as f32 - 30.0 + (number % 3) as f32 * 120.0).to_radians();
+    ((0..count).map(angle).flat_map(|angle| [angle.cos(), angle.sin()]).collect(), classes)
+}
+
+/// The last third validates.
+fn last_third(count: u32) -> Split {
+    Split { train: (0..count - count / 3).collect(), validation: (count - count / 3..count).collect() }
+}
+
+fn quick() -> MlpParameters {
+    MlpParameters { learning_rate: 0.02, epochs_max: 30, patience: 5, runs: 2, ..MlpParameters::default() }
+}
+
+fn train(
+    embeddings: &[f32],
+    targets: Targets<'_>,
+    split: &Split,
+    parameters: &MlpParameters,
+    threads: usize,
+) -> Result<Trained, ClassifyError> {
+    let threads = NonZeroUsize::new(threads).unwrap();
+    let training = Training { embeddings, dimension: 2, targets, labels: 3, split, parameters, threads };
+    training.train(&|_| ControlFlow::Continue(()))
+}
+
+fn told(mlp: &Mlp, embeddings: &[f32]) -> Vec<u32> {
+    mlp.logits(embeddings).unwrap().chunks_exact(3).map(|logits| answered(Answer::Class, logits)[0]).collect()
+}
+
+#[test]
+fn a_separable_problem_is_solved() {
+    let (embeddings, classes) = fans(180);
+    let (fresh, fresh_classes) = fans(61);
+    for activation in [Activation::Tanh, Activation::Relu] {
+        let parameters = MlpParameters { activation, ..quick() };
+        let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
+        let best = trained.into_best();
+        assert_eq!(best.report.kept.validation.unwrap().quality, 1.0);
+        assert_eq!(told(&best.mlp, &fresh), fresh_classes, "{activation:?}");
+        let probabilities = best.mlp.probabilities(&fresh).unwrap();
+        assert!(probabilities.chunks_exact(3).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
+    }
+}
+
+#[test]
+fn label_sets_are_learned_each_label_for_itself() {
+    // Label 0 right of the middle, label 1 above it, label 2 nowhere: a direction has none to two of them.
+    let embeddings: Vec<f32> =
+        (0..180).map(|number| (number as f32 * 37.0 + 0.5).to_radians()).flat_map(|a| [a.cos(), a.sin()]).collect();
+    let set = |row: &[f32]| (0..2).filter(|axis| row[*axis as usize] > 0.0).collect::<Vec<u32>>();
+    let sets: Vec<Vec<u32>> = embeddings.chunks_exact(2).map(set).collect();
+    let trained = train(&embeddings, Targets::LabelSets(&sets), &last_third(180), &quick(), 1).unwrap();
+    let best = trained.into_best();
+    assert!(best.report.kept.validation.unwrap().quality > 0.97, "{:?}", best.report);
+    let [right, above, nowhere] = best.mlp.probabilities(&[0.6, -0.8]).unwrap()[..] else { panic!("not three labels") };
+    assert!(right > 0.9 && above < 0.1 && nowhere < 0.1, "{right} {above} {nowhere}");
+}
+
+#[test]
+fn what_embeddings_do_not_tell_is_not_learned() {
+    // Every direction has both classes: whatever is answered for it is right half of the time.
+    let (once, _) = fans(30);
+    let classes: Vec<u32> = (0..60).map(|number| u32::from(number >= 30)).collect();
+    let split = Split { train: (0..60).collect(), validation: (0..60).collect() };
+    let trained = train(&[once.clone(), once].concat(), Targets::Classes(&classes), &split, &quick(), 1).unwrap();
+    assert_eq!(trained.into_best().report.kept.validation.unwrap().quality, 0.5);
+}
+
+#[test]
+fn the_seed_decides_and_the_number_of_threads_does_not() {
+    let (embeddings, classes) = fans(36);
+    let run = |seed, threads| {
+        let parameters = MlpParameters { seed, runs: 3, epochs_max: 4, ..quick() };
+        train(&embeddings, Targets::Classes(&classes), &last_third(36), &parameters, threads).unwrap()
+    };
+    let first = run(7, 1);
+    assert_eq!(first, run(7, 1));
+    assert_eq!(first, run(7, 3));
+    assert_eq!(first.runs[1].mlp, run(8, 2).runs[0].mlp);
+    assert_ne!(first.runs[0].mlp, first.runs[1].mlp);
+}
+
+#[test]
+fn training_ends_when_validation_gets_no_better() {
+    let (embeddings, classes) = fans(180);
+    let parameters = MlpParameters { epochs_max: 100, patience: 3, runs: 1, ..quick() };
+    let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
+    let report = trained.runs[0].report;
+    // All right before long; then three more, each as good as the best, and the latest is kept.
+    assert!(report.epochs < 60, "{report:?}");
+    assert_eq!(report.kept.epoch + 1, report.epochs);
+    assert_eq!(report.kept.validation.unwrap().quality, 1.0);
+}
+
+#[test]
+fn without_validation_the_last_epoch_is_kept() {
+    let (embeddings, classes) = fans(30);
+    let split = Split { train: (0..30).collect(), validation: Vec::new() };
+    let parameters = MlpParameters { epochs_max: 8, patience: 1, ..quick() };
+    let trained = train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1).unwrap();
+    assert!(trained.runs.iter().all(|run| run.report.kept.epoch == 7 && run.report.kept.validation.is_none()));
+    let losses = trained.runs.iter().map(|run| run.report.kept.training_loss).collect::<Vec<_>>();
+    assert!(losses[trained.best] <= losses[1 - trained.best]);
+}
+
+#[test]
+fn the_best_run_is_the_best_on_validation_then_the_surest() {
+    let (embeddings, classes) = fans(30);
+    let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
+    let with = |quality, loss| {
+        let mut run = trained.runs[0].clone();
+        run.report.kept.validation = Some(Validated { quality, loss });
+        run
+    };
+    assert!(with(0.9, 2.0).is_better_than(&with(0.8, 1.0)));
+    assert!(with(0.9, 1.0).is_better_than(&with(0.9, 2.0)));
+    assert!(!with(0.9, 1.0).is_better_than(&with(0.9, 1.0)));
+}
+
+#[test]
+fn the_caller_sees_each_epoch_and_may_stop() {
+    let (embeddings, classes) = fans(30);
+    let (split, parameters) = (last_third(30), MlpParameters { runs: 1, ..quick() });
+    let targets = Targets::Classes(&classes);
+    let threads = NonZeroUsize::MIN;
+    let training =
+        Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
+    let seen = Mutex::new(Vec::new());
+    let watch = |done: &EpochDone| {
+        seen.lock().unwrap().push(done.epoch);
+        if done.epoch == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    assert_eq!(training.train(&watch), Err(ClassifyError::Stopped));
+    assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
+}
+
+#[test]
+fn one_step_of_adam_is_the_one_worked_by_hand() {
+    // After one step both moments are unbiased to the slope itself: each parameter moves by the rate against its sign.
+    let (embeddings, classes) = fans(3);
+    let (split, parameters) = (Split { train: vec![0, 1, 2], validation: Vec::new() }, quick());
+    let (targets, threads) = (Targets::Classes(&classes), NonZeroUsize::MIN);
+    let training =
+        Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
+    let mut learner = Learner::new(&training, 1);
+    let before = learner.parameters.clone();
+    learner.gradient.iter_mut().enumerate().for_each(|(number, slope)| *slope = [0.5, -3.0, 0.0][number % 3]);
+    learner.step(0.02);
+    for (number, (before, after)) in before.iter().zip(&learner.parameters).enumerate() {
+        assert!((after - before - [-0.02, 0.02, 0.0][number % 3]).abs() < 1e-5, "{number}: {before} {after}");
+    }
+}
+
+#[test]
+fn bad_input_is_named() {
+    let (embeddings, classes) = fans(30);
+    let split = last_third(30);
+    #[track_caller]
+    fn check(result: Result<Trained, ClassifyError>, expect: &str) {
+        assert_eq!(result.unwrap_err().to_string(), expect);
+    }
+    let with = |parameters: MlpParameters| train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1);
+    check(with(MlpParameters { hidden: 0, ..quick() }), "hidden: expected 1 to 4096, got 0");
+    check(with(MlpParameters { dropout: 1.0, ..quick() }), "dropout: expected a share from 0 to below 1, got 1");
+    check(
+        with(MlpParameters { learning_rate: f32::NAN, ..quick() }),
+        "learning_rate: expected a number above 0, at most 1, got NaN",
+    );
+    check(with(MlpParameters { runs: 101, ..quick() }), "runs: expected 1 to 100, got 101");
+    let targets = Targets::Classes(&classes);
+    check(train(&embeddings[1..], targets, &split, &quick(), 1), "embeddings: expected 60 values, got 59");
+    let nan = [&embeddings[..8], &[f32::NAN], &embeddings[9..]].concat();
+    check(train(&nan, targets, &split, &quick(), 1), "the embedding of example 4 is not finite");
+    let other: Vec<u32> = classes.iter().map(|class| class + 1).collect();
+    let expect = "example 2 has label number 3, expected less than 3";
+    check(train(&embeddings, Targets::Classes(&other), &split, &quick(), 1), expect);
+    let beyond = Split { train: vec![0, 30], validation: Vec::new() };
+    check(train(&embeddings, targets, &beyond, &quick(), 1), "split: expected numbers of examples below 30, got 30");
+    let nothing = Split { train: Vec::new(), validation: vec![1] };
+    check(train(&embeddings, targets, &nothing, &quick(), 1), "examples to learn from: expected 1 to 4294967295, got 0");
+}
+
+#[test]
+fn a_saved_classifier_answers_as_before() {
+    let (embeddings, classes) = fans(30);
+    let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
+    let mlp = trained.into_best().mlp.calibrated(2.0).unwrap();
+    let read = Mlp::from_bytes(&mlp.to_bytes()).unwrap();
+    assert_eq!(read.probabilities(&embeddings), mlp.probabilities(&embeddings));
+    assert_eq!((read.dimension(), read.labels(), read.answer(), read.temperature()), (2, 3, Answer::Class, 2.0));
+    // Twice the temperature halves the logits.
+    let cold = mlp.clone().calibrated(1.0).unwrap();
+    let (hot, cold) = (mlp.probabilities(&embeddings[..2]).unwrap(), cold.probabilities(&embeddings[..2]).unwrap());
+    assert!(((hot[0] / hot[1]).ln() * 2.0 - (cold[0] / cold[1]).ln()).abs() < 1e-3, "{hot:?} {cold:?}");
+    assert!(mlp.calibrated(0.0).is_err());
+}

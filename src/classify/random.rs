@@ -1,0 +1,123 @@
+//! Random numbers of a seed, the same on every machine and in every version: xoshiro256++ (Blackman and Vigna, 2018), seeded by
+//! SplitMix64. Not for secrets.
+
+pub(super) struct Random([u64; 4]);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self([(); 4].map(|()| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ (mixed >> 31)
+        }))
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.0;
+        let drawn = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
+        let shifted = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= shifted;
+        *d = d.rotate_left(45);
+        drawn
+    }
+
+    /// A number below `limit`, which must not be 0; each equally likely (Lemire, 2019).
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        let uneven = limit.wrapping_neg() % limit;
+        loop {
+            let wide = u128::from(self.next()) * u128::from(limit);
+            if wide as u64 >= uneven {
+                return (wide >> 64) as u64;
+            }
+        }
+    }
+
+    /// A number between -`bound` and `bound`.
+    pub(super) fn within(&mut self, bound: f32) -> f32 {
+        let unit = (self.next() >> 40) as f32 / (1_u64 << 24) as f32;
+        (2.0 * unit - 1.0) * bound
+    }
+
+    /// Puts `items` in an order of which each is equally likely (Fisher and Yates).
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
+    /// Fills `mask` with what dropout multiplies by: 0 with the probability `dropout`, in steps of 2⁻¹⁶, otherwise what keeps the mean.
+    pub(super) fn fill_mask(&mut self, mask: &mut [f32], dropout: f32) {
+        let limit = (f64::from(dropout) * 65_536.0).round() as u64;
+        let kept = (65_536.0 / (65_536 - limit.min(65_535)) as f64) as f32;
+        for four in mask.chunks_mut(4) {
+            let mut drawn = self.next();
+            for value in four {
+                *value = if drawn & 0xffff < limit { 0.0 } else { kept };
+                drawn >>= 16;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        // The reference implementation in C with the state 1, 2, 3, 4.
+        let mut random = Random([1, 2, 3, 4]);
+        let drawn = [(); 4].map(|()| random.next());
+        assert_eq!(drawn, [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386]);
+    }
+
+    #[test]
+    fn numbers_below_a_limit_are_equally_likely() {
+        let mut counts = [0; 3];
+        let mut random = Random::new(1);
+        for _ in 0..30_000 {
+            counts[random.below(3) as usize] += 1;
+        }
+        // A standard deviation is 82.
+        assert!(counts.iter().all(|count| (9_600..10_400).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing_and_depends_on_the_seed() {
+        let shuffled = |seed| {
+            let mut items: Vec<u32> = (0..50).collect();
+            Random::new(seed).shuffle(&mut items);
+            items
+        };
+        let mut sorted = shuffled(1);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+        assert_eq!(shuffled(1), shuffled(1));
+        assert_ne!(shuffled(1), shuffled(2));
+    }
+
+    #[test]
+    fn a_mask_keeps_the_mean() {
+        let mut mask = vec![9.0; 40_001];
+        Random::new(5).fill_mask(&mut mask, 0.2);
+        let zeros = mask.iter().filter(|value| **value == 0.0).count();
+        assert!((7_700..8_300).contains(&zeros), "{zeros}");
+        assert!(mask.iter().all(|value| *value == 0.0 || (*value - 1.25).abs() < 1e-4));
+        Random::new(5).fill_mask(&mut mask, 0.0);
+        assert!(mask.iter().all(|value| *value == 1.0));
+    }
+
+    #[test]
+    fn numbers_within_a_bound_reach_both_sides() {
+        let mut random = Random::new(2);
+        let drawn: Vec<f32> = (0..1_000).map(|_| random.within(0.5)).collect();
+        assert!(drawn.iter().all(|value| value.abs() <= 0.5));
+        assert!(drawn.iter().any(|value| *value > 0.45) && drawn.iter().any(|value| *value < -0.45));
+    }
+}

@@ -1,0 +1,142 @@
+//! Sets examples apart for validation, so that each class has its share on both sides.
+
+use std::collections::BTreeMap;
+
+use super::ClassifyError;
+use super::random::Random;
+
+/// The stratum of examples without a label.
+const UNLABELED: u32 = u32::MAX;
+
+/// Numbers of examples, ascending; each example is on one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// To learn from.
+    pub train: Vec<u32>,
+    /// To stop by and to choose by. May be empty.
+    pub validation: Vec<u32>,
+}
+
+/// Sets `validation_share` of the examples apart, from 0 to below 1, given the class of each.
+///
+/// The number of examples set apart is the share rounded to the nearest; classes get theirs by the largest remainder, of equal ones
+/// the lower class. A class always keeps one example to learn from, so that a class of one example is never set apart; where that
+/// leaves too few, fewer are set apart. Which examples of a class it is depends on the seed alone.
+pub fn stratified_split(strata: &[u32], validation_share: f64, seed: u64) -> Result<Split, ClassifyError> {
+    if !(0.0..1.0).contains(&validation_share) {
+        let expected = "a share from 0 to below 1".to_owned();
+        return Err(ClassifyError::Parameter { name: "validation_share", expected, got: validation_share.to_string() });
+    }
+    let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (example, stratum) in strata.iter().enumerate() {
+        members.entry(*stratum).or_default().push(example as u32);
+    }
+    let sizes: Vec<usize> = members.values().map(Vec::len).collect();
+    let mut random = Random::new(seed);
+    let mut split = Split { train: Vec::new(), validation: Vec::new() };
+    for (mut members, apart) in members.into_values().zip(apportion(&sizes, validation_share)) {
+        random.shuffle(&mut members);
+        split.validation.extend_from_slice(&members[..apart]);
+        split.train.extend_from_slice(&members[apart..]);
+    }
+    split.train.sort_unstable();
+    split.validation.sort_unstable();
+    Ok(split)
+}
+
+/// The stratum of each example that has any number of labels: its rarest label, of equally rare ones the lower; those without a
+/// label are a stratum of their own. Rare labels are what a split by chance loses.
+pub fn strata_of_label_sets(sets: &[Vec<u32>]) -> Vec<u32> {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for label in sets.iter().flatten() {
+        *counts.entry(*label).or_default() += 1;
+    }
+    let rarest = |set: &Vec<u32>| set.iter().copied().min_by_key(|label| (counts[label], *label)).unwrap_or(UNLABELED);
+    sets.iter().map(rarest).collect()
+}
+
+/// How many of each class are set apart.
+fn apportion(sizes: &[usize], share: f64) -> Vec<usize> {
+    let total = (sizes.iter().sum::<usize>() as f64 * share).round() as usize;
+    let quotas: Vec<f64> = sizes.iter().map(|size| *size as f64 * share).collect();
+    // A share below 1 of a class, rounded down, is never the class, not even for the greatest float below 1.
+    let mut apart: Vec<usize> = quotas.iter().map(|quota| *quota as usize).collect();
+    let mut order: Vec<usize> = (0..sizes.len()).filter(|class| apart[*class] + 1 < sizes[*class]).collect();
+    order.sort_by(|a, b| (quotas[*b].fract()).total_cmp(&quotas[*a].fract()).then(a.cmp(b)));
+    let missing = total.saturating_sub(apart.iter().sum());
+    for class in order.into_iter().take(missing) {
+        apart[class] += 1;
+    }
+    apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(sizes: &[usize], share: f64, expect: &[usize]) {
+        assert_eq!(apportion(sizes, share), expect, "{sizes:?} {share}");
+    }
+
+    #[test]
+    fn classes_get_their_shares_by_the_largest_remainder() {
+        check(&[100, 50], 0.1, &[10, 5]);
+        // 1.5, 0.8 and 0.7 of 3: 1 is given, then 0.8 and 0.7 are the largest remainders.
+        check(&[15, 8, 7], 0.1, &[1, 1, 1]);
+        // 0.5 each of 2: the lower classes.
+        check(&[5, 5, 5, 5], 0.1, &[1, 1, 0, 0]);
+        check(&[7], 0.0, &[0]);
+    }
+
+    #[test]
+    fn a_class_keeps_one_example_to_learn_from() {
+        check(&[1, 1, 8], 0.5, &[0, 0, 5]);
+        check(&[1], 0.9, &[0]);
+        check(&[2], 0.99, &[1]);
+        check(&[1, 2, 3, 5, 1_025], 1.0_f64.next_down(), &[0, 1, 2, 4, 1_024]);
+        check(&[1, 3], 0.9, &[0, 2]);
+        check(&[], 0.5, &[]);
+    }
+
+    #[test]
+    fn the_seed_decides_which() {
+        let strata = [0; 40];
+        let split = |seed| stratified_split(&strata, 0.25, seed).unwrap();
+        assert_eq!(split(1), split(1));
+        assert_ne!(split(1), split(2));
+        assert_eq!(split(1).validation.len(), 10);
+    }
+
+    #[test]
+    fn a_share_of_all_is_refused() {
+        for share in [1.0, -0.1, f64::NAN] {
+            let refused = stratified_split(&[0, 1], share, 1).unwrap_err().to_string();
+            assert!(refused.starts_with("validation_share: expected a share from 0 to below 1, got "), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_rarest_label_is_the_stratum() {
+        // Label 0 thrice, 1 twice, 2 once, 3 once.
+        let sets = [vec![0, 1], vec![0, 2, 3], vec![0], vec![], vec![1]];
+        assert_eq!(strata_of_label_sets(&sets), [1, 2, 0, UNLABELED, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_example_is_on_one_side_and_every_class_is_learned(
+            strata in prop::collection::vec(0_u32..8, 0..200), share in 0.0..0.99_f64, seed: u64,
+        ) {
+            let split = stratified_split(&strata, share, seed).unwrap();
+            let mut all = [split.train.clone(), split.validation.clone()].concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..strata.len() as u32).collect::<Vec<_>>());
+            prop_assert!(split.validation.len() <= (strata.len() as f64 * share).round() as usize);
+            for class in &strata {
+                prop_assert!(split.train.iter().any(|example| strata[*example as usize] == *class));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What classifiers answer, shown for people.
+
+use serde_json::{Value, json};
+
+use crate::cli::error::CliError;
+use crate::cli::output::{Column, Output, count, shown};
+
+/// A share in percent; nothing for what is not there.
+pub fn percent(value: &Value) -> String {
+    value.as_f64().map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
+}
+
+/// Writes what was told of a text: the labels, the probability of the most likely one, the text; then its neighbors.
+pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(), CliError> {
+    if output.json {
+        let mut object = prediction.clone();
+        object["text"] = json!(text);
+        return output.object(&object);
+    }
+    let labels = match prediction["labels"].as_array() {
+        _ if prediction["abstained"] == true => "(abstains)".to_owned(),
+        Some(labels) if labels.is_empty() => "(none)".to_owned(),
+        labels => labels.into_iter().flatten().map(shown).collect::<Vec<_>>().join(", "),
+    };
+    let sure = percent(&prediction["scores"][0]["probability"]);
+    output.line(&format!("{labels}\t{sure}\t{}", shown(&json!(text))))?;
+    for neighbor in prediction["neighbors"].as_array().into_iter().flatten() {
+        let labels: Vec<String> = neighbor["labels"].as_array().into_iter().flatten().map(shown).collect();
+        let score = neighbor["score"].as_f64().unwrap_or_default();
+        let (language, text) = (shown(&neighbor["language"]), shown(&neighbor["text"]));
+        output.line(&format!("  {score:.4}\t{language}\t{}\t{text}", labels.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// Writes how well a classifier does: in all, by label, by language.
+pub fn evaluation(output: &Output, judged: &Value) -> Result<(), CliError> {
+    let all = &judged["all"];
+    let members = [
+        ("examples", count(&all["examples"])),
+        ("abstained", count(&all["abstained"])),
+        ("accuracy", percent(&all["accuracy"])),
+        ("macro F1", percent(&all["macro_f1"])),
+        ("micro F1", percent(&all["micro_f1"])),
+        ("majority label", percent(&judged["majority"]["accuracy"])),
+        ("calibration error", percent(&judged["calibration"]["expected_error"])),
+        ("trained in", shown(&judged["transfer"]["from"])),
+        ("there", percent(&judged["transfer"]["own"])),
+        ("other languages", percent(&judged["transfer"]["mean"])),
+    ];
+    let known = members.into_iter().filter(|(_, value)| !value.is_empty());
+    output.members(known.map(|(name, value)| (name.to_owned(), value)))?;
+    output.line("")?;
+    let labels = judged["labels"].as_array().into_iter().flatten().map(|label| {
+        vec![
+            shown(&label["label"]),
+            percent(&label["precision"]),
+            percent(&label["recall"]),
+            percent(&label["f1"]),
+            count(&label["support"]),
+        ]
+    });
+    let columns = ["PRECISION", "RECALL", "F1", "EXAMPLES"].map(Column::Number);
+    output.table(&[&[Column::Text("LABEL")], &columns[..]].concat(), labels)?;
+    output.line("")?;
+    let languages = judged["languages"].as_array().into_iter().flatten().map(|language| {
+        let scores = &language["scores"];
+        let code = language["language"].as_str().unwrap_or("none").to_owned();
+        vec![code, percent(&scores["accuracy"]), percent(&scores["macro_f1"]), count(&scores["examples"])]
+    });
+    let columns = ["ACCURACY", "MACRO F1", "EXAMPLES"].map(Column::Number);
+    output.table(&[&[Column::Text("LANG")], &columns[..]].concat(), languages)
+}

@@ -1,0 +1,76 @@
+//! Labeled texts and labels, as the command line and files give them.
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::error::CliError;
+use crate::cli::files::Input;
+use crate::cli::lines::Lines;
+use crate::domain::Limits;
+
+/// How much longer than its text a line of JSON may be: escapes of six characters each, and members beside the text.
+const JSON_FACTOR: usize = 8;
+
+/// Reads labeled texts, one per line: a JSON object as the API takes it, or a label, a tab and the text. Blank lines are skipped.
+pub fn read(input: Input) -> Result<Vec<Value>, CliError> {
+    let name = input.name.clone();
+    let mut examples = Vec::new();
+    for line in Lines::new(input.buffered(), Limits::default().text_bytes_max * JSON_FACTOR) {
+        let line = line.map_err(CliError::io(format!("read {name}")))?;
+        let wrong = |problem: String| CliError::Input(format!("line {} of {name}: {problem}", line.number));
+        let text = line.text.as_ref().map_err(|problem| wrong(problem.clone()))?;
+        if !text.trim().is_empty() {
+            examples.push(example(text).map_err(wrong)?);
+        }
+    }
+    Ok(examples)
+}
+
+fn example(line: &str) -> Result<Value, String> {
+    if line.trim_start().starts_with('{') {
+        return serde_json::from_str(line).map_err(|error| format!("no JSON: {error}"));
+    }
+    match line.split_once('\t') {
+        Some((label, text)) => Ok(json!({"text": text, "labels": [label]})),
+        None => Err("expected LABEL, a tab and TEXT, or a JSON object".to_owned()),
+    }
+}
+
+/// The labels of a prototype, each once, with all that is said of it.
+pub fn described(labels: &[String]) -> Value {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for label in labels {
+        let (name, said) = label.split_once('=').map_or((label.as_str(), None), |(name, text)| (name, Some(text)));
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, all)) => all.extend(said),
+            None => found.push((name, said.into_iter().collect())),
+        }
+    }
+    let label = |(name, said): (&str, Vec<&str>)| {
+        let mut members = Map::from_iter([("name".to_owned(), json!(name))]);
+        if !said.is_empty() {
+            members.insert("descriptions".to_owned(), json!(said));
+        }
+        Value::Object(members)
+    };
+    found.into_iter().map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_tabs_or_json() {
+        assert_eq!(example("weather\tIl pleut.\tencore"), Ok(json!({"text": "Il pleut.\tencore", "labels": ["weather"]})));
+        assert_eq!(example(r#" {"text": "x", "labels": []}"#), Ok(json!({"text": "x", "labels": []})));
+        assert!(example("no tab").unwrap_err().contains("a tab"));
+        assert!(example("{").unwrap_err().contains("no JSON"));
+    }
+
+    #[test]
+    fn what_is_said_of_a_label_is_gathered() {
+        let labels = ["sports=goals".to_owned(), "weather".to_owned(), "sports=a=b".to_owned()];
+        let expect = json!([{"name": "sports", "descriptions": ["goals", "a=b"]}, {"name": "weather"}]);
+        assert_eq!(described(&labels), expect);
+    }
+}

@@ -1,0 +1,385 @@
+//! `dragoman classifiers`: train, list, show, ask, judge, apply and delete classifiers.
+
+mod answers;
+mod examples;
+
+use std::io::BufRead as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::collections::{JsonObject, json_object};
+use super::confirm::ConfirmArgs;
+use super::error::{CliError, Outcome};
+use super::files::Input;
+use super::jobs;
+use super::listing;
+use super::output::{Column, Output, count, shown, time};
+use super::server::ServerArgs;
+use crate::domain::{ClassifierName, CollectionName};
+
+/// Texts that one request asks about.
+const TEXTS_PER_REQUEST: usize = 256;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct ClassifiersArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What to do with classifiers.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Lists all classifiers.
+    List,
+    /// Shows everything that is known of one.
+    Show(NameArgs),
+    /// Makes one and waits until it is trained.
+    Train(Box<TrainArgs>),
+    /// Trains one again, on the labels of now, and waits until that is done. Until then it answers as before.
+    Retrain(RetrainArgs),
+    /// Tells the labels of texts: of the arguments, or one per line of standard input.
+    Predict(PredictArgs),
+    /// Judges one: by labeled documents, as a job, or by labeled texts.
+    Evaluate(EvaluateArgs),
+    /// Writes labels into the documents of a collection, as a job.
+    Apply(ApplyArgs),
+    /// Deletes one.
+    Delete(DeleteArgs),
+}
+
+/// A classifier.
+#[derive(Debug, Args)]
+pub struct NameArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+}
+
+/// Labeled documents, or a file of labeled texts.
+#[derive(Debug, Args)]
+pub struct LabeledArgs {
+    /// The collection whose documents have the labels.
+    #[arg(long, short, value_name = "NAME", value_parser = CollectionName::parse, requires = "field")]
+    pub collection: Option<CollectionName>,
+    /// Where in their metadata the labels are.
+    #[arg(long, value_name = "FIELD", requires = "collection")]
+    pub field: Option<String>,
+    /// Only documents where this holds, such as {"field": "split", "eq": "train"}.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object, requires = "collection")]
+    pub filter: Option<JsonObject>,
+    /// Labeled texts in place of documents: lines of LABEL, tab, TEXT, or of JSON as in the API; - for standard input.
+    #[arg(long, short, value_name = "FILE", conflicts_with = "collection")]
+    pub examples: Option<PathBuf>,
+}
+
+/// How a classifier decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// The nearest labeled passages vote.
+    Knn,
+    /// A network with one hidden layer.
+    Mlp,
+    /// The label whose descriptions are nearest.
+    Prototype,
+}
+
+/// A classifier to be made.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+    /// How it decides.
+    #[arg(long, short, value_enum)]
+    pub kind: Kind,
+    /// What it learns from.
+    #[command(flatten)]
+    pub labeled: LabeledArgs,
+    /// A label of a prototype with what it means, such as "sports=matches, goals and players"; once per description.
+    #[arg(long, short, value_name = "LABEL[=TEXT]")]
+    pub label: Vec<String>,
+    /// Texts have any number of labels.
+    #[arg(long)]
+    pub multi_label: bool,
+    /// Abstains below this probability.
+    #[arg(long, value_name = "PROBABILITY")]
+    pub threshold: Option<f64>,
+    /// What it is for, in your words.
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// Further members of the request, as the API documents them, such as {"mlp": {"runs": 1}}.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub settings: Option<JsonObject>,
+    /// Prints the classifier without waiting for its training.
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// A classifier to be trained again.
+#[derive(Debug, Args)]
+pub struct RetrainArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+    /// Prints the job without waiting for it.
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// Texts to tell the labels of.
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+    /// The texts; lines of standard input when there is none.
+    pub texts: Vec<String>,
+    /// Tells this many labeled passages near each text.
+    #[arg(long, value_name = "COUNT")]
+    pub explain: Option<u64>,
+    /// Abstains below this probability.
+    #[arg(long, value_name = "PROBABILITY")]
+    pub threshold: Option<f64>,
+}
+
+/// What to judge by.
+#[derive(Debug, Args)]
+pub struct EvaluateArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+    /// What is known.
+    #[command(flatten)]
+    pub labeled: LabeledArgs,
+    /// Abstains below this probability.
+    #[arg(long, value_name = "PROBABILITY")]
+    pub threshold: Option<f64>,
+}
+
+/// Which documents get labels.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+    /// The collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Where in the metadata the label goes.
+    #[arg(long, value_name = "FIELD")]
+    pub field: String,
+    /// Where in the metadata its probability goes.
+    #[arg(long, value_name = "FIELD")]
+    pub probability_field: Option<String>,
+    /// Only documents where this holds.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<JsonObject>,
+    /// Abstains below this probability.
+    #[arg(long, value_name = "PROBABILITY")]
+    pub threshold: Option<f64>,
+    /// Prints the job without waiting for it.
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// A deletion.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Name of the classifier.
+    #[arg(value_parser = ClassifierName::parse)]
+    pub classifier: ClassifierName,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
+/// Runs the command.
+pub fn run(args: ClassifiersArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    match args.action {
+        Action::List => list(&client, &output)?,
+        Action::Show(args) => jobs::show(&output, &get(&client, args.classifier.as_str())?)?,
+        Action::Train(args) => return train(&client, &output, *args),
+        Action::Retrain(args) => return retrain(&client, &output, &args),
+        Action::Predict(args) => predict(&client, &output, args)?,
+        Action::Evaluate(args) => return evaluate(&client, &output, args),
+        Action::Apply(args) => return apply(&client, &output, args),
+        Action::Delete(args) => {
+            let name = args.classifier.as_str();
+            args.confirm.ask(&format!("delete classifier {name}"))?;
+            client.send(&Call::delete(&["v1", "classifiers", name]))?;
+            output.note(&format!("deleted classifier {name}"));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn get(client: &Client, name: &str) -> Result<Value, CliError> {
+    Ok(client.send(&Call::get(&["v1", "classifiers", name]))?.body)
+}
+
+fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+    let columns = [
+        Column::Text("NAME"),
+        Column::Text("KIND"),
+        Column::Text("STATE"),
+        Column::Number("LABELS"),
+        Column::Number("EXAMPLES"),
+        Column::Number("QUALITY"),
+        Column::Text("CREATED"),
+    ];
+    listing::list(client, output, &listing::first_page(&["v1", "classifiers"]), ("classifiers", &columns), |classifier| {
+        let labels = classifier["training"]["labels"].as_array().map_or_else(String::new, |labels| labels.len().to_string());
+        vec![
+            shown(&classifier["name"]),
+            shown(&classifier["kind"]),
+            shown(&classifier["state"]),
+            labels,
+            count(&classifier["training"]["examples"]),
+            answers::percent(&classifier["training"]["validation_quality"]),
+            time(&classifier["created_at"]),
+        ]
+    })
+}
+
+/// The members that name labeled documents or texts: `documents` is what the request calls the former.
+fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
+    let mut members = Map::new();
+    if let (Some(collection), Some(field)) = (args.collection, args.field) {
+        let mut source =
+            Map::from_iter([("collection".to_owned(), json!(collection.as_str())), ("field".to_owned(), json!(field))]);
+        source.extend(args.filter.map(|JsonObject(filter)| ("filter".to_owned(), Value::Object(filter))));
+        members.insert(documents.to_owned(), Value::Object(source));
+    }
+    if let Some(path) = args.examples {
+        members.insert("examples".to_owned(), Value::Array(examples::read(Input::open(Some(&path), output)?)?));
+    }
+    Ok(members)
+}
+
+fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, CliError> {
+    let name = args.classifier.as_str().to_owned();
+    let kind = args.kind.to_possible_value().map(|kind| kind.get_name().to_owned());
+    let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
+    body.extend(labeled(args.labeled, "source", output)?);
+    let given = [
+        ("name", Some(json!(name))),
+        ("kind", Some(json!(kind))),
+        ("multi_label", args.multi_label.then(|| json!(true))),
+        ("threshold", args.threshold.map(|threshold| json!(threshold))),
+        ("description", args.description.map(|text| json!(text))),
+        ("labels", (!args.label.is_empty()).then(|| examples::described(&args.label))),
+    ];
+    body.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    let made = client.send(&Call::post(&["v1", "classifiers"]).json(&Value::Object(body)))?.body;
+    if args.detach {
+        jobs::show(output, &made)?;
+        return Ok(Outcome::Done);
+    }
+    let job = jobs::get(client, &shown(&made["job"]))?;
+    trained(client, output, (&name, job))
+}
+
+/// Waits for a training and shows what came of it.
+fn trained(client: &Client, output: &Output, (name, job): (&str, Value)) -> Result<Outcome, CliError> {
+    let job = jobs::watch(client, output, job)?;
+    if job["status"] != "succeeded" {
+        return jobs::finish(client, output, &job);
+    }
+    jobs::show(output, &get(client, name)?)?;
+    Ok(Outcome::Done)
+}
+
+fn retrain(client: &Client, output: &Output, args: &RetrainArgs) -> Result<Outcome, CliError> {
+    let name = args.classifier.as_str();
+    let job = client.send(&Call::post(&["v1", "classifiers", name, "train"]))?.body;
+    if args.detach {
+        jobs::show(output, &job)?;
+        return Ok(Outcome::Done);
+    }
+    trained(client, output, (name, job))
+}
+
+fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
+    let ask = |texts: &[String]| {
+        let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
+        body.extend(args.explain.map(|explain| ("explain".to_owned(), json!(explain))));
+        body.extend(args.threshold.map(|threshold| ("threshold".to_owned(), json!(threshold))));
+        let call = Call::post(&["v1", "classifiers", args.classifier.as_str(), "predict"]).repeatable();
+        let answer = client.send(&call.json(&Value::Object(body)))?.body;
+        let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
+            return Err(client.misunderstood("it has not one prediction per text".to_owned()));
+        };
+        texts.iter().zip(predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
+    };
+    if !args.texts.is_empty() {
+        return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(ask);
+    }
+    let input = Input::open(None, output)?;
+    let mut waiting = Vec::new();
+    for line in input.buffered().lines() {
+        let line = line.map_err(CliError::io("read standard input"))?;
+        if !line.trim().is_empty() {
+            waiting.push(line);
+        }
+        if waiting.len() == TEXTS_PER_REQUEST {
+            ask(&std::mem::take(&mut waiting))?;
+        }
+    }
+    if waiting.is_empty() { Ok(()) } else { ask(&waiting) }
+}
+
+fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outcome, CliError> {
+    let name = args.classifier.as_str();
+    let as_job = args.labeled.collection.is_some();
+    let mut body = labeled(args.labeled, "documents", output)?;
+    body.extend(args.threshold.map(|threshold| ("threshold".to_owned(), json!(threshold))));
+    let judged = if as_job {
+        let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
+        let job = jobs::watch(client, output, client.send(&call)?.body)?;
+        if job["status"] != "succeeded" {
+            return jobs::finish(client, output, &job);
+        }
+        client.send(&Call::get(&["v1", "jobs", &shown(&job["id"]), "evaluation"]))?.body
+    } else {
+        let call = Call::post(&["v1", "classifiers", name, "evaluate"]).repeatable();
+        client.send(&call.json(&Value::Object(body)))?.body
+    };
+    if output.json {
+        output.object(&judged)?;
+    } else {
+        answers::evaluation(output, &judged)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn apply(client: &Client, output: &Output, args: ApplyArgs) -> Result<Outcome, CliError> {
+    let members = [
+        ("collection", Some(json!(args.collection.as_str()))),
+        ("field", Some(json!(args.field))),
+        ("probability_field", args.probability_field.map(|field| json!(field))),
+        ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
+        ("threshold", args.threshold.map(|threshold| json!(threshold))),
+    ];
+    let body = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let call = Call::post(&["v1", "classifiers", args.classifier.as_str(), "apply"]);
+    let job = client.send(&call.json(&Value::Object(body.collect())))?.body;
+    if args.detach {
+        jobs::show(output, &job)?;
+        return Ok(Outcome::Done);
+    }
+    output.note(&format!("job {} writes labels; ending this command does not end it", shown(&job["id"])));
+    let job = jobs::watch(client, output, job)?;
+    jobs::finish(client, output, &job)
+}

@@ -1,0 +1,362 @@
+//! Calls a server: requests and answers as JSON, bodies as streams, refusals as errors with the server's words.
+//!
+//! A call that may be sent twice is sent again when the server is at a bound (429, 503), after the time that `Retry-After`
+//! gives. A broken connection is never retried: the command fails and says so.
+
+use std::io::{BufReader, Read};
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::http::{Method, Request, Response};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body, SendBody};
+
+use super::error::{CliError, Refusal};
+use super::output::Output;
+use super::server::{Key, ServerArgs};
+
+/// How often a call is sent in all.
+const TRIES_MAX: u32 = 6;
+/// Longest wait between two tries; a server that wants more is not waited for.
+const WAIT_S_MAX: u64 = 60;
+/// Waits that are worth a note.
+const WAIT_S_NOTED: u64 = 2;
+/// Longest wait for a connection.
+const CONNECT_S_MAX: u64 = 10;
+/// Largest answer that is read as one JSON value.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
+/// Most of an error answer that is read.
+const REFUSAL_BYTES_MAX: u64 = 1 << 20;
+
+/// A client of one server. Threads can share it.
+#[derive(Debug)]
+pub struct Client {
+    agent: Agent,
+    base: String,
+    key: Option<Key>,
+    output: Output,
+}
+
+/// What to ask for.
+#[derive(Debug, Clone)]
+pub struct Call {
+    method: Method,
+    path: String,
+    query: String,
+    body: Option<Vec<u8>>,
+    accept_encoding: Option<&'static str>,
+    repeatable: bool,
+}
+
+/// A success.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body; null when there is none.
+    pub body: Value,
+}
+
+/// A body that is sent as it is read.
+pub struct Upload<'a> {
+    /// Its media type.
+    pub content_type: &'static str,
+    /// How it is compressed, if it is.
+    pub content_encoding: Option<&'static str>,
+    /// Its size, if that is known.
+    pub bytes: Option<u64>,
+    /// The content.
+    pub content: &'a mut dyn Read,
+}
+
+/// A body that is read as it comes.
+pub struct Download {
+    /// Its size, if the server knows it.
+    pub bytes: Option<u64>,
+    /// How it is compressed, if it is.
+    pub encoding: Option<String>,
+    /// The content, as it came.
+    pub content: Box<dyn Read>,
+}
+
+impl Call {
+    /// Reads something. The path's parts are percent-encoded.
+    pub fn get(parts: &[&str]) -> Self {
+        Self::new(Method::GET, parts, true)
+    }
+
+    /// Deletes something. It is not sent twice: the second time nothing would be found.
+    pub fn delete(parts: &[&str]) -> Self {
+        Self::new(Method::DELETE, parts, false)
+    }
+
+    /// Does something.
+    pub fn post(parts: &[&str]) -> Self {
+        Self::new(Method::POST, parts, false)
+    }
+
+    /// Changes something; the same change twice is the same as once.
+    pub fn patch(parts: &[&str]) -> Self {
+        Self::new(Method::PATCH, parts, true)
+    }
+
+    /// Puts something in its place.
+    pub fn put(parts: &[&str]) -> Self {
+        Self::new(Method::PUT, parts, false)
+    }
+
+    fn new(method: Method, parts: &[&str], repeatable: bool) -> Self {
+        let path = parts.iter().map(|part| format!("/{}", percent_encoded(part))).collect();
+        Self { method, path, query: String::new(), body: None, accept_encoding: None, repeatable }
+    }
+
+    /// Adds a query parameter.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.query.push(if self.query.is_empty() { '?' } else { '&' });
+        self.query.push_str(&format!("{name}={}", percent_encoded(value)));
+        self
+    }
+
+    /// Adds a query parameter when there is a value.
+    pub fn with_any(self, name: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds a body.
+    pub fn json(mut self, body: &Value) -> Self {
+        self.body = Some(body.to_string().into_bytes());
+        self
+    }
+
+    /// Asks for an answer that is compressed so.
+    pub fn compressed(mut self, encoding: Option<&'static str>) -> Self {
+        self.accept_encoding = encoding;
+        self
+    }
+
+    /// Says that the call may be sent again after a refusal: it does the same twice as once, or nothing when it is refused.
+    pub fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+}
+
+impl Client {
+    /// A client of the server that the options name; connects with the first call.
+    pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
+        let patience = Some(Duration::from_secs(args.timeout_s));
+        let mut tls = TlsConfig::builder();
+        if let Some(path) = &args.ca {
+            let pem = std::fs::read(path).map_err(CliError::io(format!("read {}", path.display())))?;
+            tls = tls.root_certs(RootCerts::new_with_certs(
+                &certificates(&pem).map_err(|reason| CliError::Usage(format!("--ca: {} {reason}", path.display())))?,
+            ));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .user_agent(concat!("dragoman/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls.build())
+            .timeout_connect(Some(Duration::from_secs(CONNECT_S_MAX)))
+            .timeout_recv_response(patience)
+            .timeout_per_read(patience)
+            .timeout_per_write(patience)
+            .build();
+        let base = args.server.as_str().to_owned();
+        Ok(Self { agent: config.into(), base, key: args.key.clone(), output: output.clone() })
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        &self.base
+    }
+
+    /// Sends a call and reads its answer.
+    pub fn send(&self, call: &Call) -> Result<Answer, CliError> {
+        let mut response = self.patiently(call)?;
+        let status = response.status().as_u16();
+        let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let text = limited.read_to_string().map_err(|source| self.unreachable(source))?;
+        let body = if text.trim().is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is no JSON: {error}")))?
+        };
+        Ok(Answer { status, body })
+    }
+
+    /// Sends a call whose answer is read as it comes.
+    pub fn open(&self, call: &Call) -> Result<Download, CliError> {
+        let response = self.patiently(call)?;
+        let encoding = response.headers().get("content-encoding").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = response.into_body();
+        let bytes = body.content_length();
+        let content = body.into_with_config().limit(u64::MAX).reader();
+        Ok(Download { bytes, encoding, content: Box::new(BufReader::new(content)) })
+    }
+
+    /// Sends a body as it is read. The server is asked first, so that a refusal costs no upload.
+    pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<Answer, CliError> {
+        let mut request = self.request(call).header("content-type", upload.content_type).header("expect", "100-continue");
+        if let Some(encoding) = upload.content_encoding {
+            request = request.header("content-encoding", encoding);
+        }
+        if let Some(bytes) = upload.bytes {
+            request = request.header("content-length", bytes);
+        }
+        let request = request.body(SendBody::from_reader(upload.content)).map_err(|error| self.unreachable(error.into()))?;
+        let response = self.agent.run(request).map_err(|source| self.unreachable(source))?;
+        let mut response = self.accepted(response)?;
+        let status = response.status().as_u16();
+        let text = response.body_mut().read_to_string().map_err(|source| self.unreachable(source))?;
+        let body = serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is no JSON: {error}")))?;
+        Ok(Answer { status, body })
+    }
+
+    /// Calls `each` with every row of a list, page by page. `member` names the rows in the answer.
+    pub fn each_row(
+        &self,
+        call: &Call,
+        member: &str,
+        mut each: impl FnMut(Value) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let mut page = call.clone();
+        loop {
+            let mut body = self.send(&page)?.body;
+            let Value::Array(rows) = body[member].take() else {
+                return Err(self.misunderstood(format!("it has no array {member:?}")));
+            };
+            rows.into_iter().try_for_each(&mut each)?;
+            match body["next_cursor"].as_str() {
+                Some(cursor) => page = call.clone().with("cursor", cursor),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// An error for an answer that is not what this version's server sends.
+    pub fn misunderstood(&self, detail: String) -> CliError {
+        CliError::Answer { server: self.base.clone(), detail }
+    }
+
+    /// Sends a call until it is accepted, refused for good, or has waited enough.
+    fn patiently(&self, call: &Call) -> Result<Response<Body>, CliError> {
+        let mut attempt = 1;
+        loop {
+            match self.once(call) {
+                Err(CliError::Refused(refusal)) if call.repeatable && attempt < TRIES_MAX => match wait_s(&refusal, attempt) {
+                    Some(seconds) => self.wait(seconds),
+                    None => return Err(CliError::Refused(refusal)),
+                },
+                result => return result,
+            }
+            attempt += 1;
+        }
+    }
+
+    fn once(&self, call: &Call) -> Result<Response<Body>, CliError> {
+        let unreachable = |source| self.unreachable(source);
+        let request = self.request(call);
+        let response = match &call.body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json").body(body.as_slice());
+                self.agent.run(request.map_err(|error| unreachable(error.into()))?)
+            }
+            None => self.agent.run(request.body(()).map_err(|error| unreachable(error.into()))?),
+        };
+        self.accepted(response.map_err(unreachable)?)
+    }
+
+    fn wait(&self, seconds: u64) {
+        if seconds >= WAIT_S_NOTED {
+            self.output.note(&format!("the server is at a bound; trying again in {seconds} s"));
+        }
+        std::thread::sleep(Duration::from_secs(seconds));
+    }
+
+    fn request(&self, call: &Call) -> ureq::http::request::Builder {
+        let uri = format!("{}{}{}", self.base, call.path, call.query);
+        let mut request = Request::builder().method(call.method.clone()).uri(uri);
+        if let Some(encoding) = call.accept_encoding {
+            request = request.header("accept-encoding", encoding);
+        }
+        match &self.key {
+            Some(key) => request.header("authorization", key.authorization()),
+            None => request,
+        }
+    }
+
+    fn accepted(&self, mut response: Response<Body>) -> Result<Response<Body>, CliError> {
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (id, retry) = (header("x-request-id"), header("retry-after").and_then(|text| text.trim().parse().ok()));
+        let status = response.status().as_u16();
+        let limited = response.body_mut().with_config().limit(REFUSAL_BYTES_MAX).lossy_utf8(true);
+        let body = limited.read_to_string().unwrap_or_default();
+        Err(CliError::Refused(Box::new(Refusal::read(status, &body, id, retry))))
+    }
+
+    fn unreachable(&self, source: ureq::Error) -> CliError {
+        CliError::Unreachable { server: self.base.clone(), source: Box::new(source) }
+    }
+}
+
+/// Seconds until the next try; none when it is not worth one.
+fn wait_s(refusal: &Refusal, attempt: u32) -> Option<u64> {
+    let bounded = matches!(refusal.status, 429 | 503);
+    let seconds = refusal.retry_after_s.unwrap_or(1 << attempt.min(5)).max(1);
+    (bounded && seconds <= WAIT_S_MAX).then_some(seconds)
+}
+
+/// The text as one part of a path, or one value of a query.
+fn percent_encoded(text: &str) -> String {
+    let dots = text.bytes().all(|byte| byte == b'.');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) || (byte == b'.' && !dots);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
+    let mut found = Vec::new();
+    for item in parse_pem(pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| format!("cannot be read: {error}"))? {
+            found.push(certificate);
+        }
+    }
+    if found.is_empty() { Err("has no certificate in PEM".to_owned()) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(status: u16, retry_after_s: Option<u64>) -> Refusal {
+        Refusal { retry_after_s, ..Refusal::read(status, "", None, None) }
+    }
+
+    #[test]
+    fn paths_and_queries_are_encoded() {
+        let call = Call::get(&["v1", "a/b c", "日", "..", "a.b"]).with("cursor", "x=&y").with_any("limit", None);
+        assert_eq!((call.path.as_str(), call.query.as_str()), ("/v1/a%2Fb%20c/%E6%97%A5/%2E%2E/a.b", "?cursor=x%3D%26y"));
+    }
+
+    #[test]
+    fn only_bounds_are_waited_for_and_not_forever() {
+        assert_eq!(wait_s(&refusal(503, Some(7)), 1), Some(7));
+        assert_eq!(wait_s(&refusal(429, Some(0)), 1), Some(1));
+        assert_eq!(wait_s(&refusal(503, None), 1), Some(2));
+        assert_eq!(wait_s(&refusal(503, None), 5), Some(32));
+        assert_eq!(wait_s(&refusal(503, Some(3_600)), 1), None);
+        assert_eq!(wait_s(&refusal(500, Some(1)), 1), None);
+        assert_eq!(wait_s(&refusal(404, None), 1), None);
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_refused() {
+        assert_eq!(certificates(b"nothing here").unwrap_err(), "has no certificate in PEM");
+    }
+}

@@ -1,0 +1,244 @@
+//! `dragoman collections`: list, show, create, change and delete collections.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::confirm::ConfirmArgs;
+use super::error::{CliError, Outcome};
+use super::output::{Column, Output, bytes, count, described, shown};
+use super::server::ServerArgs;
+use super::{jobs, listing};
+use crate::domain::CollectionName;
+
+/// Languages that a row of the list names.
+const LANGUAGES_SHOWN: usize = 3;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct CollectionsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What to do with collections.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Lists all collections with their sizes.
+    List,
+    /// Shows everything that is known of one.
+    Show(NameArgs),
+    /// Creates an empty one.
+    Create(CreateArgs),
+    /// Changes settings of one.
+    Patch(PatchArgs),
+    /// Gives one of another model the server's: embeds its texts anew, while it goes on answering.
+    Reembed(ReembedArgs),
+    /// Deletes one with all its documents.
+    Delete(DeleteArgs),
+}
+
+/// A collection.
+#[derive(Debug, Args)]
+pub struct NameArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+}
+
+/// A new collection.
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// What it is for, in your words.
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// The model that embeds its texts; the server's own when left out.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Further members of the request, as the API documents them.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub settings: Option<JsonObject>,
+}
+
+/// A change of settings.
+#[derive(Debug, Args)]
+pub struct PatchArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// The members to change, as the API documents them.
+    #[arg(value_name = "JSON", value_parser = json_object)]
+    pub settings: JsonObject,
+}
+
+/// A collection to be embedded anew.
+#[derive(Debug, Args)]
+pub struct ReembedArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Tokens of one passage at most; as before, as far as the model can, when left out.
+    #[arg(long, value_name = "TOKENS")]
+    pub tokens_max: Option<u64>,
+    /// Tokens that a passage repeats of the one before it, at most.
+    #[arg(long, value_name = "TOKENS", requires = "tokens_max")]
+    pub overlap_tokens: Option<u64>,
+    /// Prints the job without waiting for it.
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// A deletion.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
+/// A JSON object on the command line.
+#[derive(Debug, Clone)]
+pub struct JsonObject(pub Map<String, Value>);
+
+/// Reads a JSON object.
+pub fn json_object(text: &str) -> Result<JsonObject, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(JsonObject(object)),
+        Ok(_) => Err("expected a JSON object".to_owned()),
+        Err(error) => Err(format!("expected a JSON object: {error}")),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: CollectionsArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    match args.action {
+        Action::List => list(&client, &output)?,
+        Action::Show(args) => show(&output, &client.send(&Call::get(&["v1", "collections", args.collection.as_str()]))?.body)?,
+        Action::Create(args) => show(&output, &create(&client, args)?)?,
+        Action::Patch(args) => {
+            let call = Call::patch(&["v1", "collections", args.collection.as_str()]);
+            show(&output, &client.send(&call.json(&Value::Object(args.settings.0)))?.body)?;
+        }
+        Action::Reembed(args) => return reembed(&client, &output, &args),
+        Action::Delete(args) => delete(&client, &output, &args)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+    let columns = [
+        Column::Text("NAME"),
+        Column::Number("DOCUMENTS"),
+        Column::Number("PENDING"),
+        Column::Text("LANGUAGES"),
+        Column::Text("MODEL"),
+        Column::Number("SIZE"),
+        Column::Text("STATE"),
+    ];
+    listing::list(client, output, &listing::first_page(&["v1", "collections"]), ("collections", &columns), row)
+}
+
+fn row(collection: &Value) -> Vec<String> {
+    vec![
+        shown(&collection["name"]),
+        count(&collection["documents"]),
+        count(&collection["passages_pending"]),
+        languages(&collection["languages"], LANGUAGES_SHOWN),
+        shown(&collection["model"]),
+        bytes(&collection["disk_bytes"]),
+        shown(&collection["index_state"]),
+    ]
+}
+
+/// The languages with their documents, most first, and how many more there are.
+fn languages(value: &Value, shown_max: usize) -> String {
+    let all: Vec<&Value> = value.as_array().into_iter().flatten().collect();
+    let one = |language: &&Value| {
+        let code = language["language"].as_str().unwrap_or("none");
+        format!("{code} {}", count(&language["documents"]))
+    };
+    let mut named: Vec<String> = all.iter().take(shown_max).map(one).collect();
+    if all.len() > shown_max {
+        named.push(format!("and {} more", all.len() - shown_max));
+    }
+    named.join(", ")
+}
+
+fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
+    if output.json {
+        return output.object(collection);
+    }
+    let members = described(collection).into_iter().map(|(name, value)| match name.as_str() {
+        "languages" => (name, languages(&collection["languages"], usize::MAX)),
+        _ => (name, value),
+    });
+    output.members(members)
+}
+
+/// Creates a collection and gives it.
+fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
+    let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
+    body.insert("name".to_owned(), json!(args.collection.as_str()));
+    let given = [("description", args.description), ("model", args.model)];
+    body.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
+    create_from(client, &Value::Object(body))
+}
+
+/// Creates the collection that `body` describes and gives it.
+pub fn create_from(client: &Client, body: &Value) -> Result<Value, CliError> {
+    Ok(client.send(&Call::post(&["v1", "collections"]).json(body))?.body)
+}
+
+fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outcome, CliError> {
+    let bounds = [("tokens_max", args.tokens_max), ("overlap_tokens", args.overlap_tokens)];
+    let bounds: Map<String, Value> =
+        bounds.into_iter().filter_map(|(name, tokens)| Some((name.to_owned(), json!(tokens?)))).collect();
+    let body = if bounds.is_empty() { json!({}) } else { json!({"passage_bounds": bounds}) };
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "reembed"]).json(&body);
+    jobs::follow(client, output, client.send(&call)?.body, args.detach)
+}
+
+fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<(), CliError> {
+    let name = args.collection.as_str();
+    if !args.confirm.yes {
+        let documents = count(&client.send(&Call::get(&["v1", "collections", name]))?.body["documents"]);
+        args.confirm.ask(&format!("delete collection {name} with {documents} documents"))?;
+    }
+    client.send(&Call::delete(&["v1", "collections", name]))?;
+    output.note(&format!("deleted collection {name}"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_are_named_up_to_a_number() {
+        let value = json!([{"language": "fr", "documents": 1200}, {"documents": 3}, {"language": "de", "documents": 1}]);
+        assert_eq!(languages(&value, 3), "fr 1,200, none 3, de 1");
+        assert_eq!(languages(&value, 1), "fr 1,200, and 2 more");
+        assert_eq!(languages(&json!([]), 3), "");
+    }
+
+    #[test]
+    fn settings_are_an_object() {
+        assert!(json_object(r#"{"a": 1}"#).is_ok());
+        assert_eq!(json_object("[1]").unwrap_err(), "expected a JSON object");
+        assert!(json_object("{").unwrap_err().starts_with("expected a JSON object: EOF"));
+    }
+}

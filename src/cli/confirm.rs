@@ -1,0 +1,35 @@
+//! Asks before something is deleted or replaced.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use clap::Args;
+
+use super::error::CliError;
+
+/// The option that answers the question before it is asked.
+#[derive(Debug, Clone, Args)]
+pub struct ConfirmArgs {
+    /// Does it without asking; needed where there is no terminal to ask on.
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+impl ConfirmArgs {
+    /// Goes on when the user wants to `what`.
+    pub fn ask(&self, what: &str) -> Result<(), CliError> {
+        if self.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Err(CliError::Usage(format!("to {what}, add --yes: there is no terminal to ask on")));
+        }
+        let failed = CliError::io("ask on the terminal");
+        let mut answer = String::new();
+        let asked = write!(io::stderr(), "{what}? [y/N] ").and_then(|()| io::stdin().lock().read_line(&mut answer));
+        asked.map_err(failed)?;
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(CliError::Input("nothing was done".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `dragoman detect`: says which language texts are in, text by text or line by line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::error::{CliError, Outcome};
+use super::files::Input;
+use super::lines::Lines;
+use super::output::{Output, shown};
+use super::server::ServerArgs;
+use crate::domain::Limits;
+
+/// Texts of one request, at most.
+const BATCH_TEXTS_MAX: usize = 256;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct DetectArgs {
+    /// The texts; without any, each line of the file.
+    #[arg(conflicts_with = "file")]
+    pub texts: Vec<String>,
+    /// A file with a text per line; standard input for - and when there are no texts either.
+    #[arg(long, short, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Runs the command: a line for each text, with language, confidence and text parted by tabs.
+pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    if !args.texts.is_empty() {
+        return args.texts.chunks(BATCH_TEXTS_MAX).try_for_each(|batch| detect(&client, &output, batch)).map(|()| Outcome::Done);
+    }
+    let input = Input::open(args.file.as_deref(), &output)?;
+    let name = input.name.clone();
+    let mut batch = Vec::new();
+    for line in Lines::new(input.buffered(), Limits::default().text_bytes_max) {
+        let line = line.map_err(CliError::io(format!("read {name}")))?;
+        batch.push(line.text.map_err(|problem| CliError::Usage(format!("line {} of {name} {problem}", line.number)))?);
+        if batch.len() == BATCH_TEXTS_MAX {
+            detect(&client, &output, &batch)?;
+            batch.clear();
+        }
+    }
+    detect(&client, &output, &batch).map(|()| Outcome::Done)
+}
+
+fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
+    // A blank text is in no language, which the server need not be asked.
+    let asked: Vec<&String> = texts.iter().filter(|text| !text.trim().is_empty()).collect();
+    let answer = match asked.is_empty() {
+        true => Vec::new(),
+        false => {
+            let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": asked }));
+            let mut body = client.send(&call)?.body;
+            match body["detections"].take() {
+                Value::Array(detections) if detections.len() == asked.len() => detections,
+                _ => return Err(client.misunderstood(format!("it has not {} detections", asked.len()))),
+            }
+        }
+    };
+    let mut answer = answer.into_iter();
+    for text in texts {
+        let detection = if text.trim().is_empty() { None } else { answer.next() }.unwrap_or_else(|| json!({}));
+        if output.json {
+            let mut line = detection;
+            line["text"] = json!(text);
+            output.object(&line)?;
+            continue;
+        }
+        let confidence = detection["confidence"].as_f64().map_or_else(String::new, |confidence| format!("{confidence:.4}"));
+        output.line(&format!("{}\t{confidence}\t{}", shown(&detection["language"]), shown(&json!(text))))?;
+    }
+    Ok(())
+}

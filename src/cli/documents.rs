@@ -1,0 +1,313 @@
+//! `dragoman documents`: store, list, show and delete documents, a request at a time.
+//!
+//! `upsert` is for what fits into some requests; for whole corpora there is `import`, which works on the server.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Answer, Call, Client};
+use super::display::cut;
+use super::error::{CliError, Outcome};
+use super::files::Input;
+use super::lines::{Line, Lines};
+use super::output::{Column, Output, Unit, described, shown, time};
+use super::server::ServerArgs;
+use crate::domain::{CollectionName, Limits};
+
+/// Columns of a text in a list.
+const TEXT_COLUMNS_MAX: usize = 60;
+/// Documents of one request, at most.
+const BATCH_DOCUMENTS_MAX: usize = 200;
+/// Bytes of the lines of one request, at most, unless a single line has more.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Failed documents that are told one by one.
+const FAILURES_TOLD_MAX: u64 = 20;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct DocumentsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What to do with documents.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Stores documents of a file: one JSON object per line, as the API takes them.
+    Upsert(UpsertArgs),
+    /// Lists documents in the order of their ids.
+    List(ListArgs),
+    /// Shows documents.
+    Get(IdsArgs),
+    /// Deletes documents.
+    Delete(IdsArgs),
+}
+
+/// Documents to be stored.
+#[derive(Debug, Args)]
+pub struct UpsertArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// The file, NDJSON; standard input for - and when left out.
+    pub file: Option<PathBuf>,
+    /// When a request is answered.
+    #[arg(long, value_enum, default_value_t = Wait::Indexed)]
+    pub wait: Wait,
+}
+
+/// When a request is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Wait {
+    /// Once the documents are durable.
+    Stored,
+    /// Once they can be found, too.
+    Indexed,
+}
+
+/// Some of a collection's documents.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Documents at most.
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
+    pub limit: usize,
+}
+
+/// Documents by their ids.
+#[derive(Debug, Args)]
+pub struct IdsArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Ids of the documents.
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    match args.action {
+        Action::Upsert(args) => upsert(&client, &output, &args),
+        Action::List(args) => list(&client, &output, &args),
+        Action::Get(args) => each_id(&args, |call| {
+            let document = client.send(&call(Call::get))?.body;
+            if output.json { output.object(&document) } else { output.members(described(&document)) }
+        }),
+        Action::Delete(args) => each_id(&args, |call| client.send(&call(Call::delete)).map(drop)),
+    }
+}
+
+/// Calls `act` for each document. Those that are not there are told and do not stop the others.
+fn each_id(
+    args: &IdsArgs,
+    act: impl Fn(&dyn Fn(fn(&[&str]) -> Call) -> Call) -> Result<(), CliError>,
+) -> Result<Outcome, CliError> {
+    let mut failed = 0;
+    for id in &args.ids {
+        let call = |make: fn(&[&str]) -> Call| make(&["v1", "collections", args.collection.as_str(), "documents", id]);
+        match act(&call) {
+            Err(error) if args.ids.len() > 1 && error.code() == Some("document_not_found") => {
+                failed += 1;
+                error.report(false);
+            }
+            result => result?,
+        }
+    }
+    match failed {
+        0 => Ok(Outcome::Done),
+        _ if failed == args.ids.len() => Err(CliError::Input("none of the documents is there".to_owned())),
+        _ => Ok(Outcome::SomeFailed),
+    }
+}
+
+fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, CliError> {
+    let mut rows = Vec::new();
+    let mut left = args.limit;
+    let mut cursor: Option<String> = None;
+    while left > 0 {
+        let call = Call::get(&["v1", "collections", args.collection.as_str(), "documents"]);
+        let call = call.with("limit", &left.min(BATCH_DOCUMENTS_MAX).to_string()).with_any("cursor", cursor.as_deref());
+        let page = client.send(&call)?.body;
+        let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
+        left = left.saturating_sub(documents.len());
+        for document in documents {
+            if output.json {
+                output.object(document)?;
+            } else {
+                rows.push(row(document, output));
+            }
+        }
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if !rows.is_empty() {
+        let columns = [Column::Text("ID"), Column::Text("LANG"), Column::Text("UPDATED"), Column::Text("TEXT")];
+        output.table(&columns, rows)?;
+    }
+    if cursor.is_some() {
+        output.note("there are more; --limit shows them, `dragoman export` gives all");
+    }
+    Ok(Outcome::Done)
+}
+
+fn row(document: &Value, output: &Output) -> Vec<String> {
+    let text = shown(&document["text"]);
+    let text = if output.columns.is_some() { cut(&text, TEXT_COLUMNS_MAX) } else { text };
+    vec![shown(&document["id"]), shown(&document["language"]), time(&document["updated_at"]), text]
+}
+
+/// Lines of one request.
+#[derive(Default)]
+struct Batch {
+    documents: Vec<Value>,
+    lines: Vec<u64>,
+    /// What the lines take in the file; the JSON of the request takes about as much.
+    bytes: usize,
+}
+
+/// What has become of the documents so far.
+#[derive(Default)]
+struct Tally {
+    created: u64,
+    updated: u64,
+    failed: u64,
+}
+
+fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome, CliError> {
+    let input = Input::open(args.file.as_deref(), output)?;
+    let failed = format!("read {}", input.name);
+    let bar = output.progress(input.bytes, Unit::Bytes);
+    let mut tally = Tally::default();
+    let mut batch = Batch::default();
+    let line_bytes_max = Limits::default().body_bytes_max;
+    for line in Lines::new(input.buffered(), line_bytes_max) {
+        let Line { number, text, bytes } = line.map_err(CliError::io(failed.clone()))?;
+        let document = text.and_then(|text| match text.trim() {
+            "" => Ok(None),
+            text => serde_json::from_str(text).map(Some).map_err(|error| format!("is no JSON: {error}")),
+        });
+        match document {
+            Ok(None) => {}
+            Ok(Some(document)) => batch.push(document, number, bytes),
+            Err(problem) => tally.fail(output, number, None, &problem)?,
+        }
+        if batch.documents.len() >= BATCH_DOCUMENTS_MAX || batch.bytes >= BATCH_BYTES_MAX {
+            send(client, output, args, std::mem::take(&mut batch), &mut tally)?;
+        }
+        bar.inc(bytes);
+    }
+    if !batch.documents.is_empty() {
+        send(client, output, args, batch, &mut tally)?;
+    }
+    bar.finish_and_clear();
+    let Tally { created, updated, failed } = tally;
+    if output.json {
+        output.object(&json!({ "created": created, "updated": updated, "failed": failed }))?;
+    } else {
+        output.note(&format!("created {created}, updated {updated}, failed {failed}"));
+    }
+    match (failed, created + updated) {
+        (0, _) => Ok(Outcome::Done),
+        (_, 0) => Err(CliError::Input("no document was stored".to_owned())),
+        _ => Ok(Outcome::SomeFailed),
+    }
+}
+
+/// Sends one request. When none of its documents was stored, the server's answer is an error that has their places.
+fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally: &mut Tally) -> Result<(), CliError> {
+    let wait = if args.wait == Wait::Stored { "stored" } else { "indexed" };
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", wait);
+    // Without an id the server makes one, and a second sending would store a second document.
+    let named = batch.documents.iter().all(|document| document["id"].is_string());
+    let call = call.json(&json!({ "documents": batch.documents }));
+    match client.send(&if named { call.repeatable() } else { call }) {
+        Ok(answer) => take_results(client, output, &batch, &answer, tally),
+        Err(CliError::Refused(refusal)) => {
+            let problem = |(place, detail): &(String, String)| Some((index(place)?, located(place, detail)));
+            let places: Vec<_> = refusal.places.iter().map(problem).collect();
+            if places.is_empty() || places.iter().any(Option::is_none) {
+                return Err(CliError::Refused(refusal));
+            }
+            for (index, detail) in places.into_iter().flatten() {
+                let id = batch.documents.get(index).and_then(|document| document["id"].as_str());
+                tally.fail(output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn take_results(client: &Client, output: &Output, batch: &Batch, answer: &Answer, tally: &mut Tally) -> Result<(), CliError> {
+    let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
+    let Some(results) = results else {
+        return Err(client.misunderstood("it has no result for each document".to_owned()));
+    };
+    for (result, line) in results.iter().zip(&batch.lines) {
+        match result["status"].as_str() {
+            Some("created") => tally.created += 1,
+            Some("updated") => tally.updated += 1,
+            _ => {
+                let error = &result["error"];
+                let (place, detail) = (error["pointer"].as_str().unwrap_or_default(), error["detail"].as_str());
+                tally.fail(output, *line, result["id"].as_str(), &located(place, detail.unwrap_or("failed")))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The number of the document that a pointer into the request leads to.
+fn index(place: &str) -> Option<usize> {
+    place.strip_prefix("/documents/")?.split('/').next()?.parse().ok()
+}
+
+/// What is wrong, with its place within the document.
+fn located(place: &str, detail: &str) -> String {
+    match place.splitn(4, '/').nth(3) {
+        Some(member) => format!("/{member}: {detail}"),
+        None => detail.to_owned(),
+    }
+}
+
+impl Batch {
+    fn push(&mut self, document: Value, line: u64, bytes: u64) {
+        self.documents.push(document);
+        self.lines.push(line);
+        self.bytes += bytes as usize;
+    }
+}
+
+impl Tally {
+    /// Counts a document that was not stored, and tells it: all as JSON, the first ones for people.
+    fn fail(&mut self, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
+        self.failed += 1;
+        if output.json {
+            return output.object(&json!({ "line": line, "status": "failed", "detail": problem }));
+        }
+        match self.failed {
+            ..=FAILURES_TOLD_MAX => {
+                let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
+                output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
+            }
+            n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json tells all"),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! Who embeds: a server, by `/v1/embeddings`, or a model bundle loaded here.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use super::texts::BATCH_TEXTS_MAX;
+use super::{BATCHES_MAX, EmbedArgs};
+use crate::bundle::Bundle;
+use crate::cli::client::{Call, Client};
+use crate::cli::error::CliError;
+use crate::cli::output::Output;
+use crate::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
+
+/// Upper bound on texts times tokens of the longest text in one forward pass, as the server has it.
+const BATCH_TOKENS_MAX: usize = 4_096;
+
+/// Embeds batches of texts, several at once.
+pub struct Encoder {
+    runtime: Runtime,
+    place: Place,
+}
+
+enum Place {
+    Server(Arc<Client>),
+    Here(Embedder),
+}
+
+/// A text's embedding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vector {
+    /// Its values, of unit length.
+    pub values: Vec<f32>,
+    /// Whether the text was longer than the model reads.
+    pub truncated: bool,
+}
+
+/// A batch under way.
+pub type Pending = JoinHandle<Result<Vec<Vector>, CliError>>;
+
+impl Encoder {
+    /// Loads the model that the arguments name, or gets ready to ask the server.
+    pub fn open(args: &EmbedArgs, output: &Output) -> Result<Self, CliError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(CliError::io("start threads"))?;
+        let place = match &args.model {
+            None => Place::Server(Arc::new(Client::new(&args.server, output)?)),
+            Some(folder) => {
+                let failed = |what: &str| format!("{what} {}", folder.display());
+                let bundle = Bundle::open(folder)
+                    .map_err(|source| CliError::Model { what: failed("cannot use the model in"), source: Box::new(source) })?;
+                let options = EmbedOptions {
+                    device: args.device,
+                    threads: args.threads,
+                    batch_tokens_max: BATCH_TOKENS_MAX,
+                    queue_texts_max: BATCH_TEXTS_MAX * BATCHES_MAX,
+                };
+                let embedder = Embedder::start(&bundle, &options)
+                    .map_err(|source| CliError::Model { what: failed("cannot run the model in"), source: Box::new(source) })?;
+                Place::Here(embedder)
+            }
+        };
+        Ok(Self { runtime, place })
+    }
+
+    /// Values per embedding, when that is known before the first.
+    pub fn dimension(&self) -> Option<usize> {
+        match &self.place {
+            Place::Server(_) => None,
+            Place::Here(embedder) => Some(embedder.model().dimension),
+        }
+    }
+
+    /// Begins to embed a batch.
+    pub fn submit(&self, texts: Vec<String>) -> Pending {
+        match &self.place {
+            Place::Server(client) => {
+                let client = Arc::clone(client);
+                self.runtime.spawn_blocking(move || by_server(&client, &texts, None))
+            }
+            Place::Here(embedder) => {
+                let embedder = embedder.clone();
+                self.runtime.spawn(async move { here(&embedder, texts).await })
+            }
+        }
+    }
+
+    /// Waits for a batch, which holds the lines from `first` to `last`.
+    pub fn wait(&self, batch: Pending, first: u64, last: u64) -> Result<Vec<Vector>, CliError> {
+        let joined = self.runtime.block_on(batch);
+        joined.unwrap_or_else(|_| Err(CliError::Input(format!("lines {first} to {last}: the encoder stopped"))))
+    }
+}
+
+async fn here(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Vector>, CliError> {
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let embedded = embedder.embed(texts, Priority::Ingest).await;
+    let embedded = embedded.map_err(|source| CliError::Model { what: "cannot embed".to_owned(), source: Box::new(source) })?;
+    let vector = |one: crate::domain::Embedded| Vector { values: one.embedding.as_slice().to_vec(), truncated: one.truncated };
+    Ok(embedded.into_iter().map(vector).collect())
+}
+
+/// Asks a server, for the embeddings of `model` or of the model that it has. In base64: the exact values in a third of the bytes.
+pub fn by_server(client: &Client, texts: &[String], model: Option<&str>) -> Result<Vec<Vector>, CliError> {
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let call = Call::post(&["v1", "embeddings"]).repeatable();
+    let mut body = json!({ "input": texts, "encoding_format": "base64" });
+    if let Some(model) = model {
+        body["model"] = json!(model);
+    }
+    let answer = client.send(&call.json(&body))?.body;
+    let rows = answer["data"].as_array().filter(|rows| rows.len() == texts.len());
+    let rows = rows.ok_or_else(|| client.misunderstood("it has no embedding for each text".to_owned()))?;
+    let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
+    vectors.ok_or_else(|| client.misunderstood("its embeddings are no base64 of 32-bit floats".to_owned()))
+}
+
+fn vector(row: &Value) -> Option<Vector> {
+    let bytes = STANDARD.decode(row["embedding"].as_str()?).ok()?;
+    let (fours, rest) = bytes.as_chunks::<4>();
+    let whole = rest.is_empty() && !fours.is_empty();
+    whole.then(|| Vector {
+        values: fours.iter().map(|four| f32::from_le_bytes(*four)).collect(),
+        truncated: row["truncated"] == true,
+    })
+}
+
+/// Reads a device by the server's names.
+pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
+    match text {
+        "auto" => Ok(DeviceChoice::Auto),
+        "cpu" => Ok(DeviceChoice::Cpu),
+        "cuda" => Ok(DeviceChoice::Cuda(0)),
+        _ => {
+            let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+            number.map(DeviceChoice::Cuda).ok_or_else(|| "expected auto, cpu, cuda or cuda:N".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_are_read_from_base64() {
+        let text = STANDARD.encode([1.0_f32, -0.5].iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
+        let expect = Vector { values: vec![1.0, -0.5], truncated: true };
+        assert_eq!(vector(&json!({ "embedding": text, "truncated": true })), Some(expect));
+        for bad in [json!({}), json!({ "embedding": [1.0] }), json!({ "embedding": "AAA=" }), json!({ "embedding": "" })] {
+            assert_eq!(vector(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn devices_are_read_as_the_server_reads_them() {
+        assert_eq!(parse_device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
+        assert_eq!(parse_device("cpu"), Ok(DeviceChoice::Cpu));
+        assert!(parse_device("tpu").is_err() && parse_device("cuda:").is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! `dragoman embed`: texts in, vectors out, on a server or with a model of this machine.
+//!
+//! Texts are read, embedded and written in batches, some of which are under way at once; memory does not grow with their number.
+
+pub mod encoder;
+mod npy;
+pub mod texts;
+mod vectors;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use indicatif::{HumanCount, ProgressBar};
+
+use super::EXIT_CODES;
+use super::error::{CliError, Outcome};
+use super::files::Input;
+use super::output::{Output, Unit};
+use super::server::ServerArgs;
+use encoder::{Encoder, Pending};
+use texts::{Item, Texts};
+use vectors::Vectors;
+
+/// Batches under way: one is embedded while the next is tokenized or on its way.
+const BATCHES_MAX: usize = 3;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct EmbedArgs {
+    /// The file of texts; standard input for - and when left out.
+    pub file: Option<PathBuf>,
+    /// Embeds with the model bundle in this folder, without a server.
+    #[arg(long, value_name = "FOLDER")]
+    pub model: Option<PathBuf>,
+    /// Where the model runs: auto takes CUDA when it can be had; cuda:N fails without.
+    #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model", value_parser = encoder::parse_device)]
+    pub device: crate::embed::DeviceChoice,
+    /// Threads of the model on the CPU; 0 means one per core.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
+    pub threads: usize,
+    /// What a line of the file is.
+    #[arg(long, value_enum, default_value_t = InputFormat::Lines)]
+    pub input: InputFormat,
+    /// What is written; npy when the name of the output ends so, else ndjson.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// The file to write; standard output when left out. npy needs one, because its head has the number of texts.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What a line of the input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InputFormat {
+    /// A text.
+    Lines,
+    /// A JSON object with `text` and perhaps `id`; its other members are not looked at.
+    Ndjson,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A JSON object per text: line, id if the input has one, embedding.
+    Ndjson,
+    /// One array of float32 for NumPy, a row per line of the input.
+    Npy,
+}
+
+/// What was done so far.
+#[derive(Default)]
+struct Tally {
+    embedded: u64,
+    truncated: u64,
+    failed: u64,
+}
+
+/// A batch under way, and what it was made of.
+struct Batch {
+    items: Vec<Item>,
+    pending: Pending,
+}
+
+/// Runs the command.
+pub fn run(args: EmbedArgs) -> Result<Outcome, CliError> {
+    let format = format(args.format, args.output.as_deref())?;
+    let output = Output::new(&args.server);
+    let input = Input::open(args.file.as_deref(), &output)?;
+    let encoder = Encoder::open(&args, &output)?;
+    let mut vectors = Vectors::open(format, args.output.as_deref(), encoder.dimension())?;
+    let bar = output.progress(input.bytes, Unit::Bytes);
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    embed(&encoder, Texts::new(input, args.input), &mut vectors, &bar, &mut tally)?;
+    bar.finish_and_clear();
+    let dimension = vectors.finish()?;
+    let seconds = started.elapsed().as_secs_f64();
+    let rate = tally.embedded as f64 / seconds.max(1e-9);
+    let texts = HumanCount(tally.embedded);
+    let noun = if tally.embedded == 1 { "text" } else { "texts" };
+    output.note(&format!("{texts} {noun}, {dimension} values each, in {seconds:.1} s ({rate:.0} texts/s)"));
+    if tally.truncated > 0 {
+        let cut = HumanCount(tally.truncated);
+        output.note(&format!("{cut} of them were longer than the model reads; their ends had no influence"));
+    }
+    match (tally.failed, tally.embedded) {
+        (0, _) => Ok(Outcome::Done),
+        (_, 0) => Err(CliError::Input("no text was embedded".to_owned())),
+        (failed, _) => {
+            output.problem(&format!("{} lines failed; the output says why", HumanCount(failed)));
+            Ok(Outcome::SomeFailed)
+        }
+    }
+}
+
+fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, CliError> {
+    let named = output.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+    let format = asked.unwrap_or(if named { Format::Npy } else { Format::Ndjson });
+    if format == Format::Npy && output.is_none() {
+        return Err(CliError::Usage(
+            "--format npy needs --output FILE: the number of texts is written into its head at the end".to_owned(),
+        ));
+    }
+    Ok(format)
+}
+
+fn embed(
+    encoder: &Encoder,
+    mut texts: Texts,
+    vectors: &mut Vectors,
+    bar: &ProgressBar,
+    tally: &mut Tally,
+) -> Result<(), CliError> {
+    let mut under_way: VecDeque<Batch> = VecDeque::new();
+    loop {
+        while under_way.len() < BATCHES_MAX {
+            let Some(items) = texts.batch()? else { break };
+            let pending = encoder.submit(items.iter().filter_map(|item| item.text.clone().ok()).collect());
+            under_way.push_back(Batch { items, pending });
+        }
+        let Some(batch) = under_way.pop_front() else { return Ok(()) };
+        bar.inc(batch.items.iter().map(|item| item.bytes).sum());
+        write(encoder, batch, vectors, tally)?;
+    }
+}
+
+/// Waits for a batch and writes it in the order of the input.
+fn write(encoder: &Encoder, batch: Batch, vectors: &mut Vectors, tally: &mut Tally) -> Result<(), CliError> {
+    let (first, last) = (batch.items.first().map_or(0, |item| item.line), batch.items.last().map_or(0, |item| item.line));
+    let mut rows = encoder.wait(batch.pending, first, last)?.into_iter();
+    for item in &batch.items {
+        match &item.text {
+            Ok(_) => {
+                let Some(row) = rows.next() else {
+                    return Err(CliError::Input(format!("line {}: the encoder gave no embedding", item.line)));
+                };
+                vectors.write(item, &row)?;
+                tally.embedded += 1;
+                tally.truncated += u64::from(row.truncated);
+            }
+            Err(problem) => {
+                vectors.write_problem(item, problem)?;
+                tally.failed += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_follows_the_name_of_the_output() {
+        let check = |asked, output: Option<&str>, expect| {
+            assert_eq!(format(asked, output.map(Path::new)).ok(), expect, "{asked:?} {output:?}");
+        };
+        check(None, None, Some(Format::Ndjson));
+        check(None, Some("a.npy"), Some(Format::Npy));
+        check(None, Some("a.NPY"), Some(Format::Npy));
+        check(None, Some("npy"), Some(Format::Ndjson));
+        check(Some(Format::Ndjson), Some("a.npy"), Some(Format::Ndjson));
+        check(Some(Format::Npy), None, None);
+    }
+}

@@ -1,0 +1,123 @@
+//! The texts of the input, in batches that an encoder takes at once.
+
+use std::io::{BufReader, Read};
+
+use serde::Deserialize;
+
+use super::InputFormat;
+use crate::cli::error::CliError;
+use crate::cli::files::Input;
+use crate::cli::lines::{Line, Lines};
+use crate::domain::Limits;
+
+/// Texts of one batch, at most. The encoder sorts them by length, so more than fill one forward pass are worth it.
+pub const BATCH_TEXTS_MAX: usize = 256;
+/// Bytes of text in one batch, at most, unless a single text has more.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+/// How much longer than its text a line of JSON may be: escapes of six characters each, and members beside the text.
+const JSON_FACTOR: usize = 8;
+
+/// A line of the input.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Item {
+    /// From 1.
+    pub line: u64,
+    /// The id, when the input has one.
+    pub id: Option<String>,
+    /// The text, or why it cannot be embedded.
+    pub text: Result<String, String>,
+    /// Bytes of the input that it takes.
+    pub bytes: u64,
+}
+
+/// Reads the input.
+pub struct Texts {
+    lines: Lines<BufReader<Box<dyn Read>>>,
+    format: InputFormat,
+    name: String,
+    text_bytes_max: usize,
+}
+
+/// What is looked at of a JSON object.
+#[derive(Deserialize)]
+struct Row {
+    #[serde(default)]
+    id: Option<String>,
+    text: String,
+}
+
+impl Texts {
+    /// The texts of `input`.
+    pub fn new(input: Input, format: InputFormat) -> Self {
+        let text_bytes_max = Limits::default().text_bytes_max;
+        let line_bytes_max = match format {
+            InputFormat::Lines => text_bytes_max,
+            InputFormat::Ndjson => text_bytes_max * JSON_FACTOR,
+        };
+        let name = input.name.clone();
+        Self { lines: Lines::new(input.buffered(), line_bytes_max), format, name, text_bytes_max }
+    }
+
+    /// The next batch; none at the end.
+    pub fn batch(&mut self) -> Result<Option<Vec<Item>>, CliError> {
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        while items.len() < BATCH_TEXTS_MAX && bytes < BATCH_BYTES_MAX {
+            let Some(line) = self.lines.next() else { break };
+            let line = line.map_err(CliError::io(format!("read {}", self.name)))?;
+            bytes += line.bytes;
+            items.push(item(line, self.format, self.text_bytes_max));
+        }
+        Ok((!items.is_empty()).then_some(items))
+    }
+}
+
+fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
+    let Line { number, text, bytes } = line;
+    let (id, text) = match (format, text) {
+        (InputFormat::Lines, text) => (None, text),
+        (InputFormat::Ndjson, Err(problem)) => (None, Err(problem)),
+        (InputFormat::Ndjson, Ok(text)) => match serde_json::from_str::<Row>(&text) {
+            Ok(row) => (row.id, Ok(row.text)),
+            Err(error) => (None, Err(format!("is no JSON object with a text: {error}"))),
+        },
+    };
+    let text = text.and_then(|text| match text.len() {
+        _ if text.trim().is_empty() => Err("must hold something besides white space".to_owned()),
+        got if got > text_bytes_max => Err(format!("the text must have at most {text_bytes_max} bytes, got {got}")),
+        _ => Ok(text),
+    });
+    Item { line: number, id, text, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(format: InputFormat, line: &str, id: Option<&str>, expect: Result<&str, &str>) {
+        let line = Line { number: 7, text: Ok(line.to_owned()), bytes: 0 };
+        let got = item(line, format, 10);
+        assert_eq!((got.line, got.id.as_deref()), (7, id));
+        match (got.text.as_deref(), expect) {
+            (Ok(got), Ok(expect)) => assert_eq!(got, expect),
+            (Err(got), Err(expect)) => assert!(got.starts_with(expect), "{got}"),
+            (got, expect) => assert_eq!(got.is_ok(), expect.is_ok(), "{got:?} {expect:?}"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_text() {
+        check(InputFormat::Lines, " a text ", None, Ok(" a text "));
+        check(InputFormat::Lines, " \u{3000}", None, Err("must hold something"));
+        check(InputFormat::Lines, "longer than ten", None, Err("the text must have at most 10 bytes, got 15"));
+    }
+
+    #[test]
+    fn a_line_is_an_object_with_a_text() {
+        check(InputFormat::Ndjson, r#"{"id": "a", "text": "x", "metadata": {"n": 1}}"#, Some("a"), Ok("x"));
+        check(InputFormat::Ndjson, r#"{"text": "x"}"#, None, Ok("x"));
+        check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must hold something"));
+        check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is no JSON object with a text: missing field `text`"));
+        check(InputFormat::Ndjson, "x", None, Err("is no JSON object with a text"));
+    }
+}

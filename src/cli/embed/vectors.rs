@@ -1,0 +1,120 @@
+//! Writes vectors as NDJSON or as a NumPy array.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Format;
+use super::encoder::Vector;
+use super::npy::NpyWriter;
+use super::texts::Item;
+use crate::cli::error::CliError;
+use crate::cli::files::Target;
+use crate::cli::output::stdout_error;
+
+/// Where vectors go.
+pub enum Vectors {
+    /// A JSON object per text, to standard output.
+    Stdout {
+        /// Standard output.
+        stream: BufWriter<Stdout>,
+        /// Values of the vectors so far, 0 before the first.
+        dimension: usize,
+    },
+    /// A JSON object per text, to a file.
+    File {
+        /// The file.
+        file: Target,
+        /// Values of the vectors so far, 0 before the first.
+        dimension: usize,
+    },
+    /// One array.
+    Npy {
+        /// The file.
+        file: NpyWriter<Target>,
+        /// Its name, for errors.
+        name: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedding: Option<&'a [f32]>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+impl Vectors {
+    /// Begins the output; `dimension` is known for a model of this machine.
+    pub fn open(format: Format, path: Option<&Path>, dimension: Option<usize>) -> Result<Self, CliError> {
+        let dimension = dimension.unwrap_or(0);
+        let Some(path) = path else {
+            return Ok(Self::Stdout { stream: BufWriter::new(io::stdout()), dimension });
+        };
+        let file = Target::create(path)?;
+        match format {
+            Format::Ndjson => Ok(Self::File { file, dimension }),
+            Format::Npy => {
+                let name = path.display().to_string();
+                let file = NpyWriter::new(file, dimension).map_err(CliError::io(format!("write {name}")))?;
+                Ok(Self::Npy { file, name })
+            }
+        }
+    }
+
+    /// Writes the vector of a text.
+    pub fn write(&mut self, item: &Item, vector: &Vector) -> Result<(), CliError> {
+        let row = Row {
+            line: item.line,
+            id: item.id.as_deref(),
+            embedding: Some(&vector.values),
+            truncated: vector.truncated,
+            error: None,
+        };
+        match self {
+            Self::Npy { file, name } => file.write(&vector.values).map_err(CliError::io(format!("write {name}"))),
+            Self::Stdout { dimension, .. } | Self::File { dimension, .. } => {
+                *dimension = vector.values.len();
+                self.object(&row)
+            }
+        }
+    }
+
+    /// Writes why a line has no vector. An array has no place for that, so there it is an error.
+    pub fn write_problem(&mut self, item: &Item, problem: &str) -> Result<(), CliError> {
+        if matches!(self, Self::Npy { .. }) {
+            return Err(CliError::Input(format!("line {}: {problem}; an array has no row for it", item.line)));
+        }
+        self.object(&Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) })
+    }
+
+    /// Completes the output; gives the values per vector, 0 when there was none.
+    pub fn finish(self) -> Result<usize, CliError> {
+        match self {
+            Self::Stdout { mut stream, dimension } => stream.flush().map(|()| dimension).map_err(stdout_error),
+            Self::File { file, dimension } => file.finish().map(|()| dimension),
+            Self::Npy { file, name } => {
+                let (file, dimension) = file.finish().map_err(CliError::io(format!("write {name}")))?;
+                file.finish().map(|()| dimension)
+            }
+        }
+    }
+
+    fn object(&mut self, row: &Row<'_>) -> Result<(), CliError> {
+        // Not by way of a JSON value, which widens each number to 64 bits and then needs twice the digits.
+        let mut line = serde_json::to_vec(row).map_err(|error| CliError::io("write JSON")(error.into()))?;
+        line.push(b'\n');
+        match self {
+            Self::Stdout { stream, .. } => stream.write_all(&line).map_err(stdout_error),
+            Self::File { file, .. } => file.write_all(&line).map_err(file.failed()),
+            Self::Npy { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What can go wrong in a command, how it is told, and the exit code that it ends with.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::display::one_line;
+use crate::domain::chain;
+
+/// Exit code of a command that failed.
+pub const FAILED: u8 = 1;
+/// Exit code of a command that was called wrongly; the argument parser's, too.
+pub const USAGE: u8 = 2;
+/// Exit code of a command that went through although some of its items failed.
+pub const SOME_FAILED: u8 = 3;
+
+/// Places in a request that are told of one error, at most.
+const PLACES_MAX: usize = 10;
+
+/// How a command ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was done.
+    Done,
+    /// The command went through, but some of its items (lines, documents) failed; they were told.
+    SomeFailed,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The arguments do not fit together, or an argument cannot be used.
+    #[error("{0}")]
+    Usage(String),
+    /// The server cannot be reached, or the connection broke.
+    #[error("cannot reach the server at {server}")]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// The cause.
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    /// The server refused the request or failed.
+    #[error("{}", .0.summary())]
+    Refused(Box<Refusal>),
+    /// The server answered what no Dragoman server of this version answers.
+    #[error("the answer of {server} cannot be understood: {detail}")]
+    Answer {
+        /// The server's address.
+        server: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A file or a stream cannot be read or written.
+    #[error("cannot {what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The input is wrong.
+    #[error("{0}")]
+    Input(String),
+    /// A job of the server failed or was canceled.
+    #[error("{0}")]
+    Job(String),
+    /// A model of this machine cannot be used.
+    #[error("{what}")]
+    Model {
+        /// What was tried.
+        what: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Whoever read standard output reads no more, such as `head`; nothing is wrong.
+    #[error("nobody reads standard output")]
+    ReaderGone,
+}
+
+/// An error answer of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// The server's code; none when something before it answered, such as a proxy.
+    pub code: Option<String>,
+    /// What is wrong.
+    pub detail: String,
+    /// The places in the request that are wrong, each with what is wrong there.
+    pub places: Vec<(String, String)>,
+    /// Leads to the request in the server's log.
+    pub request_id: Option<String>,
+    /// Seconds after which the server wants to be asked again.
+    pub retry_after_s: Option<u64>,
+}
+
+impl Refusal {
+    /// Reads the body of an error answer: problem+json, OpenAI's shape, or anything.
+    pub fn read(status: u16, body: &str, request_id: Option<String>, retry_after_s: Option<u64>) -> Self {
+        let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let refusal = Self { status, code: None, detail: String::new(), places: Vec::new(), request_id, retry_after_s };
+        if let Some(detail) = text(&json["error"]["message"]) {
+            return Self { code: text(&json["error"]["code"]), detail, ..refusal };
+        }
+        let Some(detail) = text(&json["detail"]) else {
+            let body = one_line(body);
+            let shown: String = body.chars().take(200).collect();
+            return Self { detail: if shown.is_empty() { "without a text".to_owned() } else { shown }, ..refusal };
+        };
+        let place = |error: &Value| {
+            let place = error["pointer"].as_str().or(error["parameter"].as_str()).unwrap_or_default();
+            (place.to_owned(), error["detail"].as_str().unwrap_or_default().to_owned())
+        };
+        let places = json["errors"].as_array().into_iter().flatten().map(place).collect();
+        let request_id = text(&json["request_id"]).or(refusal.request_id.clone());
+        Self { code: text(&json["code"]), detail, places, request_id, ..refusal }
+    }
+
+    fn summary(&self) -> String {
+        match &self.code {
+            Some(code) => format!("{code}: {}", self.detail),
+            None => format!("the server answered {}: {}", self.status, self.detail),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut error = json!({ "status": self.status, "detail": self.detail });
+        if let Some(code) = &self.code {
+            error["code"] = json!(code);
+        }
+        if let Some(id) = &self.request_id {
+            error["request_id"] = json!(id);
+        }
+        if !self.places.is_empty() {
+            let place = |(place, detail): &(String, String)| json!({ "place": place, "detail": detail });
+            error["errors"] = self.places.iter().map(place).collect();
+        }
+        error
+    }
+}
+
+impl CliError {
+    /// A failed read or write.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        |source| Self::Io { what, source }
+    }
+
+    /// The code of a refusal by the server.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(refusal) => refusal.code.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The exit code of the command.
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Usage(_)) { USAGE } else { FAILED }
+    }
+
+    /// Tells the error on standard error, for people or as one line of JSON.
+    pub fn report(&self, as_json: bool) {
+        let text = if as_json { json!({ "error": self.json() }).to_string() } else { self.text() };
+        // When standard error is gone, too, there is nobody to tell.
+        let _ = io::Write::write_all(&mut io::stderr(), format!("{text}\n").as_bytes());
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Refused(refusal) => refusal.json(),
+            _ => json!({ "detail": chain(self) }),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("error: {}", one_line(&chain(self)));
+        if let Self::Refused(refusal) = self {
+            // The detail tells the first place, and there is nothing to add when that is all.
+            if refusal.places.len() > 1 {
+                for (place, detail) in refusal.places.iter().take(PLACES_MAX) {
+                    let _ = write!(text, "\n  {}: {}", one_line(place), one_line(detail));
+                }
+                if refusal.places.len() > PLACES_MAX {
+                    let _ = write!(text, "\n  and {} more", refusal.places.len() - PLACES_MAX);
+                }
+            }
+            if let Some(id) = &refusal.request_id {
+                let _ = write!(text, "\n  request id: {}", one_line(id));
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(body: &str) -> Refusal {
+        Refusal::read(422, body, Some("header".to_owned()), None)
+    }
+
+    #[test]
+    fn problems_are_read_with_their_places() {
+        let body = r#"{"type": "t", "title": "T", "status": 422, "detail": "/limit: too large; and 1 more", "instance": "/x",
+            "code": "invalid_request", "request_id": "body", "errors": [{"pointer": "/limit", "detail": "too large"},
+            {"parameter": "wait", "detail": "unknown"}]}"#;
+        let text = CliError::Refused(Box::new(refusal(body))).text();
+        assert_eq!(
+            text,
+            "error: invalid_request: /limit: too large; and 1 more\n  /limit: too large\n  wait: unknown\n  request id: body"
+        );
+    }
+
+    #[test]
+    fn open_ai_errors_take_the_request_id_of_the_header() {
+        let body = r#"{"error": {"message": "/input: is blank", "type": "invalid_request_error", "param": "input", "code": "invalid_request"}}"#;
+        let text = CliError::Refused(Box::new(refusal(body))).text();
+        assert_eq!(text, "error: invalid_request: /input: is blank\n  request id: header");
+    }
+
+    #[test]
+    fn an_answer_of_something_else_is_quoted() {
+        let text = CliError::Refused(Box::new(refusal("<html>\u{1b}[31mBad\nGateway</html>"))).text();
+        assert_eq!(text, "error: the server answered 422: <html>[31mBad Gateway</html>\n  request id: header");
+    }
+
+    #[test]
+    fn places_of_one_error_are_bounded() {
+        let place = |n: usize| (format!("/documents/{n}"), "bad".to_owned());
+        let many = Refusal { places: (0..25).map(place).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
+        let text = CliError::Refused(Box::new(many)).text();
+        assert_eq!((text.lines().count(), text.contains("and 15 more")), (1 + PLACES_MAX + 1 + 1, true), "{text}");
+    }
+}

@@ -1,0 +1,161 @@
+//! `dragoman eval classification`: the papers' protocol on the server's embeddings, or several ways to classify beside each other:
+//! classifiers of the server, asked over its API, and the same network trained here on the same embeddings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::encoder::batches;
+use super::scratch::Scratch;
+use super::{DataArgs, Measured, failed, no_data, parse_language};
+use crate::cli::client::Call;
+use crate::cli::error::CliError;
+use crate::domain::Language;
+use crate::evaluation::classification::{Embedded, Options, measure, read_sets};
+use crate::evaluation::comparison::{Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
+use crate::evaluation::{EvaluationError, Report};
+
+/// Classification in other languages than that of training.
+#[derive(Debug, Args)]
+pub struct ClassificationArgs {
+    /// Which files, and where the numbers go.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Languages to train in, one after the other.
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',', default_value = "en", value_parser = parse_language)]
+    pub train_language: Vec<Language>,
+    /// The part of SIB-200 to test on.
+    #[arg(long, default_value = "dev", value_parser = ["dev", "test"])]
+    pub sib200_part: String,
+    /// Ways to classify that are compared, besides always answering the most frequent label. Without any: the papers' protocol, a
+    /// network trained here that stops by the dev part, mean of five runs.
+    #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
+    pub kind: Vec<Kind>,
+}
+
+/// A way to classify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Kind {
+    /// A classifier of the server: the nearest labeled texts vote.
+    Knn,
+    /// A classifier of the server: a network with one hidden layer.
+    Mlp,
+    /// The same network, trained here on the server's embeddings with the same settings.
+    Offline,
+}
+
+/// Comparisons by set of files and language of training.
+#[derive(Debug, Serialize)]
+struct Comparisons {
+    comparisons: Vec<NamedComparison>,
+}
+
+#[derive(Debug, Serialize)]
+struct NamedComparison {
+    set: String,
+    #[serde(flatten)]
+    comparison: Comparison,
+}
+
+/// Measures and tells.
+pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError> {
+    if args.kind.is_empty() {
+        let options = Options { from: args.train_language, sib200_part: args.sib200_part };
+        let classification = measure(&args.data.data, &options, &mut measured.encoder(&args.data)).map_err(failed)?;
+        if classification.is_none() {
+            return Err(no_data(&args.data.data));
+        }
+        return measured.tell(&args.data, &Report { classification, ..Report::default() });
+    }
+    let mut kinds = args.kind;
+    kinds.sort_unstable();
+    kinds.dedup();
+    let sets = read_sets(&args.data.data, &args.sib200_part).map_err(failed)?;
+    if sets.is_empty() {
+        return Err(no_data(&args.data.data));
+    }
+    let mut comparisons = Vec::new();
+    for (set, labeled) in &sets {
+        for from in &args.train_language {
+            let task = Task::new(labeled, *from).map_err(failed)?;
+            let mut comparison = task.comparison().map_err(failed)?;
+            for kind in &kinds {
+                let answers = match kind {
+                    Kind::Knn | Kind::Mlp => by_server(measured, &task, *kind)?,
+                    Kind::Offline => offline(measured, &args.data, &task).map_err(failed)?,
+                };
+                comparison.ways.insert(kind.name().to_owned(), task.judge(&answers).map_err(failed)?);
+            }
+            comparisons.push(NamedComparison { set: set.clone(), comparison });
+        }
+    }
+    measured.tell(&args.data, &Comparisons { comparisons })
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Knn => "knn",
+            Self::Mlp => "mlp",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+type Answers = BTreeMap<Language, Vec<Option<String>>>;
+
+/// Trains a classifier on the server with the training part, asks it about the test parts, and deletes it.
+fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
+    let Measured { client, output } = measured;
+    let from = task.from.code();
+    let example = |example: &crate::evaluation::labeled::Example| json!({ "text": example.text, "labels": [example.label], "language": from });
+    let mut body = json!({ "kind": kind.name(), "examples": task.train.iter().map(example).collect::<Vec<_>>() });
+    if kind == Kind::Mlp {
+        body["mlp"] = json!({ "validation_share": VALIDATION_SHARE, "runs": RUNS, "seed": SEED });
+    }
+    let classifier = Scratch::classifier(client, output, kind.name(), body)?;
+    let mut answers = Answers::new();
+    for (language, test) in &task.tests {
+        let texts: Vec<String> = test.iter().map(|example| example.text.clone()).collect();
+        let mut told = Vec::with_capacity(texts.len());
+        for numbers in batches(&texts) {
+            let count = numbers.len();
+            let body = json!({ "texts": texts[numbers], "scores": 0 });
+            let call = Call::post(&["v1", "classifiers", &classifier.name, "predict"]).repeatable();
+            let answer = client.send(&call.json(&body))?.body;
+            let predictions = answer["predictions"].as_array().filter(|predictions| predictions.len() == count);
+            let predictions = predictions.ok_or_else(|| client.misunderstood("it has not one prediction per text".to_owned()))?;
+            told.extend(predictions.iter().map(label));
+        }
+        answers.insert(*language, told);
+    }
+    Ok(answers)
+}
+
+/// The label of a prediction; none when it abstains.
+fn label(prediction: &Value) -> Option<String> {
+    prediction["labels"].as_array().and_then(|labels| labels.first()?.as_str()).map(str::to_owned)
+}
+
+fn offline(measured: &Measured, data: &DataArgs, task: &Task<'_>) -> Result<Answers, EvaluationError> {
+    let mut encoder = measured.encoder(data);
+    let train = Embedded::new(task.train, &mut encoder)?;
+    let mut tests = BTreeMap::new();
+    for (language, test) in &task.tests {
+        tests.insert(*language, Embedded::new(test, &mut encoder)?);
+    }
+    task.offline(&train, &tests)
+}
+
+impl fmt::Display for Comparisons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, NamedComparison { set, comparison }) in self.comparisons.iter().enumerate() {
+            let apart = if number > 0 { "\n" } else { "" };
+            write!(f, "{apart}{set}, {comparison}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! `dragoman eval mining`: pairs out of the server's embeddings, compared here, and beside them the pairs of the server's own mining.
+
+use std::io::{BufRead as _, BufReader};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::encoder::ServerEncoder;
+use super::{DataArgs, Measured, failed, no_data};
+use crate::cli::client::Call;
+use crate::cli::error::CliError;
+use crate::cli::jobs;
+use crate::cli::output::shown;
+use crate::evaluation::mining::{Candidate, ExactMiner, MAX_SCORE, Miner, Proposals, measure};
+use crate::evaluation::{EvaluationError, Report};
+
+/// Mining of translation pairs.
+#[derive(Debug, Args)]
+pub struct MiningArgs {
+    /// Which files, and where the numbers go.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Also mines on the server, by POST /v1/mine with the strategy max_score, and reports its pairs as `server`.
+    #[arg(long)]
+    pub api: bool,
+}
+
+/// Measures and tells.
+pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
+    let mut encoder = measured.encoder(&args.data);
+    let mut miner = BothMiner { measured, encoder: &mut encoder, api: args.api };
+    let mining = measure(&args.data.data, &mut miner).map_err(failed)?;
+    if mining.is_none() {
+        return Err(no_data(&args.data.data));
+    }
+    drop(encoder);
+    measured.tell(&args.data, &Report { mining, ..Report::default() })
+}
+
+/// Mines here, and on the server if that is asked for.
+struct BothMiner<'a, 'b> {
+    measured: &'a Measured,
+    encoder: &'a mut ServerEncoder<'b>,
+    api: bool,
+}
+
+impl Miner for BothMiner<'_, '_> {
+    fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError> {
+        let mut proposals = ExactMiner(self.encoder).mine(first, second)?;
+        if self.api {
+            let pairs = by_server(self.measured, first, second).map_err(EvaluationError::measured)?;
+            proposals.insert("server".to_owned(), pairs);
+            // The other strategies are of no use beside it.
+            proposals.retain(|name, _| name == MAX_SCORE || name == "server");
+        }
+        Ok(proposals)
+    }
+}
+
+/// All pairs that the server proposes, by falling score, as numbers of sentences.
+fn by_server(measured: &Measured, first: &[String], second: &[String]) -> Result<Vec<Candidate>, CliError> {
+    let Measured { client, output } = measured;
+    let body = json!({
+        "first": { "texts": first }, "second": { "texts": second }, "neighbors": 4, "margin": "ratio", "strategy": "max_score",
+        "deduplicate": false,
+    });
+    let job = client.send(&Call::post(&["v1", "mine"]).json(&body))?.body;
+    let job = jobs::watch(client, output, job)?;
+    if job["status"] != "succeeded" {
+        return Err(CliError::Job(format!("mining {}: {}", shown(&job["status"]), shown(&job["error"]["detail"]))));
+    }
+    let content = client.open(&Call::get(&["v1", "jobs", &shown(&job["id"]), "pairs"]))?.content;
+    let mut pairs = Vec::new();
+    for line in BufReader::new(content).lines() {
+        let line = line.map_err(CliError::io("read the pairs to their end"))?;
+        let pair = candidate(&line).ok_or_else(|| client.misunderstood(format!("it has no pair of numbers: {line}")))?;
+        pairs.push(pair);
+    }
+    pairs.sort_by(|a, b| b.score.total_cmp(&a.score));
+    Ok(pairs)
+}
+
+fn candidate(line: &str) -> Option<Candidate> {
+    let pair: Value = serde_json::from_str(line).ok()?;
+    let number = |side: &str| pair[side]["id"].as_str()?.parse().ok();
+    Some(Candidate { first: number("first")?, second: number("second")?, score: pair["score"].as_f64()? as f32 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_the_server_are_read_by_number() {
+        let line = r#"{"score": 1.25, "first": {"id": "7", "text": "Es regnet."}, "second": {"id": "0", "text": "Il pleut."}}"#;
+        assert_eq!(candidate(line), Some(Candidate { first: 7, second: 0, score: 1.25 }));
+        assert_eq!(candidate(r#"{"score": 1, "first": {"id": "de-1"}, "second": {"id": "0"}}"#), None);
+        assert_eq!(candidate("pairs"), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Collections and classifiers that a measurement makes on the server, and that are gone when it ends, however it ends.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::cli::client::{Call, Client};
+use crate::cli::error::CliError;
+use crate::cli::jobs;
+use crate::cli::output::{Output, shown};
+
+/// Something with a name that is deleted when this is dropped.
+pub struct Scratch<'a> {
+    client: &'a Client,
+    output: &'a Output,
+    kind: &'static str,
+    /// Its name, unlike that of any other measurement.
+    pub name: String,
+}
+
+impl<'a> Scratch<'a> {
+    /// Makes a collection.
+    pub fn collection(client: &'a Client, output: &'a Output) -> Result<Self, CliError> {
+        Self::make(client, output, "collections", "relevance", json!({})).map(|(scratch, _)| scratch)
+    }
+
+    /// Makes a classifier with the members of `body` and waits until it is trained.
+    pub fn classifier(client: &'a Client, output: &'a Output, kind: &str, body: Value) -> Result<Self, CliError> {
+        let (scratch, made) = Self::make(client, output, "classifiers", kind, body)?;
+        let job = jobs::get(client, &shown(&made["job"]))?;
+        let job = jobs::watch(client, output, job)?;
+        match job["status"].as_str() {
+            Some("succeeded") => Ok(scratch),
+            _ => Err(CliError::Job(format!("training failed: {}", shown(&job["error"]["detail"])))),
+        }
+    }
+
+    fn make(
+        client: &'a Client,
+        output: &'a Output,
+        kind: &'static str,
+        what: &str,
+        mut body: Value,
+    ) -> Result<(Self, Value), CliError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("eval-{what}-{}-{}", now.as_millis(), std::process::id());
+        body["name"] = json!(name);
+        let made = client.send(&Call::post(&["v1", kind]).json(&body))?.body;
+        Ok((Self { client, output, kind, name }, made))
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.client.send(&Call::delete(&["v1", self.kind, &self.name])) {
+            let what = format!("{} {} stays on the server", self.kind.trim_end_matches('s'), self.name);
+            self.output.problem(&format!("{what}: {}", crate::cli::chain(&error)));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `dragoman health`: asks the server of these settings whether it lives, for whoever watches over its process.
+//!
+//! It reads what `serve` reads, and calls the address that this listens on over plain HTTP or TLS. The certificate may be of
+//! any name and age, since what is asked is this machine itself; that the server has its key is checked.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+
+/// Most of an answer's head that is read.
+const HEAD_BYTES_MAX: u64 = 16 << 10;
+
+/// What to ask, and of whom.
+#[derive(Debug, Clone, Copy)]
+pub struct HealthCheck<'a> {
+    /// The address that the server listens on.
+    pub listen: &'a str,
+    /// Its certificate file, when it speaks TLS.
+    pub certificate: Option<&'a Path>,
+    /// Whether every collection must answer in full, instead of the server being there at all.
+    pub ready: bool,
+    /// How long it may take in all.
+    pub timeout: Duration,
+}
+
+/// Why the server is not healthy.
+#[derive(Debug, thiserror::Error)]
+pub enum HealthError {
+    /// It listens on no address that can be known.
+    #[error("cannot call {listen}: {problem}")]
+    Address {
+        /// What it listens on.
+        listen: String,
+        /// Why that is no address to call.
+        problem: String,
+    },
+    /// It does not answer.
+    #[error("the server at {address} does not answer")]
+    Silent {
+        /// Where it should be.
+        address: SocketAddr,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// TLS cannot be set up.
+    #[error("cannot speak TLS")]
+    Tls(#[source] rustls::Error),
+    /// It answers that it is not well.
+    #[error("the server at {address} answers {answer:?} to {path}")]
+    Unwell {
+        /// Where it is.
+        address: SocketAddr,
+        /// The first line of the answer.
+        answer: String,
+        /// What was asked.
+        path: &'static str,
+    },
+}
+
+/// Asks; a server that lives (or is ready) is a success.
+pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
+    let address = address(check.listen)?;
+    let deadline = Instant::now() + check.timeout;
+    let silent = |source| HealthError::Silent { address, source };
+    let tcp = TcpStream::connect_timeout(&address, check.timeout).map_err(silent)?;
+    let path = if check.ready { "/readyz" } else { "/healthz" };
+    let answer = match check.certificate {
+        None => status_line(Timed { tcp, deadline }, path).map_err(silent)?,
+        Some(file) => {
+            let shown = Arc::new(Shown::default());
+            let tls = connect(&shown).map_err(HealthError::Tls)?;
+            let answer = status_line(StreamOwned::new(tls, Timed { tcp, deadline }), path).map_err(silent)?;
+            note_other_certificate(&shown, file);
+            answer
+        }
+    };
+    match answer.split(' ').nth(1) {
+        Some("200") => Ok(()),
+        _ => Err(HealthError::Unwell { address, answer, path }),
+    }
+}
+
+/// Where a server that listens so can be called from this machine.
+fn address(listen: &str) -> Result<SocketAddr, HealthError> {
+    let wrong = |problem: String| HealthError::Address { listen: listen.to_owned(), problem };
+    let mut found = listen.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    let mut address = found.next().ok_or_else(|| wrong("the name has no address".to_owned()))?;
+    if address.port() == 0 {
+        return Err(wrong("a server with port 0 takes any free port".to_owned()));
+    }
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => (),
+    }
+    Ok(address)
+}
+
+/// Sends a request and reads the first line of its answer.
+fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nuser-agent: dragoman-health\r\nconnection: close\r\n\r\n")?;
+    stream.flush()?;
+    let mut head = Vec::new();
+    let mut stream = stream.take(HEAD_BYTES_MAX);
+    let mut some = [0; 512];
+    while !head.contains(&b'\n') {
+        match stream.read(&mut some)? {
+            0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")),
+            read => head.extend_from_slice(&some[..read]),
+        }
+    }
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).trim_end().to_owned())
+}
+
+/// A connection that must be through by a moment, however slowly the other side sends.
+struct Timed {
+    tcp: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            Some(left) => Ok(Some(left)),
+            None => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")),
+        }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.tcp.set_read_timeout(self.left()?)?;
+        self.tcp.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.tcp.set_write_timeout(self.left()?)?;
+        self.tcp.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}
+
+fn connect(shown: &Arc<Shown>) -> Result<ClientConnection, rustls::Error> {
+    let verifier: Arc<dyn ServerCertVerifier> = Arc::clone(shown) as _;
+    let config = ClientConfig::builder_with_provider(Arc::clone(&shown.provider)).with_safe_default_protocol_versions()?;
+    let config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))
+}
+
+/// A new file that the server has not taken, or cannot take, does not make it unwell, but somebody should know.
+fn note_other_certificate(shown: &Shown, file: &Path) {
+    let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
+    let shown = shown.certificate.lock().unwrap_or_else(PoisonError::into_inner);
+    if own != *shown {
+        eprintln!("note: the server shows another certificate than {} holds", file.display());
+    }
+}
+
+/// Takes any certificate whose key the server has, and remembers it.
+#[derive(Debug)]
+struct Shown {
+    provider: Arc<CryptoProvider>,
+    certificate: Mutex<Option<CertificateDer<'static>>>,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { provider: Arc::new(ring::default_provider()), certificate: Mutex::default() }
+    }
+}
+
+impl ServerCertVerifier for Shown {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.clone().into_owned());
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_listens_everywhere_is_called_here() {
+        for (listen, expect) in [
+            ("0.0.0.0:7700", Some("127.0.0.1:7700")),
+            ("[::]:7700", Some("[::1]:7700")),
+            ("192.0.2.7:80", Some("192.0.2.7:80")),
+            ("127.0.0.1:0", None),
+            ("7700", None),
+        ] {
+            let found = address(listen).map(|address| address.to_string());
+            assert_eq!(found.as_deref().ok(), expect, "{listen}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! `dragoman jobs`: list, show, watch and cancel jobs, and read what became of an import's lines.
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::error::{CliError, Outcome};
+use super::listing;
+use super::output::{Column, Output, Unit, described, shown, time};
+use super::server::ServerArgs;
+use crate::domain::CollectionName;
+
+/// Wait before the events of a job are asked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often in a row the events may break off without having told anything.
+const SILENT_STREAMS_MAX: u32 = 30;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct JobsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What to do with jobs.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Lists jobs, the latest first.
+    List(ListArgs),
+    /// Shows everything that is known of one.
+    Show(IdArgs),
+    /// Shows the progress of one until it ends.
+    Watch(IdArgs),
+    /// Asks one to stop.
+    Cancel(IdArgs),
+    /// Prints what became of each line of an import, as NDJSON.
+    Results(ResultsArgs),
+}
+
+/// Which jobs.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Only jobs in this state: queued, running, succeeded, failed or canceled.
+    #[arg(long, value_name = "STATUS")]
+    pub status: Option<String>,
+    /// Only jobs of this type: import, snapshot, restore, mine, duplicates, train, classify, evaluate, reembed.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kind: Option<String>,
+    /// Only jobs about this collection.
+    #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
+    pub collection: Option<CollectionName>,
+}
+
+/// A job.
+#[derive(Debug, Args)]
+pub struct IdArgs {
+    /// Id of the job.
+    pub id: String,
+}
+
+/// Lines of an import.
+#[derive(Debug, Args)]
+pub struct ResultsArgs {
+    /// Id of the job.
+    pub id: String,
+    /// Prints only lines that failed.
+    #[arg(long)]
+    pub failed: bool,
+}
+
+/// Runs the command.
+pub fn run(args: JobsArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    match args.action {
+        Action::List(args) => list(&client, &output, &args).map(|()| Outcome::Done),
+        Action::Show(args) => show(&output, &get(&client, &args.id)?).map(|()| Outcome::Done),
+        Action::Watch(args) => {
+            let job = get(&client, &args.id)?;
+            finish(&client, &output, &watch(&client, &output, job)?)
+        }
+        Action::Cancel(args) => {
+            let call = Call::post(&["v1", "jobs", &args.id, "cancel"]);
+            show(&output, &client.send(&call)?.body).map(|()| Outcome::Done)
+        }
+        Action::Results(args) => {
+            let only = if args.failed { Only::Failed } else { Only::All };
+            results(&client, &args.id, only, |line| output.line(line)).map(|()| Outcome::Done)
+        }
+    }
+}
+
+fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliError> {
+    let call = listing::first_page(&["v1", "jobs"])
+        .with_any("status", args.status.as_deref())
+        .with_any("type", args.kind.as_deref())
+        .with_any("collection", args.collection.as_ref().map(CollectionName::as_str));
+    let columns = ["ID", "TYPE", "COLLECTION", "STATUS"].map(Column::Text);
+    let columns = [&columns[..], &[Column::Number("DONE"), Column::Text("CREATED")]].concat();
+    listing::list(client, output, &call, ("jobs", &columns), |job| {
+        vec![
+            shown(&job["id"]),
+            shown(&job["type"]),
+            shown(&job["collection"]),
+            shown(&job["status"]),
+            percent(&job["progress"]),
+            time(&job["created_at"]),
+        ]
+    })
+}
+
+fn percent(progress: &Value) -> String {
+    match (progress["done"].as_f64(), progress["total"].as_f64()) {
+        (Some(done), Some(total)) if total > 0.0 => format!("{:.0} %", (done / total * 100.0).floor()),
+        _ => String::new(),
+    }
+}
+
+/// Shows a job; its details and progress as rows of their own.
+pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
+    if output.json {
+        return output.object(job);
+    }
+    let mut members = Vec::new();
+    for (name, value) in described(job) {
+        match &job[&name] {
+            Value::Object(inner) => {
+                let rows = described(&Value::Object(inner.clone())).into_iter();
+                members.extend(rows.map(|(inner, value)| (format!("{name}.{inner}"), value)));
+            }
+            _ => members.push((name, value)),
+        }
+    }
+    output.members(members)
+}
+
+/// Gives a job as it is now.
+pub fn get(client: &Client, id: &str) -> Result<Value, CliError> {
+    Ok(client.send(&Call::get(&["v1", "jobs", id]))?.body)
+}
+
+/// Follows a job, with its progress on the terminal, until it has ended; gives it as it is then.
+///
+/// The server tells by events. When the stream of them breaks off, the job is asked for, and then the events again.
+pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliError> {
+    let Some(id) = job["id"].as_str().map(str::to_owned) else {
+        return Err(client.misunderstood("it has no job with an id".to_owned()));
+    };
+    let mut shown = Shown::new(output);
+    let mut latest = job;
+    let mut silent = 0;
+    shown.update(&latest);
+    while !has_ended(&latest) {
+        let mut heard = false;
+        let call = Call::get(&["v1", "jobs", &id, "events"]);
+        let stream = client.open(&call).map(|download| events(BufReader::new(download.content)));
+        for event in stream.into_iter().flatten() {
+            if event["status"].is_string() {
+                heard = true;
+                latest = event;
+                shown.update(&latest);
+            }
+        }
+        if has_ended(&latest) {
+            break;
+        }
+        silent = if heard { 0 } else { silent + 1 };
+        latest = match get(client, &id) {
+            Err(CliError::Unreachable { .. }) if silent <= SILENT_STREAMS_MAX => latest,
+            result => result?,
+        };
+        shown.update(&latest);
+        if !has_ended(&latest) {
+            std::thread::sleep(AGAIN);
+        }
+    }
+    shown.clear();
+    Ok(latest)
+}
+
+/// Follows a job to its end and tells how it ended; with `detach` only shows it.
+pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Result<Outcome, CliError> {
+    if detach {
+        return show(output, &job).map(|()| Outcome::Done);
+    }
+    finish(client, output, &watch(client, output, job)?)
+}
+
+/// Tells how a job ended.
+pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
+    if output.json {
+        output.object(job)?;
+    } else {
+        output.note(&summary(job));
+    }
+    match job["status"].as_str() {
+        Some("succeeded") if job["details"]["failed"].as_u64().unwrap_or(0) > 0 => Ok(Outcome::SomeFailed),
+        Some("succeeded") => Ok(Outcome::Done),
+        Some("failed") => {
+            let error = &job["error"];
+            Err(CliError::Job(format!("the job failed: {}: {}", shown(&error["code"]), shown(&error["detail"]))))
+        }
+        Some("canceled") => Err(CliError::Job("the job was canceled".to_owned())),
+        other => Err(client.misunderstood(format!("the job ended with status {other:?}"))),
+    }
+}
+
+/// The job's type and end, and the numbers among its details.
+fn summary(job: &Value) -> String {
+    let details = job["details"].as_object().into_iter().flatten().filter(|(_, value)| value.is_number());
+    let numbers: Vec<String> = details.map(|(name, value)| format!("{name} {}", super::output::count(value))).collect();
+    let told = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
+    format!("{} {}{told}", shown(&job["type"]), shown(&job["status"]))
+}
+
+fn has_ended(job: &Value) -> bool {
+    matches!(job["status"].as_str(), Some("succeeded" | "failed" | "canceled"))
+}
+
+/// Which lines of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Only {
+    /// All of them.
+    All,
+    /// Those that failed.
+    Failed,
+}
+
+/// Calls `each` with what became of every line of an import, one JSON object each.
+pub fn results(
+    client: &Client,
+    id: &str,
+    only: Only,
+    mut each: impl FnMut(&str) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let call = Call::get(&["v1", "jobs", id, "results"]).with_any("status", (only == Only::Failed).then_some("failed"));
+    for line in BufReader::new(client.open(&call)?.content).lines() {
+        each(&line.map_err(CliError::io("read the results to their end"))?)?;
+    }
+    Ok(())
+}
+
+/// The data of server-sent events that are JSON, until the stream ends or breaks.
+fn events(stream: BufReader<impl Read>) -> impl Iterator<Item = Value> {
+    let mut data = String::new();
+    stream.lines().map_while(Result::ok).filter_map(move |line| {
+        if line.is_empty() {
+            return serde_json::from_str(&std::mem::take(&mut data)).ok();
+        }
+        if let Some(more) = line.strip_prefix("data:") {
+            if !data.is_empty() {
+                data.push('\n');
+            }
+            data.push_str(more.strip_prefix(' ').unwrap_or(more));
+        }
+        None
+    })
+}
+
+/// A job's progress on the terminal. The bar is made when the first numbers come, because its form depends on them.
+struct Shown<'a> {
+    output: &'a Output,
+    bar: Option<ProgressBar>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(output: &'a Output) -> Self {
+        Self { output, bar: None }
+    }
+
+    fn update(&mut self, job: &Value) {
+        let progress = &job["progress"];
+        let total = progress["total"].as_u64().filter(|total| *total > 0);
+        let bar = self.bar.get_or_insert_with(|| {
+            let unit = match progress["unit"].as_str() {
+                Some("bytes") => Unit::Bytes,
+                Some("collections") => Unit::Items("collections"),
+                Some("steps") => Unit::Items("steps"),
+                Some("documents") => Unit::Items("documents"),
+                Some("sentences") => Unit::Items("sentences"),
+                _ => Unit::Items("done"),
+            };
+            self.output.progress(total, unit)
+        });
+        if let Some(total) = total {
+            bar.set_length(total);
+        }
+        bar.set_position(progress["done"].as_u64().unwrap_or(0));
+        bar.set_message(shown(&job["status"]));
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn events_are_read_over_comments_and_pieces() {
+        let stream = ": hello\n\nevent: progress\ndata: {\"status\":\ndata: \"running\"}\n\ndata:{\"status\":\"succeeded\"}\r\n\r\n\
+                      data: no json\n\ndata: {\"cut\": 1}";
+        let found: Vec<Value> = events(BufReader::with_capacity(4, stream.as_bytes())).collect();
+        assert_eq!(found, [json!({"status": "running"}), json!({"status": "succeeded"})]);
+    }
+
+    #[test]
+    fn progress_is_told_in_percent() {
+        assert_eq!(percent(&json!({"done": 999, "total": 1000})), "99 %");
+        assert_eq!(percent(&json!({"done": 0, "total": 0})), "");
+        assert_eq!(percent(&json!(null)), "");
+    }
+
+    #[test]
+    fn the_end_is_told_with_its_numbers() {
+        let job = json!({"type": "import", "status": "succeeded", "details": {"created": 1200, "failed": 0, "format": "csv"}});
+        assert_eq!(summary(&job), "import succeeded: created 1,200, failed 0");
+        assert_eq!(summary(&json!({"type": "restore", "status": "canceled"})), "restore canceled");
+    }
+}

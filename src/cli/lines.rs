@@ -1,0 +1,112 @@
+//! Reads lines in bounded memory: a line that is too long or no UTF-8 is told, and the lines after it are read on.
+
+use std::io::{self, BufRead};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The lines of a stream, numbered from 1, without their ends.
+pub struct Lines<R> {
+    stream: R,
+    bytes_max: usize,
+    number: u64,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    /// From 1.
+    pub number: u64,
+    /// Its text, or what is wrong with it.
+    pub text: Result<String, String>,
+    /// Bytes that it took in the stream, its end included.
+    pub bytes: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of `stream`, each of at most `bytes_max` bytes.
+    pub fn new(stream: R, bytes_max: usize) -> Self {
+        Self { stream, bytes_max, number: 0 }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Line>> {
+        let mut line = Vec::new();
+        let mut bytes = 0_u64;
+        loop {
+            let buffer = match self.stream.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            };
+            if buffer.is_empty() {
+                break;
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let piece = &buffer[..end.unwrap_or(buffer.len())];
+            // Two more than may be kept: a line of the right length may end with a carriage return.
+            let room = (self.bytes_max + 2).saturating_sub(line.len());
+            line.extend_from_slice(&piece[..piece.len().min(room)]);
+            let taken = piece.len() + usize::from(end.is_some());
+            bytes += taken as u64;
+            self.stream.consume(taken);
+            if end.is_some() {
+                break;
+            }
+        }
+        if bytes == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        Ok(Some(Line { number: self.number, text: self.text(line), bytes }))
+    }
+
+    fn text(&self, mut line: Vec<u8>) -> Result<String, String> {
+        if self.number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
+        if line.ends_with(b"\r") {
+            line.pop();
+        }
+        if line.len() > self.bytes_max {
+            return Err(format!("must have at most {} bytes, got more", self.bytes_max));
+        }
+        String::from_utf8(line).map_err(|error| format!("is not valid UTF-8 after byte {}", error.utf8_error().valid_up_to()))
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = io::Result<Line>;
+
+    fn next(&mut self) -> Option<io::Result<Line>> {
+        self.read().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads through a buffer of three bytes, so that lines and buffers end at different places.
+    fn check(input: &[u8], expect: &[Result<&str, &str>]) {
+        let lines = Lines::new(io::BufReader::with_capacity(3, input), 6).map(Result::unwrap);
+        let lines: Vec<Line> = lines.collect();
+        let got: Vec<_> = lines.iter().map(|line| line.text.as_deref().map_err(String::as_str)).collect();
+        assert_eq!(got, expect, "{input:?}");
+        assert!(lines.iter().map(|line| line.number).eq(1..=expect.len() as u64));
+        assert_eq!(lines.iter().map(|line| line.bytes).sum::<u64>(), input.len() as u64);
+    }
+
+    #[test]
+    fn lines_lose_their_ends_only() {
+        check(b"", &[]);
+        check(b"a\nb", &[Ok("a"), Ok("b")]);
+        check(b"a\r\n\r\n b \n", &[Ok("a"), Ok(""), Ok(" b ")]);
+        check("\u{feff}é\n\u{feff}".as_bytes(), &[Ok("é"), Ok("\u{feff}")]);
+        check(b"123456\r\n123456", &[Ok("123456"), Ok("123456")]);
+    }
+
+    #[test]
+    fn bad_lines_do_not_hide_the_others() {
+        let long = Err("must have at most 6 bytes, got more");
+        check(b"1234567\nok\n123456789012\r\nok", &[long, Ok("ok"), long, Ok("ok")]);
+        check(b"ab\xff\nok", &[Err("is not valid UTF-8 after byte 2"), Ok("ok")]);
+    }
+}

@@ -1,0 +1,278 @@
+//! `dragoman mine` and `dragoman duplicates`: start a job, follow it, and write what it found.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use indicatif::HumanCount;
+use serde_json::{Map, Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::collections::{JsonObject, json_object};
+use super::error::{CliError, Outcome};
+use super::files::{Input, Target};
+use super::jobs;
+use super::lines::Lines;
+use super::output::{Output, shown, stdout_error};
+use super::server::ServerArgs;
+use crate::domain::{CollectionName, Limits};
+
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 16;
+
+/// The arguments of `mine`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct MineArgs {
+    /// The sentences of the one side: the name of a collection, or @FILE for a file with a sentence per line.
+    pub first: String,
+    /// The sentences of the other side, likewise.
+    pub second: String,
+    /// Only documents of the first collection in these languages.
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
+    pub first_languages: Vec<String>,
+    /// Only documents of the second collection in these languages.
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
+    pub second_languages: Vec<String>,
+    /// Only documents of the first collection for which this holds.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub first_filter: Option<JsonObject>,
+    /// Only documents of the second collection for which this holds.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub second_filter: Option<JsonObject>,
+    /// Only pairs that score at least this.
+    #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
+    pub threshold: Option<f64>,
+    /// A file of known translations, two ids (for a file of sentences: numbers of lines, from 0) per line, parted by a tab: the
+    /// threshold is estimated from them.
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
+    /// Neighbors that a score looks at.
+    #[arg(long, short = 'k', value_name = "COUNT")]
+    pub neighbors: Option<u64>,
+    /// How pairs are scored: ratio, distance or absolute.
+    #[arg(long, value_name = "NAME")]
+    pub margin: Option<String>,
+    /// Which pairs are proposed: max_score, intersection, forward or backward.
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+    /// Leaves each sentence in one pair only.
+    #[arg(long)]
+    pub one_to_one: bool,
+    /// Takes equal texts for different sentences.
+    #[arg(long)]
+    pub keep_copies: bool,
+    /// What a sentence of a collection is: passage or document.
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
+    /// Compares every sentence with every one of the other side, however long that takes.
+    #[arg(long)]
+    pub exact: bool,
+    /// Where the results go, and how.
+    #[command(flatten)]
+    pub results: ResultsArgs,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// The arguments of `duplicates`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct DuplicatesArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Only documents in these languages.
+    #[arg(long, short, value_name = "CODE,…", value_delimiter = ',')]
+    pub languages: Vec<String>,
+    /// Only documents for which this holds.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<JsonObject>,
+    /// Least similarity of two passages that belong together.
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    pub score_min: Option<f64>,
+    /// Neighbors of each passage that are looked at.
+    #[arg(long, short = 'k', value_name = "COUNT")]
+    pub neighbors: Option<u64>,
+    /// Passages of one cluster, at most.
+    #[arg(long, value_name = "COUNT")]
+    pub size_max: Option<u64>,
+    /// Of which languages two passages that belong together are: any, same or different.
+    #[arg(long, value_name = "NAME")]
+    pub pairs: Option<String>,
+    /// Where the results go, and how.
+    #[command(flatten)]
+    pub results: ResultsArgs,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Where the results go, and how.
+#[derive(Debug, Args)]
+pub struct ResultsArgs {
+    /// The file to write, which is there when it is complete; standard output when left out.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What is written; by the name of the file when left out, a table where the name does not say, NDJSON with --json.
+    #[arg(long, value_enum)]
+    pub format: Option<ResultsFormat>,
+    /// Ends when the job is accepted and prints it, without waiting for it.
+    #[arg(long, conflicts_with = "output")]
+    pub detach: bool,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ResultsFormat {
+    /// A JSON object per line.
+    Ndjson,
+    /// Tab-separated values with a head line.
+    Tsv,
+}
+
+/// Runs `dragoman mine`.
+pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    let mut body = Map::new();
+    body.insert("first".to_owned(), side(&args.first, args.first_languages, args.first_filter, &output)?);
+    body.insert("second".to_owned(), side(&args.second, args.second_languages, args.second_filter, &output)?);
+    let known = args.known.as_deref().map(|path| known(path, &output)).transpose()?;
+    add(
+        &mut body,
+        [
+            ("threshold", args.threshold.map(|threshold| json!(threshold))),
+            ("known_pairs", known),
+            ("neighbors", args.neighbors.map(|count| json!(count))),
+            ("margin", args.margin.map(|name| json!(name))),
+            ("strategy", args.strategy.map(|name| json!(name))),
+            ("one_to_one", args.one_to_one.then(|| json!(true))),
+            ("deduplicate", args.keep_copies.then(|| json!(false))),
+            ("unit", args.unit.map(|name| json!(name))),
+            ("exact", args.exact.then(|| json!(true))),
+        ],
+    );
+    follow(&client, &output, &Call::post(&["v1", "mine"]).json(&Value::Object(body)), &args.results, "pairs")
+}
+
+/// Runs `dragoman duplicates`.
+pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    let mut body = Map::new();
+    add(
+        &mut body,
+        [
+            ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
+            ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
+            ("score_min", args.score_min.map(|score| json!(score))),
+            ("neighbors", args.neighbors.map(|count| json!(count))),
+            ("size_max", args.size_max.map(|count| json!(count))),
+            ("pairs", args.pairs.map(|name| json!(name))),
+        ],
+    );
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&Value::Object(body));
+    follow(&client, &output, &call, &args.results, "clusters")
+}
+
+fn add<const N: usize>(body: &mut Map<String, Value>, members: [(&str, Option<Value>); N]) {
+    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+}
+
+/// A side of the request: a collection, or the lines of a file.
+fn side(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
+    let mut side = Map::new();
+    match name.strip_prefix('@') {
+        Some(path) => {
+            side.insert("texts".to_owned(), json!(lines(Path::new(path), output)?));
+        }
+        None => {
+            let name =
+                CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; a file is written @FILE")))?;
+            side.insert("collection".to_owned(), json!(name.as_str()));
+        }
+    }
+    add(
+        &mut side,
+        [
+            ("languages", (!languages.is_empty()).then(|| json!(languages))),
+            ("filter", filter.map(|JsonObject(filter)| Value::Object(filter))),
+        ],
+    );
+    Ok(Value::Object(side))
+}
+
+fn lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
+    let input = Input::open(Some(path), output)?;
+    let name = input.name.clone();
+    let text = |line: io::Result<super::lines::Line>| {
+        let line = line.map_err(CliError::io(format!("read {name}")))?;
+        line.text.map_err(|problem| CliError::Usage(format!("line {} of {name} {problem}", line.number)))
+    };
+    Lines::new(input.buffered(), Limits::default().text_bytes_max).map(text).collect()
+}
+
+fn known(path: &Path, output: &Output) -> Result<Value, CliError> {
+    let pair = |(index, line): (usize, &String)| {
+        let wrong = || CliError::Usage(format!("line {} of {} must have two ids, parted by a tab", index + 1, path.display()));
+        line.split_once('\t').map(|(first, second)| json!({ "first": first, "second": second })).ok_or_else(wrong)
+    };
+    Ok(Value::Array(lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
+}
+
+/// Starts a job, waits for its end, and writes what it found.
+fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, what: &str) -> Result<Outcome, CliError> {
+    let job = client.send(call)?.body;
+    if args.detach {
+        jobs::show(output, &job)?;
+        return Ok(Outcome::Done);
+    }
+    let id = shown(&job["id"]);
+    output.note(&format!("job {id} works; ending this command does not end it"));
+    let job = jobs::watch(client, output, job)?;
+    if job["status"] != "succeeded" {
+        return jobs::finish(client, output, &job);
+    }
+    let named = args.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+    let format = args.format.unwrap_or(match named {
+        Some("ndjson" | "jsonl") => ResultsFormat::Ndjson,
+        Some("tsv") => ResultsFormat::Tsv,
+        _ if output.json => ResultsFormat::Ndjson,
+        _ => ResultsFormat::Tsv,
+    });
+    let table = format!("{what}.tsv");
+    let part = if format == ResultsFormat::Tsv { table.as_str() } else { what };
+    let mut content = client.open(&Call::get(&["v1", "jobs", &id, part]))?.content;
+    match &args.output {
+        Some(path) => {
+            let mut target = Target::create(path)?;
+            let failed = target.failed();
+            copy(&mut content, &mut target, failed)?;
+            target.finish()?;
+        }
+        None => copy(&mut content, &mut io::stdout().lock(), stdout_error)?,
+    }
+    let threshold = job["details"]["threshold"].as_f64().map(|threshold| format!(" with threshold {threshold:.4}"));
+    let count = job["details"][what].as_u64().unwrap_or(0);
+    output.note(&format!("{} {what}{}", HumanCount(count), threshold.unwrap_or_default()));
+    Ok(Outcome::Done)
+}
+
+fn copy(from: &mut dyn Read, to: &mut dyn Write, failed: impl FnOnce(io::Error) -> CliError) -> Result<(), CliError> {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let bytes = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(CliError::io("read the results to their end")(error)),
+        };
+        if let Err(error) = to.write_all(&piece[..bytes]) {
+            return Err(failed(error));
+        }
+    }
+    to.flush().map_err(failed)
+}

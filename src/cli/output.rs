@@ -1,0 +1,215 @@
+//! What a command shows: results on standard output as tables or JSON, notes and progress on standard error.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, TableStyle};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::display::{isolate, one_line};
+use super::error::CliError;
+use super::server::ServerArgs;
+
+/// How the output is to look.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Whether results are JSON.
+    pub json: bool,
+    quiet: bool,
+    /// Columns of the terminal; none when standard output is a file or a pipe.
+    pub columns: Option<usize>,
+}
+
+/// What a progress bar counts.
+#[derive(Debug, Clone, Copy)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Anything that is counted, by its name in the plural.
+    Items(&'static str),
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub enum Column {
+    /// A text, from the left.
+    Text(&'static str),
+    /// A number, from the right.
+    Number(&'static str),
+}
+
+impl Output {
+    /// What the options ask for, and the terminal if there is one.
+    pub fn new(args: &ServerArgs) -> Self {
+        let terminal = Term::stdout();
+        // A terminal that does not say how wide it is gets what `size` takes for usual.
+        let columns = terminal.is_term().then(|| usize::from(terminal.size().1));
+        Self { json: args.json, quiet: args.quiet, columns }
+    }
+
+    /// Writes a line of results.
+    pub fn line(&self, text: &str) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).map_err(stdout_error)
+    }
+
+    /// Writes a result as one line of JSON.
+    pub fn object(&self, value: &impl Serialize) -> Result<(), CliError> {
+        self.line(&serde_json::json!(value).to_string())
+    }
+
+    /// Writes rows as a table without borders, so that it can be searched and cut by other programs.
+    pub fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), CliError> {
+        let mut table = Table::new();
+        table.load_style(TableStyle::new());
+        table.set_header(columns.iter().map(|column| match column {
+            Column::Text(name) | Column::Number(name) => *name,
+        }));
+        for row in rows {
+            table.add_row(row.iter().map(|cell| self.cell(cell)));
+        }
+        for (at, column) in columns.iter().enumerate() {
+            if let Some(shape) = table.column_mut(at) {
+                shape.set_padding((0, 2));
+                if matches!(column, Column::Number(_)) {
+                    shape.set_cell_alignment(CellAlignment::Right);
+                }
+            }
+        }
+        self.line(&table.trim_fmt())
+    }
+
+    /// Writes names and values below each other.
+    pub fn members(&self, members: impl IntoIterator<Item = (String, String)>) -> Result<(), CliError> {
+        let mut table = Table::new();
+        table.load_style(TableStyle::new());
+        for (name, value) in members {
+            table.add_row([Cow::Borrowed(name.as_str()), self.cell(&value)]);
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        self.line(&table.trim_fmt())
+    }
+
+    /// Lines of a cell, each isolated when a terminal shows them.
+    fn cell<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.columns {
+            None => Cow::Borrowed(text),
+            Some(_) => Cow::Owned(text.lines().map(isolate).collect::<Vec<_>>().join("\n")),
+        }
+    }
+
+    /// Tells something besides the results, on standard error.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            // Whether anybody reads notes is of no matter to the command.
+            let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+        }
+    }
+
+    /// Tells what is wrong with one item, on standard error, also when notes are not wanted.
+    pub fn problem(&self, text: &str) {
+        let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+    }
+
+    /// A progress bar up to `total`, or a count when that is not known. It shows itself only on a terminal.
+    pub fn progress(&self, total: Option<u64>, unit: Unit) -> ProgressBar {
+        if self.quiet || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = match (unit, total) {
+            (Unit::Bytes, Some(_)) => {
+                "{wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left {msg}"
+            }
+            (Unit::Bytes, None) => "{spinner} {binary_bytes}, {binary_bytes_per_sec} {msg}",
+            (Unit::Items(_), Some(_)) => "{wide_bar} {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left {msg}",
+            (Unit::Items(_), None) => "{spinner} {human_pos} {prefix}, {per_sec} {msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        if let Unit::Items(name) = unit {
+            bar.set_prefix(name);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+}
+
+/// A failed write to standard output: the end of the command, but no error when its reader has just gone.
+pub fn stdout_error(source: io::Error) -> CliError {
+    match source.kind() {
+        io::ErrorKind::BrokenPipe => CliError::ReaderGone,
+        _ => CliError::Io { what: "write to standard output".to_owned(), source },
+    }
+}
+
+/// A member of an answer as a cell: text as it is, on one line; nothing for what is not there.
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => one_line(text),
+        other => one_line(&other.to_string()),
+    }
+}
+
+/// A number with its thousands apart.
+pub fn count(value: &Value) -> String {
+    value.as_u64().map_or_else(|| shown(value), |number| indicatif::HumanCount(number).to_string())
+}
+
+/// Bytes in a unit that people read.
+pub fn bytes(value: &Value) -> String {
+    value.as_u64().map_or_else(|| shown(value), |number| indicatif::BinaryBytes(number).to_string())
+}
+
+/// A point in time to the second.
+pub fn time(value: &Value) -> String {
+    let text = shown(value);
+    let whole = text.split_once('.').map(|(seconds, _)| seconds).filter(|_| text.ends_with('Z'));
+    whole.map_or(text.clone(), |seconds| format!("{}Z", seconds.replace('T', " ")))
+}
+
+/// The members of an answer, names as the server has them, for a table of names and values.
+pub fn described(value: &Value) -> Vec<(String, String)> {
+    let cell = |name: &str, value: &Value| match (name, value) {
+        (name, value) if name.ends_with("_at") => time(value),
+        (name, value) if name.ends_with("bytes") => bytes(value),
+        (_, Value::Number(_)) => count(value),
+        (_, value) => shown(value),
+    };
+    let members = value.as_object().into_iter().flatten();
+    members.map(|(name, value)| (one_line(name), cell(name, value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_shown_for_people() {
+        assert_eq!(shown(&json!(null)), "");
+        assert_eq!(shown(&json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(count(&json!(1_234_567)), "1,234,567");
+        assert_eq!(count(&json!(-0.5)), "-0.5");
+        assert_eq!(bytes(&json!(1_536)), "1.50 KiB");
+        assert_eq!(time(&json!("2026-01-02T03:04:05.678Z")), "2026-01-02 03:04:05Z");
+        assert_eq!(time(&json!("yesterday")), "yesterday");
+    }
+
+    #[test]
+    fn members_keep_their_order_and_names() {
+        let got =
+            described(&json!({"name": "news", "created_at": "2026-01-02T03:04:05.678Z", "documents": 1200, "disk_bytes": 2048}));
+        let expect =
+            [("name", "news"), ("created_at", "2026-01-02 03:04:05Z"), ("documents", "1,200"), ("disk_bytes", "2.00 KiB")];
+        assert_eq!(got, expect.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}

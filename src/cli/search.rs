@@ -1,0 +1,152 @@
+//! `dragoman search`: asks a collection and shows the hits.
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::collections::{JsonObject, json_object};
+use super::display::{cut, width, wrap};
+use super::error::{CliError, Outcome};
+use super::output::{Column, Output, shown};
+use super::server::ServerArgs;
+use crate::domain::CollectionName;
+
+/// Lines of a passage that a terminal shows.
+const PASSAGE_LINES_MAX: usize = 3;
+/// Columns that a passage gets on a terminal at least, however narrow that is.
+const PASSAGE_COLUMNS_MIN: usize = 20;
+/// Columns of an id on a terminal.
+const ID_COLUMNS_MAX: usize = 32;
+/// Columns between two cells.
+const GAP: usize = 2;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct SearchArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// The query, in any language.
+    #[arg(required_unless_present_any = ["like", "settings"])]
+    pub query: Option<String>,
+    /// Searches by a document in place of a query: what is near to the one with this id.
+    #[arg(long, value_name = "ID", conflicts_with = "query")]
+    pub like: Option<String>,
+    /// Hits at most.
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub limit: Option<u64>,
+    /// Hits left out before the first one.
+    #[arg(long, value_name = "COUNT")]
+    pub offset: Option<u64>,
+    /// Hits only with at least this score.
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    pub score_min: Option<f64>,
+    /// Hits only in these languages, by ISO 639-1 code.
+    #[arg(long, short, value_name = "CODE,…", value_delimiter = ',')]
+    pub languages: Vec<String>,
+    /// Hits only where this holds, such as {"field": "topic", "eq": "food"}.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<JsonObject>,
+    /// How hits are found; the server decides when left out.
+    #[arg(long, short, value_enum)]
+    pub mode: Option<Mode>,
+    /// Further members of the request, as the API documents them.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub settings: Option<JsonObject>,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// How hits are found.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Mode {
+    /// By meaning, across languages.
+    Dense,
+    /// By words.
+    Lexical,
+    /// By both.
+    Hybrid,
+}
+
+/// Runs the command.
+pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "search"]).repeatable();
+    let answer = client.send(&call.json(&request(args)))?.body;
+    if output.json {
+        output.object(&answer)?;
+        return Ok(Outcome::Done);
+    }
+    let Some(hits) = answer["hits"].as_array() else {
+        return Err(client.misunderstood("it has no array \"hits\"".to_owned()));
+    };
+    if !hits.is_empty() {
+        table(&output, hits)?;
+    }
+    output.note(&summary(hits.len(), &answer));
+    Ok(Outcome::Done)
+}
+
+fn request(args: SearchArgs) -> Value {
+    let mode = args.mode.and_then(|mode| mode.to_possible_value()).map(|mode| json!(mode.get_name()));
+    let members = [
+        ("query", args.query.map(|query| json!(query))),
+        ("like", args.like.map(|id| json!(id))),
+        ("limit", args.limit.map(|limit| json!(limit))),
+        ("offset", args.offset.map(|offset| json!(offset))),
+        ("score_min", args.score_min.map(|score| json!(score))),
+        ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
+        ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
+        ("mode", mode),
+    ];
+    let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
+    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    Value::Object(body)
+}
+
+fn summary(hits: usize, answer: &Value) -> String {
+    let took = answer["took_ms"].as_f64().map(|took| format!(" in {took:.1} ms")).unwrap_or_default();
+    let cut_off =
+        if answer["query_truncated"] == true { "; the query was longer than the model reads, its end is ignored" } else { "" };
+    match hits {
+        1 => format!("1 hit{took}{cut_off}"),
+        _ => format!("{hits} hits{took}{cut_off}"),
+    }
+}
+
+/// A row per hit. A passage is one line in a file or a pipe, and wrapped to what is left of the width on a terminal.
+fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
+    let id = |hit: &Value| {
+        let id = shown(&hit["id"]);
+        if output.columns.is_some() { cut(&id, ID_COLUMNS_MAX) } else { id }
+    };
+    let score = |hit: &Value| hit["score"].as_f64().map_or_else(String::new, |score| format!("{score:.4}"));
+    let mut rows: Vec<Vec<String>> = hits
+        .iter()
+        .enumerate()
+        .map(|(at, hit)| vec![(at + 1).to_string(), score(hit), shown(&hit["language"]), id(hit), passage(hit)])
+        .collect();
+    let columns =
+        [Column::Number("#"), Column::Number("SCORE"), Column::Text("LANG"), Column::Text("ID"), Column::Text("PASSAGE")];
+    if let Some(all) = output.columns {
+        let widest = |at: usize, name: &str| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0).max(name.len()) + GAP;
+        let taken = widest(0, "#") + widest(1, "SCORE") + widest(2, "LANG") + widest(3, "ID");
+        let left = all.saturating_sub(taken).max(PASSAGE_COLUMNS_MIN);
+        for row in &mut rows {
+            row[4] = wrap(&row[4], left, PASSAGE_LINES_MAX).join("\n");
+        }
+    }
+    output.table(&columns, rows)
+}
+
+/// The best passage; the whole text where the server names none.
+fn passage(hit: &Value) -> String {
+    match &hit["passage"]["text"] {
+        Value::Null => shown(&hit["text"]),
+        text => shown(text),
+    }
+}

@@ -1,0 +1,123 @@
+//! Which server, and how to talk: the options that every command has.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+/// The options that every command has.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server and output")]
+pub struct ServerArgs {
+    /// The server's address, http or https.
+    #[arg(long, env = "DRAGOMAN_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7700", global = true)]
+    pub server: ServerUrl,
+
+    /// The key that the server asks for. Better given as DRAGOMAN_KEY: other users of the machine can see arguments.
+    #[arg(long, env = "DRAGOMAN_KEY", value_name = "KEY", hide_env_values = true, global = true)]
+    pub key: Option<Key>,
+
+    /// File of certificates (PEM) that the server's is checked with, in place of the public ones.
+    #[arg(long, env = "DRAGOMAN_CA", value_name = "FILE", global = true)]
+    pub ca: Option<PathBuf>,
+
+    /// Seconds to wait for an answer, and for more of it while it comes.
+    #[arg(long, env = "DRAGOMAN_TIMEOUT_S", value_name = "SECONDS", default_value_t = 300, global = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout_s: u64,
+
+    /// Prints JSON, one object per line, instead of tables; errors, too.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Shows no progress and no notes: results and errors only.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// An address without a slash at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerUrl(String);
+
+/// A bearer key. It is never shown.
+#[derive(Clone)]
+pub struct Key(String);
+
+impl ServerUrl {
+    /// The address.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ServerUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let scheme = ["http://", "https://"].into_iter().find(|scheme| text.starts_with(scheme));
+        let rest = scheme.map(|scheme| text[scheme.len()..].trim_end_matches('/'));
+        let whole = rest.is_some_and(|rest| {
+            !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@']) && !rest.contains(char::is_whitespace)
+        });
+        let parses = ureq::http::Uri::try_from(text).is_ok();
+        if whole && parses {
+            Ok(Self(text.trim_end_matches('/').to_owned()))
+        } else {
+            Err("expected http://HOST:PORT or https://HOST:PORT".to_owned())
+        }
+    }
+}
+
+impl Key {
+    /// The value of the header `authorization`.
+    pub fn authorization(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if fits { Ok(Self(text.to_owned())) } else { Err("expected printable ASCII characters without spaces".to_owned()) }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(hidden)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_checked() {
+        for (text, expect) in [
+            ("http://127.0.0.1:7700", Some("http://127.0.0.1:7700")),
+            ("https://search.example/dragoman/", Some("https://search.example/dragoman")),
+            ("http://[::1]:7700", Some("http://[::1]:7700")),
+            ("127.0.0.1:7700", None),
+            ("ftp://host", None),
+            ("http://", None),
+            ("http:///path", None),
+            ("http://host/?a=b", None),
+            ("http://user:password@host", None),
+            ("http://ho st", None),
+        ] {
+            assert_eq!(text.parse::<ServerUrl>().ok().as_ref().map(ServerUrl::as_str), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let key: Key = "secret".parse().unwrap();
+        assert!(!format!("{key:?}").contains("secret"));
+        assert_eq!(key.authorization(), "Bearer secret");
+        assert!("two words".parse::<Key>().is_err() && "".parse::<Key>().is_err() && "a\nb".parse::<Key>().is_err());
+    }
+}

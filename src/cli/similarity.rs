@@ -1,0 +1,82 @@
+//! `dragoman similarity`: how near texts are in meaning, two on the command line or pairs of a file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::error::{CliError, Outcome};
+use super::files::Input;
+use super::lines::Lines;
+use super::output::{Output, shown};
+use super::server::ServerArgs;
+use crate::domain::Limits;
+
+/// Pairs of one request, at most.
+const BATCH_PAIRS_MAX: usize = 128;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct SimilarityArgs {
+    /// The one text; without it, each line of the file is a pair.
+    #[arg(requires = "second", conflicts_with = "file")]
+    pub first: Option<String>,
+    /// The other text.
+    pub second: Option<String>,
+    /// A file with two texts per line, parted by a tab; standard input for - and when there are no texts either.
+    #[arg(long, short, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Runs the command: a line for each pair, with score and texts parted by tabs.
+pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    if let (Some(first), Some(second)) = (args.first, args.second) {
+        return compare(&client, &output, &[(first, second)]).map(|()| Outcome::Done);
+    }
+    let input = Input::open(args.file.as_deref(), &output)?;
+    let name = input.name.clone();
+    let mut batch = Vec::new();
+    for line in Lines::new(input.buffered(), 2 * Limits::default().text_bytes_max) {
+        let line = line.map_err(CliError::io(format!("read {name}")))?;
+        let wrong = |problem: &str| CliError::Usage(format!("line {} of {name} {problem}", line.number));
+        let text = line.text.as_ref().map_err(|problem| wrong(problem))?;
+        let (first, second) = text.split_once('\t').ok_or_else(|| wrong("must have two texts, parted by a tab"))?;
+        batch.push((first.to_owned(), second.to_owned()));
+        if batch.len() == BATCH_PAIRS_MAX {
+            compare(&client, &output, &batch)?;
+            batch.clear();
+        }
+    }
+    compare(&client, &output, &batch).map(|()| Outcome::Done)
+}
+
+fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Result<(), CliError> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
+    let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
+    let answer = client.send(&call)?.body;
+    let results = answer["results"].as_array().filter(|results| results.len() == pairs.len());
+    let results = results.ok_or_else(|| client.misunderstood(format!("it has not {} results", pairs.len())))?;
+    for (result, (first, second)) in results.iter().zip(pairs) {
+        if output.json {
+            let mut line = result.clone();
+            line["first"] = json!(first);
+            line["second"] = json!(second);
+            output.object(&line)?;
+            continue;
+        }
+        let score = result["score"].as_f64().map_or_else(String::new, |score| format!("{score:.4}"));
+        output.line(&format!("{score}\t{}\t{}", shown(&json!(first)), shown(&json!(second))))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! `dragoman snapshot`: create, list, show, download, upload, restore and delete snapshots.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::EXIT_CODES;
+use super::client::{Call, Client, Upload};
+use super::confirm::ConfirmArgs;
+use super::error::{CliError, Outcome};
+use super::files::{Input, Target};
+use super::jobs;
+use super::listing;
+use super::output::{Column, Output, Unit, bytes, count, described, shown, time};
+use super::server::ServerArgs;
+use crate::domain::CollectionName;
+
+/// How the names of archives end.
+const ARCHIVE_END: &str = ".tar.zst";
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 16;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct SnapshotArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// What to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Copies collections, all of them unless some are named, into a new snapshot on the server.
+    Create(CreateArgs),
+    /// Lists all snapshots of the server.
+    List,
+    /// Shows everything that is known of one.
+    Show(IdArgs),
+    /// Writes one into a file.
+    Download(DownloadArgs),
+    /// Sends a file that was downloaded to the server.
+    Upload(UploadArgs),
+    /// Makes collections of one.
+    Restore(RestoreArgs),
+    /// Deletes one.
+    Delete(DeleteArgs),
+}
+
+/// A new snapshot.
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// Names of the collections.
+    #[arg(value_name = "COLLECTION", value_parser = CollectionName::parse)]
+    pub collections: Vec<CollectionName>,
+    /// Prints the job without waiting for it.
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// A snapshot.
+#[derive(Debug, Args)]
+pub struct IdArgs {
+    /// Id of the snapshot.
+    pub id: String,
+}
+
+/// A download.
+#[derive(Debug, Args)]
+pub struct DownloadArgs {
+    /// Id of the snapshot.
+    pub id: String,
+    /// The file to write, which is there when it is complete; ID.tar.zst when left out.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// An upload.
+#[derive(Debug, Args)]
+pub struct UploadArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// The id that the snapshot gets, a UUID; the one in the name of the file, else a new one, when left out.
+    #[arg(long)]
+    pub id: Option<Uuid>,
+}
+
+/// A restoration.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// Id of the snapshot.
+    pub id: String,
+    /// Restores this collection only.
+    #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
+    pub collection: Option<CollectionName>,
+    /// Gives that collection another name.
+    #[arg(long, value_name = "NAME", requires = "collection", value_parser = CollectionName::parse)]
+    pub rename_to: Option<CollectionName>,
+    /// Replaces collections that are there already.
+    #[arg(long)]
+    pub replace: bool,
+    /// Prints the job without waiting for it.
+    #[arg(long)]
+    pub detach: bool,
+    /// Whether to ask before something is replaced.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
+/// A deletion.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Id of the snapshot.
+    pub id: String,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
+/// Runs the command.
+pub fn run(args: SnapshotArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    match args.action {
+        Action::Create(args) => {
+            let mut body = Map::new();
+            if !args.collections.is_empty() {
+                let names: Value = args.collections.iter().map(CollectionName::as_str).collect();
+                body.insert("collections".to_owned(), names);
+            }
+            let call = Call::post(&["v1", "snapshots"]).json(&Value::Object(body));
+            create(&client, &output, &call, args.detach)
+        }
+        Action::List => list(&client, &output).map(|()| Outcome::Done),
+        Action::Show(args) => {
+            let snapshot = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
+            show(&output, &snapshot).map(|()| Outcome::Done)
+        }
+        Action::Download(args) => download(&client, &output, &args).map(|()| Outcome::Done),
+        Action::Upload(args) => upload(&client, &output, &args).map(|()| Outcome::Done),
+        Action::Restore(args) => restore(&client, &output, args),
+        Action::Delete(args) => {
+            args.confirm.ask(&format!("delete snapshot {}", args.id))?;
+            client.send(&Call::delete(&["v1", "snapshots", &args.id]))?;
+            output.note(&format!("deleted snapshot {}", args.id));
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+/// Makes a snapshot and prints its id.
+fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result<Outcome, CliError> {
+    let job = client.send(call)?.body;
+    let id = shown(&job["details"]["snapshot"]);
+    let outcome = jobs::follow(client, output, job, detach)?;
+    if !detach && !output.json {
+        output.line(&id)?;
+    }
+    Ok(outcome)
+}
+
+fn restore(client: &Client, output: &Output, args: RestoreArgs) -> Result<Outcome, CliError> {
+    if args.replace {
+        let what = args.rename_to.as_ref().or(args.collection.as_ref()).map(|name| format!("collection {name}"));
+        let what = what.unwrap_or_else(|| "all collections of the snapshot that are there".to_owned());
+        args.confirm.ask(&format!("replace {what} by what snapshot {} holds", args.id))?;
+    }
+    let mut body = Map::new();
+    let names = [("collection", args.collection), ("rename_to", args.rename_to)];
+    body.extend(names.into_iter().filter_map(|(member, name)| Some((member.to_owned(), json!(name?.as_str())))));
+    if args.replace {
+        body.insert("replace".to_owned(), json!(true));
+    }
+    let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&Value::Object(body));
+    jobs::follow(client, output, client.send(&call)?.body, args.detach)
+}
+
+fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+    let columns = [Column::Text("ID"), Column::Text("CREATED"), Column::Text("COLLECTIONS"), Column::Number("SIZE")];
+    listing::list(client, output, &listing::first_page(&["v1", "snapshots"]), ("snapshots", &columns), |snapshot| {
+        vec![
+            shown(&snapshot["id"]),
+            time(&snapshot["created_at"]),
+            names(&snapshot["collections"]),
+            bytes(&snapshot["archive_bytes"]),
+        ]
+    })
+}
+
+fn names(collections: &Value) -> String {
+    let names = collections.as_array().into_iter().flatten().map(|collection| shown(&collection["name"]));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
+    if output.json {
+        return output.object(snapshot);
+    }
+    let members = described(snapshot).into_iter().filter(|(name, _)| name != "collections");
+    output.members(members)?;
+    let row = |collection: &Value| {
+        vec![
+            shown(&collection["name"]),
+            count(&collection["documents"]),
+            shown(&collection["model"]),
+            bytes(&collection["bytes"]),
+        ]
+    };
+    let columns = [Column::Text("COLLECTION"), Column::Number("DOCUMENTS"), Column::Text("MODEL"), Column::Number("SIZE")];
+    output.line("")?;
+    output.table(&columns, snapshot["collections"].as_array().into_iter().flatten().map(row))
+}
+
+/// Writes the archive into a file, and compares it with the checksum that the server has of it.
+fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(), CliError> {
+    let about = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
+    let mut download = client.open(&Call::get(&["v1", "snapshots", &args.id, "archive"]))?;
+    let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_END}", args.id).into());
+    let mut target = Target::create(&path)?;
+    let bar = output.progress(download.bytes, Unit::Bytes);
+    let mut digest = Sha256::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut copied = 0;
+    loop {
+        let got = match download.content.read(&mut piece) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(CliError::io("read the snapshot to its end")(error)),
+        };
+        target.write_all(&piece[..got]).map_err(target.failed())?;
+        digest.update(&piece[..got]);
+        copied += got as u64;
+        bar.inc(got as u64);
+    }
+    let got: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if about["archive_sha256"].as_str() != Some(got.as_str()) {
+        let expected = shown(&about["archive_sha256"]);
+        return Err(client.misunderstood(format!("the archive has SHA-256 {got}, expected {expected}")));
+    }
+    target.finish()?;
+    bar.finish_and_clear();
+    output.note(&format!("wrote {} to {}", bytes(&json!(copied)), path.display()));
+    Ok(())
+}
+
+fn upload(client: &Client, output: &Output, args: &UploadArgs) -> Result<(), CliError> {
+    let id = args.id.or_else(|| id_in_name(&args.file)).unwrap_or_else(Uuid::now_v7).to_string();
+    let input = Input::open(Some(&args.file), output)?;
+    let bar = output.progress(input.bytes, Unit::Bytes);
+    let mut content = bar.wrap_read(input.content);
+    let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes: input.bytes, content: &mut content };
+    let snapshot = client.upload(&Call::put(&["v1", "snapshots", &id, "archive"]), upload)?.body;
+    bar.finish_and_clear();
+    show(output, &snapshot)
+}
+
+/// The id in a name that `download` gave.
+fn id_in_name(path: &Path) -> Option<Uuid> {
+    path.file_name()?.to_str()?.strip_suffix(ARCHIVE_END)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_downloaded_file_keeps_its_id() {
+        let id = "0199d1a0-0000-7000-8000-000000000001";
+        assert_eq!(id_in_name(Path::new(&format!("backups/{id}.tar.zst"))).map(|id| id.to_string()).as_deref(), Some(id));
+        assert_eq!(id_in_name(Path::new("monday.tar.zst")), None);
+        assert_eq!(id_in_name(Path::new(id)), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! The bounds of `domain::Limits` as settings: each has a flag, a variable and a key in the file, and its default there.
+
+use std::str::FromStr;
+
+use clap::Args;
+
+use crate::domain::Limits;
+
+/// Bounds on requests and queues.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitSettings {
+    /// Bytes of one request body.
+    #[arg(long, env = "DRAGOMAN_BODY_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().body_bytes_max, value_parser = at_least_one::<usize>)]
+    pub body_bytes_max: usize,
+
+    /// Documents in one upsert request.
+    #[arg(long, env = "DRAGOMAN_BATCH_DOCUMENTS_MAX", value_name = "COUNT", default_value_t = Limits::default().batch_documents_max, value_parser = at_least_one::<usize>)]
+    pub batch_documents_max: usize,
+
+    /// Bytes of one document's text, and of one query.
+    #[arg(long, env = "DRAGOMAN_TEXT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().text_bytes_max, value_parser = at_least_one::<usize>)]
+    pub text_bytes_max: usize,
+
+    /// Bytes of one document's metadata as JSON.
+    #[arg(long, env = "DRAGOMAN_METADATA_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().metadata_bytes_max, value_parser = at_least_one::<usize>)]
+    pub metadata_bytes_max: usize,
+
+    /// Nesting depth of one document's metadata.
+    #[arg(long, env = "DRAGOMAN_METADATA_DEPTH_MAX", value_name = "LEVELS", default_value_t = Limits::default().metadata_depth_max, value_parser = at_least_one::<usize>)]
+    pub metadata_depth_max: usize,
+
+    /// Conditions in one filter.
+    #[arg(long, env = "DRAGOMAN_FILTER_CONDITIONS_MAX", value_name = "COUNT", default_value_t = Limits::default().filter_conditions_max, value_parser = at_least_one::<usize>)]
+    pub filter_conditions_max: usize,
+
+    /// Nesting depth of one filter.
+    #[arg(long, env = "DRAGOMAN_FILTER_DEPTH_MAX", value_name = "LEVELS", default_value_t = Limits::default().filter_depth_max, value_parser = at_least_one::<usize>)]
+    pub filter_depth_max: usize,
+
+    /// Hits that one search may ask for; also rows on one page of a list.
+    #[arg(long, env = "DRAGOMAN_PAGE_MAX", value_name = "COUNT", default_value_t = Limits::default().page_max, value_parser = at_least_one::<usize>)]
+    pub page_max: usize,
+
+    /// Bytes of texts, metadata and vectors in the answer to one search request.
+    #[arg(long, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().answer_bytes_max, value_parser = at_least_one::<usize>)]
+    pub answer_bytes_max: usize,
+
+    /// Searches in one batch.
+    #[arg(long, env = "DRAGOMAN_BATCH_SEARCHES_MAX", value_name = "COUNT", default_value_t = Limits::default().batch_searches_max, value_parser = at_least_one::<usize>)]
+    pub batch_searches_max: usize,
+
+    /// Examples of each kind in one recommendation.
+    #[arg(long, env = "DRAGOMAN_EXAMPLES_MAX", value_name = "COUNT", default_value_t = Limits::default().examples_max, value_parser = at_least_one::<usize>)]
+    pub examples_max: usize,
+
+    /// Texts in one embeddings request.
+    #[arg(long, env = "DRAGOMAN_EMBEDDING_INPUTS_MAX", value_name = "COUNT", default_value_t = Limits::default().embedding_inputs_max, value_parser = at_least_one::<usize>)]
+    pub embedding_inputs_max: usize,
+
+    /// Collections in the data directory.
+    #[arg(long, env = "DRAGOMAN_COLLECTIONS_MAX", value_name = "COUNT", default_value_t = Limits::default().collections_max, value_parser = at_least_one::<usize>)]
+    pub collections_max: usize,
+
+    /// Keys in the data directory.
+    #[arg(long, env = "DRAGOMAN_KEYS_MAX", value_name = "COUNT", default_value_t = Limits::default().keys_max, value_parser = at_least_one::<usize>)]
+    pub keys_max: usize,
+
+    /// Texts that may wait for the encoder; more are refused with 503.
+    #[arg(long, env = "DRAGOMAN_EMBED_QUEUE_TEXTS_MAX", value_name = "COUNT", default_value_t = Limits::default().embed_queue_texts_max, value_parser = at_least_one::<usize>)]
+    pub embed_queue_texts_max: usize,
+
+    /// Write requests that may wait for one collection; more are refused with 503.
+    #[arg(long, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT", default_value_t = Limits::default().write_queue_max, value_parser = at_least_one::<usize>)]
+    pub write_queue_max: usize,
+
+    /// Changes of a collection after which its index is saved while the server runs, at least; a crash costs the next start the
+    /// time to take in so many. Of a large index, a fifth of its passages must have changed.
+    #[arg(long, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT", default_value_t = Limits::default().index_save_changes, value_parser = at_least_one::<u64>)]
+    pub index_save_changes: u64,
+
+    /// Jobs that run at once.
+    #[arg(long, env = "DRAGOMAN_JOBS_RUNNING_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_running_max, value_parser = at_least_one::<usize>)]
+    pub jobs_running_max: usize,
+
+    /// Jobs that may wait for their turn; more are refused with 503.
+    #[arg(long, env = "DRAGOMAN_JOBS_QUEUED_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_queued_max, value_parser = at_least_one::<usize>)]
+    pub jobs_queued_max: usize,
+
+    /// Finished jobs that are remembered.
+    #[arg(long, env = "DRAGOMAN_JOBS_KEPT_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_kept_max, value_parser = at_least_one::<usize>)]
+    pub jobs_kept_max: usize,
+
+    /// Bytes of one import, and of one snapshot that is sent, unpacked.
+    #[arg(long, env = "DRAGOMAN_IMPORT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().import_bytes_max, value_parser = at_least_one::<u64>)]
+    pub import_bytes_max: u64,
+
+    /// Bytes of one line of an import.
+    #[arg(long, env = "DRAGOMAN_IMPORT_LINE_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().import_line_bytes_max, value_parser = at_least_one::<usize>)]
+    pub import_line_bytes_max: usize,
+
+    /// Passages that may wait for their embedding before an import pauses.
+    #[arg(long, env = "DRAGOMAN_IMPORT_BACKLOG_MAX", value_name = "COUNT", default_value_t = Limits::default().import_backlog_max, value_parser = at_least_one::<u64>)]
+    pub import_backlog_max: u64,
+
+    /// Bytes of the disk that imports and snapshots leave free; without that room they are refused with 503.
+    #[arg(long, env = "DRAGOMAN_DISK_RESERVE_BYTES", value_name = "BYTES", default_value_t = Limits::default().disk_reserve_bytes, value_parser = at_least_one::<u64>)]
+    pub disk_reserve_bytes: u64,
+
+    /// Bytes of memory that one job of mining or of duplicates may need; larger ones are refused.
+    #[arg(long, env = "DRAGOMAN_MINING_MEMORY_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().mining_memory_bytes_max, value_parser = at_least_one::<u64>)]
+    pub mining_memory_bytes_max: u64,
+}
+
+impl From<&LimitSettings> for Limits {
+    fn from(settings: &LimitSettings) -> Self {
+        Self {
+            body_bytes_max: settings.body_bytes_max,
+            batch_documents_max: settings.batch_documents_max,
+            text_bytes_max: settings.text_bytes_max,
+            metadata_bytes_max: settings.metadata_bytes_max,
+            metadata_depth_max: settings.metadata_depth_max,
+            filter_conditions_max: settings.filter_conditions_max,
+            filter_depth_max: settings.filter_depth_max,
+            page_max: settings.page_max,
+            answer_bytes_max: settings.answer_bytes_max,
+            batch_searches_max: settings.batch_searches_max,
+            examples_max: settings.examples_max,
+            embedding_inputs_max: settings.embedding_inputs_max,
+            collections_max: settings.collections_max,
+            keys_max: settings.keys_max,
+            embed_queue_texts_max: settings.embed_queue_texts_max,
+            write_queue_max: settings.write_queue_max,
+            index_save_changes: settings.index_save_changes,
+            jobs_running_max: settings.jobs_running_max,
+            jobs_queued_max: settings.jobs_queued_max,
+            jobs_kept_max: settings.jobs_kept_max,
+            import_bytes_max: settings.import_bytes_max,
+            disk_reserve_bytes: settings.disk_reserve_bytes,
+            mining_memory_bytes_max: settings.mining_memory_bytes_max,
+            import_line_bytes_max: settings.import_line_bytes_max,
+            import_backlog_max: settings.import_backlog_max,
+            ..Self::default()
+        }
+    }
+}
+
+/// Reads a count that must not be zero.
+pub(super) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "expected a whole number from 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::super::{Command, CommandLine};
+    use super::*;
+
+    #[test]
+    fn without_settings_the_limits_are_the_defaults() {
+        let command_line = CommandLine::try_parse_from(["dragoman", "serve"]).unwrap();
+        let Command::Serve(config) = command_line.command else { unreachable!("the arguments say serve") };
+        assert_eq!(Limits::from(&config.limits), Limits::default());
+    }
+
+    #[test]
+    fn a_bound_of_zero_is_refused() {
+        assert_eq!(at_least_one::<usize>("1"), Ok(1));
+        for bad in ["0", "-1", "many", ""] {
+            assert!(at_least_one::<usize>(bad).is_err() && at_least_one::<u64>(bad).is_err(), "{bad:?}");
+        }
+    }
+}

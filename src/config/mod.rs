@@ -1,0 +1,383 @@
+//! The one Config: every setting with its flag, environment variable, unit and default. `sources` reads them, also from a file.
+
+pub mod limits;
+pub mod sources;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+pub use limits::LimitSettings;
+pub use sources::{Loaded, ReadError, Setting, Source, read};
+
+/// A vector-search database that embeds and searches text across 62 languages.
+#[derive(Debug, Parser)]
+#[command(name = "dragoman", version, about)]
+pub struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Starts the server.
+    Serve(Box<Config>),
+    /// Asks the server that has these settings whether it lives; exits with 0 when it does, with 1 when not. Takes the flags
+    /// of serve.
+    Health(Box<HealthSettings>),
+    /// Looks at the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Works on a server.
+    #[command(flatten)]
+    Client(Box<crate::cli::Command>),
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Prints every setting with its value and where it comes from, and says what is wrong. Takes the flags of serve.
+    Check(Box<Config>),
+}
+
+/// Whether a server lives.
+#[derive(Debug, Clone, Args)]
+pub struct HealthSettings {
+    /// Asks whether every collection answers in full, instead of whether the server is there.
+    #[arg(long)]
+    pub ready: bool,
+
+    /// Seconds until the server must have answered.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout_s: u64,
+
+    /// The server's settings.
+    #[command(flatten)]
+    pub server: Config,
+}
+
+/// How the server runs. A flag wins over its environment variable, that over the file, that over the default.
+#[derive(Debug, Clone, Args)]
+pub struct Config {
+    /// TOML file with settings: the names of the flags, with underscores.
+    #[arg(long, env = "DRAGOMAN_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Address and port to listen on; port 0 takes a free one, which the log names.
+    #[arg(long, env = "DRAGOMAN_LISTEN", value_name = "HOST:PORT", default_value = "127.0.0.1:7700")]
+    pub listen: String,
+
+    /// Data directory; made when it is not there.
+    #[arg(long, env = "DRAGOMAN_DATA", value_name = "FOLDER", default_value = "data")]
+    pub data: PathBuf,
+
+    /// Model bundle. Without it: models/ems-small in the working directory, else beside the program.
+    #[arg(long, env = "DRAGOMAN_MODEL", value_name = "FOLDER")]
+    pub model: Option<PathBuf>,
+
+    /// Where the encoder runs: auto takes CUDA when it can be had; cuda:N refuses to start without.
+    #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto", value_parser = parse_device)]
+    pub device: DeviceSetting,
+
+    /// Threads of one forward pass on the CPU; 0 means one per core.
+    #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
+    pub threads: usize,
+
+    /// Upper bound on texts times tokens of the longest text in one forward pass. Memory grows with it.
+    #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
+    pub batch_tokens_max: usize,
+
+    /// What an acknowledged write survives: full, also power loss; relaxed, only a crash of the server, but writes are faster.
+    #[arg(long, env = "DRAGOMAN_DURABILITY", value_enum, default_value_t = Durability::Full)]
+    pub durability: Durability,
+
+    /// Access: keys, TLS, browsers.
+    #[command(flatten)]
+    pub access: AccessSettings,
+
+    /// Bounds on traffic.
+    #[command(flatten)]
+    pub traffic: TrafficSettings,
+
+    /// Bounds on requests and queues.
+    #[command(flatten)]
+    pub limits: LimitSettings,
+
+    /// Seconds that requests get to finish when the server is told to stop.
+    #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30)]
+    pub shutdown_grace_s: u64,
+
+    /// Form of the log, which goes to standard error.
+    #[arg(long, env = "DRAGOMAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or levels by module, such as "info,dragoman::service=debug".
+    #[arg(long, env = "DRAGOMAN_LOG", value_name = "FILTER", default_value = "info")]
+    pub log: String,
+
+    /// OpenTelemetry collector that takes traces over HTTP, such as http://127.0.0.1:4318. Needs a program built with the
+    /// feature otel.
+    #[arg(long, env = "DRAGOMAN_OTEL_ENDPOINT", value_name = "URL")]
+    pub otel_endpoint: Option<String>,
+
+    /// Of all requests, the part whose traces are sent, 0 to 1. A caller's own decision in the header traceparent wins.
+    #[arg(long, env = "DRAGOMAN_OTEL_SAMPLED", value_name = "NUMBER", default_value_t = 1.0, value_parser = parse_part)]
+    pub otel_sampled: f64,
+}
+
+/// Who may call, and over what.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Access")]
+pub struct AccessSettings {
+    /// An admin key, at least 16 characters. With it, or with a key of /v1/keys, every request needs a key. Other users of the
+    /// machine can read flags; prefer the file.
+    #[arg(long, env = "DRAGOMAN_ADMIN_KEY", value_name = "SECRET", hide_env_values = true)]
+    pub admin_key: Option<Secret>,
+
+    /// File whose first line is the admin key.
+    #[arg(long, env = "DRAGOMAN_ADMIN_KEY_FILE", value_name = "FILE")]
+    pub admin_key_file: Option<PathBuf>,
+
+    /// Whether to serve other machines without any key.
+    #[arg(long, env = "DRAGOMAN_INSECURE", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub insecure: bool,
+
+    /// TLS certificates, PEM, the server's own first. Read again when it changes and on SIGHUP.
+    #[arg(long, env = "DRAGOMAN_TLS_CERTIFICATE", value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// The TLS certificate's private key, PEM.
+    #[arg(long, env = "DRAGOMAN_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Web pages of these origins may call, such as `https://example.com`; * for all. None when left out.
+    #[arg(long, env = "DRAGOMAN_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    pub cors_origins: Vec<String>,
+
+    /// Whether /metrics needs no key.
+    #[arg(long, env = "DRAGOMAN_METRICS_OPEN", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub metrics_open: bool,
+}
+
+/// How much may come at once. A caller is a key, or an address where there is none.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Traffic")]
+pub struct TrafficSettings {
+    /// Connections at once; more wait until one is closed.
+    #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = limits::at_least_one::<usize>)]
+    pub connections_max: usize,
+
+    /// Requests that run at once; more are refused with 503.
+    #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = limits::at_least_one::<usize>)]
+    pub requests_max: usize,
+
+    /// Requests of one caller that run at once; more are refused with 429. 0 means no bound.
+    #[arg(long, env = "DRAGOMAN_CALLER_REQUESTS_MAX", value_name = "COUNT", default_value_t = 0)]
+    pub caller_requests_max: usize,
+
+    /// Requests of one caller per second, in the long run; more are refused with 429. 0 means no bound.
+    #[arg(long, env = "DRAGOMAN_RATE_PER_S", value_name = "NUMBER", default_value_t = 0.0, value_parser = parse_rate)]
+    pub rate_per_s: f64,
+
+    /// Requests that a caller may send at once before its rate counts.
+    #[arg(long, env = "DRAGOMAN_RATE_BURST", value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate_burst: u32,
+
+    /// Seconds until the answer to a request must have begun; imports and other streams are exempt.
+    #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub request_timeout_s: u64,
+
+    /// Seconds until a connection must have sent the head of its next request, else it is closed.
+    #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    pub header_timeout_s: u64,
+}
+
+/// A text that no log and no error shows.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps it.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// Crash and power loss.
+    Full,
+    /// A crash of the process.
+    Relaxed,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// The device that the operator asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceSetting {
+    /// CUDA when it can be had, else the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// This CUDA device.
+    Cuda(u32),
+}
+
+/// Which model to load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSetting {
+    /// The bundle in this folder.
+    Bundle(PathBuf),
+    /// `fake:64`: the deterministic stand-in with embeddings of 64 values. Only for tests of the program.
+    Fake {
+        /// Values per embedding.
+        dimension: usize,
+    },
+}
+
+/// The bundle that the repository ships.
+const DEFAULT_MODEL: &str = "models/ems-small";
+/// Values per embedding of the stand-in, at most.
+const FAKE_DIMENSION_MAX: usize = 4_096;
+
+impl Config {
+    /// Which model to load.
+    pub fn model(&self) -> ModelSetting {
+        let Some(model) = &self.model else {
+            return ModelSetting::Bundle(default_model(Path::new(DEFAULT_MODEL), std::env::current_exe().ok().as_deref()));
+        };
+        let fake = model.to_str().and_then(|text| text.strip_prefix("fake:")).and_then(|number| number.parse().ok());
+        match fake {
+            Some(dimension @ 1..=FAKE_DIMENSION_MAX) => ModelSetting::Fake { dimension },
+            _ => ModelSetting::Bundle(model.clone()),
+        }
+    }
+}
+
+/// `relative` in the working directory, else in the program's folder; when it is in neither, the first, so that the error
+/// names what a newcomer expects.
+fn default_model(relative: &Path, program: Option<&Path>) -> PathBuf {
+    let beside = program.and_then(Path::parent).map(|folder| folder.join(relative));
+    match beside {
+        Some(beside) if !relative.exists() && beside.exists() => beside,
+        _ => relative.to_owned(),
+    }
+}
+
+fn parse_device(text: &str) -> Result<DeviceSetting, String> {
+    match text {
+        "auto" => Ok(DeviceSetting::Auto),
+        "cpu" => Ok(DeviceSetting::Cpu),
+        "cuda" => Ok(DeviceSetting::Cuda(0)),
+        _ => {
+            let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+            number.map(DeviceSetting::Cuda).ok_or_else(|| format!("expected auto, cpu, cuda or cuda:N, got {text:?}"))
+        }
+    }
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| "expected a number from 0".to_owned())
+}
+
+fn parse_part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(arguments: &[&str]) -> Config {
+        let command_line = CommandLine::try_parse_from(["dragoman", "serve"].iter().chain(arguments)).unwrap();
+        let Command::Serve(config) = command_line.command else { unreachable!("the arguments begin with serve") };
+        *config
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_variable_named_after_it() {
+        use clap::CommandFactory as _;
+        let command = CommandLine::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        for argument in serve.get_arguments().filter(|argument| argument.get_long() != Some("help")) {
+            let expect = format!("DRAGOMAN_{}", argument.get_long().unwrap().replace('-', "_").to_uppercase());
+            assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(expect.as_str()));
+        }
+    }
+
+    #[test]
+    fn devices_are_read() {
+        for (text, expect) in [
+            ("auto", Some(DeviceSetting::Auto)),
+            ("cpu", Some(DeviceSetting::Cpu)),
+            ("cuda", Some(DeviceSetting::Cuda(0))),
+            ("cuda:3", Some(DeviceSetting::Cuda(3))),
+            ("cuda:", None),
+            ("cuda:x", None),
+            ("tpu", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_device(text).ok(), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_a_folder_or_the_stand_in() {
+        for (text, expect) in [
+            ("models/mine", ModelSetting::Bundle("models/mine".into())),
+            ("fake:64", ModelSetting::Fake { dimension: 64 }),
+            ("fake:0", ModelSetting::Bundle("fake:0".into())),
+            ("fake:many", ModelSetting::Bundle("fake:many".into())),
+        ] {
+            assert_eq!(serve(&["--model", text]).model(), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_shipped_model_is_found_beside_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("dragoman");
+        let (relative, nowhere) = (Path::new("some/model"), Path::new("no/model"));
+        std::fs::create_dir_all(folder.path().join(relative)).unwrap();
+        assert_eq!(default_model(relative, Some(&program)), folder.path().join(relative));
+        assert_eq!(default_model(nowhere, Some(&program)), nowhere);
+        assert_eq!(default_model(relative, None), relative);
+    }
+}

@@ -1,0 +1,296 @@
+//! Where settings come from: flags, environment, a TOML file, defaults, in this order.
+//!
+//! The file's values become the defaults of the command line, so that each setting is read and checked by one parser,
+//! wherever it stands.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command as Clap, CommandFactory as _, FromArgMatches as _};
+use toml::{Table, Value};
+
+use super::CommandLine;
+
+/// A command line with all its settings.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What to do, and how.
+    pub command_line: CommandLine,
+    /// Every setting, for people.
+    pub settings: Vec<Setting>,
+}
+
+/// A setting as it came to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its key in the file.
+    pub name: String,
+    /// Its value as text; `None` when it has none. Secrets are hidden.
+    pub value: Option<String>,
+    /// Where the value comes from.
+    pub source: Source,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    Flag,
+    /// An environment variable.
+    Environment,
+    /// The TOML file.
+    File,
+    /// The program.
+    Default,
+}
+
+/// Why the settings cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A flag or variable is wrong, or the command line asks for help; the text says all, and where it belongs.
+    #[error(transparent)]
+    CommandLine(#[from] clap::Error),
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no TOML.
+    #[error("the configuration file {} is not valid TOML: {problem}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// Where and why, in one line.
+        problem: String,
+    },
+    /// A key of the file is unknown or has a wrong value.
+    #[error("the configuration file {} has a wrong setting: {problem}", path.display())]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The key, what was expected and what came.
+        problem: String,
+    },
+}
+
+/// Reads the arguments of the program, the environment, and the file that either names.
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, ReadError> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let clap = CommandLine::command();
+    let mut matches = clap.clone().try_get_matches_from(&arguments)?;
+    let mut table = Table::new();
+    let named = settings_of(&matches).and_then(|settings| settings.get_one::<PathBuf>("config").cloned());
+    if let Some(path) = named {
+        table = read_file(&path)?;
+        let known = settings_command(&clap);
+        let problem = table.iter().find_map(|(key, value)| problem(known, key, value));
+        if let Some(problem) = problem {
+            return Err(ReadError::Setting { path, problem });
+        }
+        matches = with_defaults(clap.clone(), &table).try_get_matches_from(&arguments)?;
+    }
+    let settings = settings_of(&matches).map(|settings| list(settings_command(&clap), settings, &table)).unwrap_or_default();
+    Ok(Loaded { command_line: CommandLine::from_arg_matches(&matches)?, settings })
+}
+
+/// The matches of the subcommand that takes the settings: `serve`, or `config check`.
+fn settings_of(matches: &ArgMatches) -> Option<&ArgMatches> {
+    let mut matches = matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    matches.try_contains_id("config").is_ok().then_some(matches)
+}
+
+/// The command whose arguments are the settings; `serve` has the same as `config check`.
+fn settings_command(clap: &Clap) -> &Clap {
+    clap.find_subcommand("serve").unwrap_or(clap)
+}
+
+/// The arguments that are settings by the key that the file has for them.
+fn known(command: &Clap) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| argument.get_env().is_some())
+}
+
+fn read_file(path: &Path) -> Result<Table, ReadError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ReadError::File { path: path.to_owned(), source })?;
+    text.parse().map_err(|error: toml::de::Error| {
+        // The whole text of the error quotes the line, which may hold a secret.
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        ReadError::Toml { path: path.to_owned(), problem: format!("line {line}: {}", error.message()) }
+    })
+}
+
+/// What is wrong with one key of the file.
+fn problem(command: &Clap, key: &str, value: &Value) -> Option<String> {
+    let Some(argument) = known(command).find(|argument| argument.get_id() == key && key != "config") else {
+        return Some(format!("{key} is unknown; dragoman config check lists all settings"));
+    };
+    let texts = match texts(value) {
+        Some(texts) if texts.len() == 1 || is_list(argument) => texts,
+        _ => return Some(format!("{key} must be {}, got {}", expected(argument), value.type_str())),
+    };
+    // The environment must not speak here, nor other arguments.
+    let alone = Clap::new("file").no_binary_name(true).arg(argument.clone().env(None).default_values(Vec::<String>::new()));
+    let flags = texts.iter().map(|text| format!("--{}={text}", argument.get_long().unwrap_or(key)));
+    let error = alone.try_get_matches_from(flags).err()?;
+    let line = error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    Some(format!("{key}: {line}"))
+}
+
+fn is_list(argument: &Arg) -> bool {
+    argument.get_value_delimiter().is_some()
+}
+
+fn expected(argument: &Arg) -> &'static str {
+    if is_list(argument) { "a list of strings" } else { "a string, a number or a truth value" }
+}
+
+/// A value as the texts that the command line would have.
+fn texts(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(text) => Some(vec![text.clone()]),
+        Value::Integer(number) => Some(vec![number.to_string()]),
+        Value::Float(number) => Some(vec![number.to_string()]),
+        Value::Boolean(truth) => Some(vec![truth.to_string()]),
+        Value::Array(values) => values.iter().map(|value| value.as_str().map(str::to_owned)).collect(),
+        Value::Table(_) | Value::Datetime(_) => None,
+    }
+}
+
+/// The command line with the file's values as defaults.
+fn with_defaults(clap: Clap, table: &Table) -> Clap {
+    let apply = |command: Clap| {
+        table.iter().fold(command, |command, (key, value)| {
+            let texts = texts(value).unwrap_or_default();
+            command.mut_arg(key, |argument| argument.default_values(texts))
+        })
+    };
+    clap.mut_subcommand("serve", apply)
+        .mut_subcommand("health", apply)
+        .mut_subcommand("config", |config| config.mut_subcommand("check", apply))
+}
+
+fn list(command: &Clap, matches: &ArgMatches, table: &Table) -> Vec<Setting> {
+    let setting = |argument: &Arg| {
+        let name = argument.get_id().as_str();
+        let source = match matches.value_source(name) {
+            Some(ValueSource::CommandLine) => Source::Flag,
+            Some(ValueSource::EnvVariable) => Source::Environment,
+            Some(_) if table.contains_key(name) => Source::File,
+            _ => Source::Default,
+        };
+        let values =
+            matches.get_raw(name).map(|values| values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>());
+        let hidden = argument.is_hide_env_values_set();
+        let value = values.filter(|values| !values.is_empty());
+        let value = value.map(|values| if hidden { "(hidden)".to_owned() } else { values.join(",") });
+        Setting { name: name.to_owned(), value, source }
+    };
+    known(command).map(setting).collect()
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "flag",
+            Self::Environment => "environment",
+            Self::File => "file",
+            Self::Default => "default",
+        })
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, source } = self;
+        write!(f, "{name} = {}  # {source}", value.as_deref().unwrap_or("(none)"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, Config, ConfigCommand};
+    use super::*;
+
+    fn load(file: Option<&str>, flags: &[&str]) -> Result<(Config, Vec<Setting>), ReadError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dragoman.toml");
+        let mut arguments: Vec<OsString> = ["dragoman", "config", "check"].iter().map(OsString::from).collect();
+        if let Some(text) = file {
+            std::fs::write(&path, text).unwrap();
+            arguments.extend(["--config".into(), path.into_os_string()]);
+        }
+        arguments.extend(flags.iter().map(OsString::from));
+        let loaded = read(arguments)?;
+        match loaded.command_line.command {
+            Command::Config(ConfigCommand::Check(config)) => Ok((*config, loaded.settings)),
+            Command::Serve(_) | Command::Health(_) | Command::Client(_) => unreachable!("the arguments say config check"),
+        }
+    }
+
+    fn refuse(file: &str, words: &[&str]) {
+        let error = load(Some(file), &[]).unwrap_err().to_string();
+        for word in words {
+            assert!(error.contains(word), "{word:?} is not in {error:?}");
+        }
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    fn setting(settings: &[Setting], name: &str) -> (Option<String>, Source) {
+        let found = settings.iter().find(|setting| setting.name == name).unwrap();
+        (found.value.clone(), found.source)
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let file =
+            "threads = 3\ntext_bytes_max = 100\nrate_per_s = 2.5\ninsecure = true\ncors_origins = ['http://a', 'http://b']\n";
+        let (config, settings) = load(Some(file), &["--text-bytes-max", "200"]).unwrap();
+        assert_eq!((config.threads, config.limits.text_bytes_max, config.traffic.rate_per_s), (3, 200, 2.5));
+        assert!(config.access.insecure);
+        assert_eq!(config.access.cors_origins, ["http://a", "http://b"]);
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(setting(&settings, "threads"), (some("3"), Source::File));
+        assert_eq!(setting(&settings, "text_bytes_max"), (some("200"), Source::Flag));
+        assert_eq!(setting(&settings, "cors_origins"), (some("http://a,http://b"), Source::File));
+        assert_eq!(setting(&settings, "body_bytes_max"), (some("33554432"), Source::Default));
+        assert_eq!(setting(&settings, "model"), (None, Source::Default));
+        let (config, _) = load(Some("insecure = true"), &["--insecure=false"]).unwrap();
+        assert!(!config.access.insecure);
+        assert!(load(None, &["--insecure"]).unwrap().0.access.insecure);
+    }
+
+    #[test]
+    fn what_the_file_has_wrong_is_named() {
+        refuse("treads = 3", &["dragoman.toml", "treads is unknown"]);
+        refuse("config = 'other.toml'", &["config is unknown"]);
+        refuse("[limits]\npage_max = 3", &["limits is unknown"]);
+        refuse("threads = 'many'", &["threads", "many"]);
+        refuse("page_max = 0", &["page_max", "whole number from 1"]);
+        refuse("durability = 'none'", &["durability", "none"]);
+        refuse("threads = [1, 2]", &["threads must be", "got array"]);
+        refuse("cors_origins = [1]", &["cors_origins must be a list of strings"]);
+        refuse("threads = 1\nadmin_key = 'geheim geheim", &["not valid TOML", "line 2"]);
+        let error = load(None, &["--config", "no/such/file.toml"]).unwrap_err();
+        assert!(error.to_string().contains("no/such/file.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_secret_is_shown_nowhere() {
+        let secret = "correct horse battery staple";
+        let (config, settings) = load(Some(&format!("admin_key = '{secret}'")), &[]).unwrap();
+        assert_eq!(config.access.admin_key.as_ref().map(|key| key.expose().to_owned()), Some(secret.to_owned()));
+        assert_eq!(setting(&settings, "admin_key"), (Some("(hidden)".to_owned()), Source::File));
+        assert!(!format!("{config:?}").contains("horse"));
+        refuse(&format!("admin_key = '{secret}"), &["line 1"]);
+        let error = load(Some(&format!("admin_key = '{secret}")), &[]).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("horse"), "{error:?}");
+    }
+}

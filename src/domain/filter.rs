@@ -1,0 +1,379 @@
+//! A filter: a tree of conditions on a document's metadata and on its own values, and what it means.
+//!
+//! Every condition is true or false, never unknown. A value of another type than the one asked for does not match, nor does
+//! one that is not there; `ne` and `not` are exact opposites, so both hold where there is no value at all.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Document, Metadata};
+
+/// A tree of conditions. The default is true of every document.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Filter {
+    /// All hold; true when there are none.
+    And(Vec<Filter>),
+    /// At least one holds; false when there are none.
+    Or(Vec<Filter>),
+    /// It does not hold.
+    Not(Box<Filter>),
+    /// A value passes a test.
+    Field(Field, Test),
+}
+
+/// What a condition looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// The document's id, a text.
+    Id,
+    /// The code of the document's language, a text; absent when none was recognized.
+    Language,
+    /// When the document was first stored: an integer, milliseconds since the Unix epoch.
+    CreatedAt,
+    /// When it was last stored: an integer, milliseconds since the Unix epoch.
+    UpdatedAt,
+    /// A value of its metadata.
+    Metadata(MetadataPath),
+}
+
+/// What is asked of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Test {
+    /// It equals this. A number equals a number of the same value; values of different types are never equal.
+    Eq(Scalar),
+    /// It does not equal this, or there is none.
+    Ne(Scalar),
+    /// It equals one of these.
+    In(Vec<Scalar>),
+    /// It is an array with an element that equals one of these.
+    Any(Vec<Scalar>),
+    /// It stands in this relation to a number or a text. Texts are ordered by code points.
+    Compare(Relation, Scalar),
+    /// Whether there is one. Null counts as none.
+    Exists(bool),
+    /// It is a text that begins with this.
+    Prefix(String),
+}
+
+/// An order between two values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Gte,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Lte,
+}
+
+/// A value that can be compared.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// A string.
+    Text(String),
+    /// An integer.
+    Integer(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A truth value.
+    Bool(bool),
+}
+
+/// The way to a metadata value: keys from the outermost to the innermost, at least one and none empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MetadataPath(Vec<String>);
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self::And(Vec::new())
+    }
+}
+
+impl Filter {
+    /// Whether it is true of a document. The store's SQL means the same.
+    pub fn matches(&self, document: &Document) -> bool {
+        match self {
+            Self::And(filters) => filters.iter().all(|filter| filter.matches(document)),
+            Self::Or(filters) => filters.iter().any(|filter| filter.matches(document)),
+            Self::Not(filter) => !filter.matches(document),
+            Self::Field(field, test) => test.passes(&field.of(document)),
+        }
+    }
+}
+
+/// What is found where a condition looks.
+enum Found<'d> {
+    Nothing,
+    Text(&'d str),
+    Integer(i64),
+    Json(&'d Value),
+}
+
+impl Field {
+    /// Reads a field: `id`, `language`, `created_at` and `updated_at` are the document's own, everything else is a path into
+    /// its metadata.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "id" => Self::Id,
+            "language" => Self::Language,
+            "created_at" => Self::CreatedAt,
+            "updated_at" => Self::UpdatedAt,
+            path => Self::Metadata(MetadataPath::parse(path)?),
+        })
+    }
+
+    fn of<'d>(&self, document: &'d Document) -> Found<'d> {
+        match self {
+            Self::Id => Found::Text(document.id.as_str()),
+            Self::Language => document.language.map_or(Found::Nothing, |language| Found::Text(language.code())),
+            Self::CreatedAt => Found::Integer(document.created_at_ms),
+            Self::UpdatedAt => Found::Integer(document.updated_at_ms),
+            Self::Metadata(path) => path.find(&document.metadata).map_or(Found::Nothing, Found::Json),
+        }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id => f.write_str("id"),
+            Self::Language => f.write_str("language"),
+            Self::CreatedAt => f.write_str("created_at"),
+            Self::UpdatedAt => f.write_str("updated_at"),
+            Self::Metadata(path) => path.fmt(f),
+        }
+    }
+}
+
+impl Test {
+    fn passes(&self, found: &Found<'_>) -> bool {
+        let equals = |scalar: &Scalar| found.compare(scalar) == Some(Ordering::Equal);
+        match self {
+            Self::Eq(scalar) => equals(scalar),
+            Self::Ne(scalar) => !equals(scalar),
+            Self::In(scalars) => scalars.iter().any(equals),
+            Self::Any(scalars) => {
+                let Found::Json(Value::Array(elements)) = found else { return false };
+                let among = |element| scalars.iter().any(|scalar| Found::Json(element).compare(scalar) == Some(Ordering::Equal));
+                elements.iter().any(among)
+            }
+            Self::Compare(relation, scalar) => found.compare(scalar).is_some_and(|ordering| relation.holds(ordering)),
+            Self::Exists(expected) => matches!(found, Found::Nothing | Found::Json(Value::Null)) != *expected,
+            Self::Prefix(prefix) => match found {
+                Found::Text(text) => text.starts_with(prefix.as_str()),
+                Found::Json(Value::String(text)) => text.starts_with(prefix.as_str()),
+                _ => false,
+            },
+        }
+    }
+}
+
+impl Found<'_> {
+    /// How the value stands to `scalar`; `None` when they are of different types.
+    fn compare(&self, scalar: &Scalar) -> Option<Ordering> {
+        match (self, scalar) {
+            (Self::Text(text), Scalar::Text(other)) => Some((*text).cmp(other)),
+            (Self::Json(Value::String(text)), Scalar::Text(other)) => Some(text.cmp(other)),
+            (Self::Json(Value::Bool(truth)), Scalar::Bool(other)) => Some(truth.cmp(other)),
+            (Self::Integer(integer), other) => number(*integer, 0.0, true, other),
+            (Self::Json(Value::Number(found)), other) => match found.as_i64() {
+                Some(integer) => number(integer, 0.0, true, other),
+                None => number(0, found.as_f64()?, false, other),
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Compares a number, `integer` or `real`, with a scalar by value, without rounding either.
+fn number(integer: i64, real: f64, is_integer: bool, scalar: &Scalar) -> Option<Ordering> {
+    match (is_integer, scalar) {
+        (true, Scalar::Integer(other)) => Some(integer.cmp(other)),
+        (true, Scalar::Real(other)) => integer_with_real(integer, *other),
+        (false, Scalar::Integer(other)) => integer_with_real(*other, real).map(Ordering::reverse),
+        (false, Scalar::Real(other)) => real.partial_cmp(other),
+        (_, Scalar::Text(_) | Scalar::Bool(_)) => None,
+    }
+}
+
+fn integer_with_real(integer: i64, real: f64) -> Option<Ordering> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if real.is_nan() {
+        None
+    } else if real >= BEYOND {
+        Some(Ordering::Less)
+    } else if real < -BEYOND {
+        Some(Ordering::Greater)
+    } else {
+        let rest = 0.0_f64.partial_cmp(&real.fract())?;
+        Some(integer.cmp(&(real.trunc() as i64)).then(rest))
+    }
+}
+
+impl Relation {
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Gt => ordering.is_gt(),
+            Self::Gte => ordering.is_ge(),
+            Self::Lt => ordering.is_lt(),
+            Self::Lte => ordering.is_le(),
+        }
+    }
+}
+
+impl MetadataPath {
+    /// Takes keys as they are; `None` when there is none or one is empty.
+    pub fn new(keys: Vec<String>) -> Option<Self> {
+        (!keys.is_empty() && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
+    }
+
+    /// Cuts a path at its dots; a backslash makes a dot or backslash part of the key. The prefix `metadata.` is left out.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut keys = vec![String::new()];
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            let part = match c {
+                '.' => {
+                    keys.push(String::new());
+                    continue;
+                }
+                '\\' => chars
+                    .next()
+                    .filter(|next| matches!(next, '.' | '\\'))
+                    .ok_or_else(|| format!("a backslash must be followed by a dot or a backslash, got {text:?}"))?,
+                other => other,
+            };
+            if let Some(last) = keys.last_mut() {
+                last.push(part);
+            }
+        }
+        if keys.len() > 1 && keys[0] == "metadata" {
+            keys.remove(0);
+        }
+        Self::new(keys).ok_or_else(|| format!("must be keys joined by single dots, got {text:?}"))
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> &[String] {
+        &self.0
+    }
+
+    /// The value that it leads to, through objects only.
+    pub fn find<'m>(&self, metadata: &'m Metadata) -> Option<&'m Value> {
+        let (first, rest) = self.0.split_first()?;
+        rest.iter().try_fold(metadata.get(first)?, |value, key| value.as_object()?.get(key))
+    }
+}
+
+impl fmt::Display for MetadataPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = self.0.len() == 1 && matches!(self.0[0].as_str(), "id" | "language" | "created_at" | "updated_at");
+        if own || (self.0.len() > 1 && self.0[0] == "metadata") {
+            f.write_str("metadata.")?;
+        }
+        for (place, key) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str(".")?;
+            }
+            f.write_str(&key.replace('\\', r"\\").replace('.', r"\."))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{DocumentId, Language, Sequence};
+
+    fn document(metadata: Value) -> Document {
+        Document {
+            id: DocumentId::parse("fr-1").unwrap(),
+            text: "Bonjour".to_owned(),
+            language: Language::parse("fr"),
+            language_confidence: None,
+            metadata: metadata.as_object().unwrap().clone(),
+            passages: 1,
+            indexed: true,
+            created_at_ms: 1_000,
+            updated_at_ms: 2_000,
+            sequence: Sequence(1),
+        }
+    }
+
+    #[track_caller]
+    fn check(field: &str, test: Test, expect: bool) {
+        let document =
+            document(json!({"year": 2020, "price": 1.5, "open": true, "title": "Été", "tags": ["a", 1], "none": null}));
+        let filter = Filter::Field(Field::parse(field).unwrap(), test.clone());
+        assert_eq!(filter.matches(&document), expect, "{field} {test:?}");
+    }
+
+    fn text(text: &str) -> Scalar {
+        Scalar::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_value_of_another_type_never_matches() {
+        check("year", Test::Eq(Scalar::Real(2020.0)), true);
+        check("year", Test::Eq(text("2020")), false);
+        check("year", Test::Compare(Relation::Gt, text("")), false);
+        check("title", Test::Compare(Relation::Gt, Scalar::Integer(0)), false);
+        check("open", Test::Eq(Scalar::Integer(1)), false);
+        check("tags", Test::Eq(text("a")), false);
+        check("title", Test::Any(vec![text("Été")]), false);
+        check("year", Test::Prefix("20".to_owned()), false);
+    }
+
+    #[test]
+    fn what_is_not_there_matches_only_what_is_denied() {
+        check("missing", Test::Eq(Scalar::Integer(1)), false);
+        check("missing", Test::Ne(Scalar::Integer(1)), true);
+        check("year", Test::Ne(text("2020")), true);
+        check("missing", Test::Exists(false), true);
+        check("none", Test::Exists(true), false);
+        check("tags", Test::Exists(true), true);
+    }
+
+    #[test]
+    fn each_operator_means_what_it_says() {
+        check("tags", Test::Any(vec![Scalar::Integer(2), Scalar::Integer(1)]), true);
+        check("tags", Test::Any(Vec::new()), false);
+        check("year", Test::In(vec![text("x"), Scalar::Integer(2020)]), true);
+        check("price", Test::Compare(Relation::Gt, Scalar::Integer(1)), true);
+        check("price", Test::Compare(Relation::Lte, Scalar::Real(1.5)), true);
+        check("title", Test::Prefix("Ét".to_owned()), true);
+        check("id", Test::Prefix("fr".to_owned()), true);
+        check("language", Test::In(vec![text("de"), text("fr")]), true);
+        check("created_at", Test::Compare(Relation::Lt, Scalar::Integer(1_001)), true);
+        check("updated_at", Test::Compare(Relation::Gte, Scalar::Integer(2_001)), false);
+    }
+
+    #[test]
+    fn numbers_are_compared_without_rounding() {
+        for (integer, real, expect) in [
+            (i64::MAX, 9_223_372_036_854_775_808.0, Ordering::Less),
+            (i64::MIN, -9_223_372_036_854_775_808.0, Ordering::Equal),
+            (9_007_199_254_740_993, 9_007_199_254_740_992.0, Ordering::Greater),
+            (-1, -1.5, Ordering::Greater),
+            (1, 1.5, Ordering::Less),
+            (0, f64::NEG_INFINITY, Ordering::Greater),
+        ] {
+            assert_eq!(integer_with_real(integer, real), Some(expect), "{integer} {real}");
+        }
+    }
+
+    #[test]
+    fn paths_print_as_they_are_read() {
+        for path in ["year", "author.name", r"a\.b.c\\d", "metadata.language", "metadata.metadata.x", "metadata"] {
+            assert_eq!(MetadataPath::parse(path).unwrap().to_string(), path);
+        }
+        assert_eq!(MetadataPath::parse("metadata.year").unwrap().to_string(), "year");
+    }
+}

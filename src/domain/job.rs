@@ -1,0 +1,177 @@
+//! Jobs: work that outlives the request that asked for it, and the restart of the server.
+
+use super::ids::is_uuid;
+use super::{Code, CollectionName, InvalidId, Metadata};
+
+/// A job's id: a UUIDv7, so that later jobs sort after earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(String);
+
+impl JobId {
+    /// Accepts a UUID in lower case with hyphens.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        is_uuid("job id", text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for JobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! named {
+    ($(#[doc = $about:literal])+ $type:ident { $($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+ }) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $type { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The name on the wire and in the catalog.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The one of this name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.name() == name)
+            }
+        }
+    };
+}
+
+named! {
+    /// What a job does.
+    JobType {
+        /// Stores the documents of a file that was sent.
+        Import = "import",
+        /// Copies collections into an archive.
+        Snapshot = "snapshot",
+        /// Makes collections of an archive.
+        Restore = "restore",
+        /// Trains a classifier.
+        Train = "train",
+        /// Writes a classifier's labels into documents.
+        Classify = "classify",
+        /// Judges a classifier.
+        Evaluate = "evaluate",
+        /// Finds translation pairs.
+        Mine = "mine",
+        /// Finds clusters of near-duplicates and translations.
+        Duplicates = "duplicates",
+        /// Embeds a collection anew with the server's model.
+        Reembed = "reembed",
+    }
+}
+
+named! {
+    /// Where a job is.
+    JobStatus {
+        /// It waits for its turn.
+        Queued = "queued",
+        /// It works; after a restart of the server it goes on.
+        Running = "running",
+        /// It did all that was asked.
+        Succeeded = "succeeded",
+        /// It stopped at an error.
+        Failed = "failed",
+        /// It stopped because somebody asked it to.
+        Canceled = "canceled",
+    }
+}
+
+named! {
+    /// What a job's progress counts.
+    JobUnit {
+        /// Bytes.
+        Bytes = "bytes",
+        /// Collections.
+        Collections = "collections",
+        /// Documents.
+        Documents = "documents",
+        /// Steps of a computation.
+        Steps = "steps",
+        /// Sentences, each once for every pass over it.
+        Sentences = "sentences",
+    }
+}
+
+impl JobStatus {
+    /// Whether nothing more will happen.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Canceled)
+    }
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobProgress {
+    /// Done.
+    pub done: u64,
+    /// To be done in all.
+    pub total: u64,
+    /// What is counted.
+    pub unit: JobUnit,
+    /// Units per second since the job, or the server, was started; known while it runs.
+    pub rate: Option<f64>,
+    /// Seconds until it is done at that rate.
+    pub eta_s: Option<f64>,
+}
+
+/// Why a job failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobFailure {
+    /// The kind of error.
+    pub code: Code,
+    /// For people.
+    pub detail: String,
+}
+
+/// A job as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The id.
+    pub id: JobId,
+    /// What it does.
+    pub kind: JobType,
+    /// Where it is.
+    pub status: JobStatus,
+    /// The collection that it is about, when it is about one.
+    pub collection: Option<CollectionName>,
+    /// What the type needs to run.
+    pub request: Metadata,
+    /// What the type has to tell.
+    pub details: Metadata,
+    /// How far it is.
+    pub progress: JobProgress,
+    /// Why it failed.
+    pub error: Option<JobFailure>,
+    /// Whether somebody asked it to stop.
+    pub cancel_requested: bool,
+    /// Milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Milliseconds since the Unix epoch.
+    pub started_at_ms: Option<i64>,
+    /// Milliseconds since the Unix epoch.
+    pub finished_at_ms: Option<i64>,
+}
+
+/// Which jobs of a list; `None` means any.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct JobFilter {
+    /// What they do.
+    pub kind: Option<JobType>,
+    /// Where they are.
+    pub status: Option<JobStatus>,
+    /// Which collections they are about.
+    pub collections: Option<Vec<CollectionName>>,
+}

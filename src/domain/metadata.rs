@@ -1,0 +1,106 @@
+//! What can be asked of metadata as a whole: how deep and how large it is, and what a merge patch makes of it.
+
+use serde_json::Value;
+
+use super::Metadata;
+
+/// Changes metadata as RFC 7396 says: a null removes the member, an object is merged into what is there, everything else
+/// replaces it. An object that is new loses its nulls.
+pub fn merge(target: &mut Metadata, patch: &Metadata) {
+    for (key, change) in patch {
+        match change {
+            Value::Null => {
+                target.shift_remove(key);
+            }
+            Value::Object(changes) => {
+                let member = target.entry(key).or_insert(Value::Null);
+                if !member.is_object() {
+                    *member = Value::Object(Metadata::new());
+                }
+                if let Value::Object(member) = member {
+                    merge(member, changes);
+                }
+            }
+            other => {
+                target.insert(key.clone(), other.clone());
+            }
+        }
+    }
+}
+
+/// Levels of metadata, its own counted.
+pub fn depth(metadata: &Metadata) -> usize {
+    levels(metadata.values())
+}
+
+/// Whether a key somewhere within holds the character U+0000, which SQLite takes for the end of the key.
+pub fn has_zero_in_key(metadata: &Metadata) -> bool {
+    metadata.iter().any(|(key, value)| key.contains('\0') || zero_in_key_of(value))
+}
+
+fn zero_in_key_of(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => has_zero_in_key(object),
+        Value::Array(array) => array.iter().any(zero_in_key_of),
+        _ => false,
+    }
+}
+
+/// Bytes of metadata as JSON.
+pub fn bytes(metadata: &Metadata) -> usize {
+    serde_json::to_vec(metadata).map_or(usize::MAX, |json| json.len())
+}
+
+fn levels<'a>(members: impl Iterator<Item = &'a Value>) -> usize {
+    let below = members.map(|value| match value {
+        Value::Object(object) => levels(object.values()),
+        Value::Array(array) => levels(array.iter()),
+        _ => 0,
+    });
+    1 + below.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Metadata {
+        value.as_object().unwrap().clone()
+    }
+
+    /// The examples of RFC 7396, appendix A, whose target and patch are objects.
+    #[test]
+    fn a_merge_patch_does_what_the_rfc_shows() {
+        let check = |target: Value, patch: Value, expect: Value| {
+            let mut merged = object(target);
+            merge(&mut merged, &object(patch.clone()));
+            assert_eq!(Value::Object(merged), expect, "{patch}");
+        };
+        check(json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"}));
+        check(json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"}));
+        check(json!({"a": "b"}), json!({"a": null}), json!({}));
+        check(json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"}));
+        check(json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"}));
+        check(json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]}));
+        check(json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}}));
+        check(json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]}));
+        check(json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1}));
+        check(json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}}));
+    }
+
+    #[test]
+    fn a_zero_in_a_key_is_found_at_any_depth() {
+        assert!(has_zero_in_key(&object(json!({"a": [{"b\0": 1}]}))));
+        assert!(!has_zero_in_key(&object(json!({"a": [{"b": "\0"}]}))));
+    }
+
+    #[test]
+    fn depth_counts_objects_and_arrays() {
+        let check = |value: Value, expect: usize| assert_eq!(depth(&object(value)), expect);
+        check(json!({}), 1);
+        check(json!({"a": 1}), 1);
+        check(json!({"a": [{"b": 1}], "c": {}}), 3);
+    }
+}

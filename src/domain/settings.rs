@@ -1,0 +1,165 @@
+//! How a collection compares and indexes: chosen when it is created. Only how wide a search looks may change later.
+
+use super::Embedding;
+use super::embedding::{dot, squared_distance};
+
+/// How two embeddings are compared. The score that it gives is always higher for what is nearer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Metric {
+    /// Cosine similarity, -1 to 1. Embeddings are scaled to unit length.
+    #[default]
+    Cosine,
+    /// Dot product.
+    Dot,
+    /// The negative of the Euclidean distance: 0 for what is equal.
+    L2,
+}
+
+/// How the index keeps values. The store keeps them whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Quantization {
+    /// Four bytes per value, nothing rounded.
+    F32,
+    /// Two bytes per value with the range of f32 and three digits.
+    Bf16,
+    /// Two bytes per value, to 65,504 and with four digits.
+    #[default]
+    F16,
+    /// One byte per value, scaled by the largest value. Under cosine only.
+    I8,
+    /// One bit per value: its sign. Under cosine only.
+    B1,
+}
+
+/// Parameters of the HNSW graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HnswSettings {
+    /// Neighbors per node (M); twice as many in the lowest layer.
+    pub connectivity: usize,
+    /// Candidates while adding (ef construction).
+    pub expansion_add: usize,
+    /// Candidates while searching (ef).
+    pub expansion_search: usize,
+}
+
+/// Bounds of `HnswSettings::connectivity`.
+pub const CONNECTIVITY: std::ops::RangeInclusive<usize> = 4..=128;
+/// Bounds of the two expansions.
+pub const EXPANSION: std::ops::RangeInclusive<usize> = 8..=4_096;
+/// Bounds of the dimension of vectors of the caller's own.
+pub const DIMENSION: std::ops::RangeInclusive<usize> = 1..=8_192;
+/// Bounds of oversampling.
+pub const OVERSAMPLING: std::ops::RangeInclusive<f32> = 1.0..=64.0;
+
+impl Default for HnswSettings {
+    /// Usual values, good for recall above 0.95 at ten neighbors.
+    fn default() -> Self {
+        Self { connectivity: 16, expansion_add: 128, expansion_search: 96 }
+    }
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cosine, Self::Dot, Self::L2];
+
+    /// The name on the wire and in the catalog.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosine => "cosine",
+            Self::Dot => "dot",
+            Self::L2 => "l2",
+        }
+    }
+
+    /// Finds a metric by its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
+    /// How near two embeddings are. Under cosine both must have unit length.
+    pub fn score(self, a: &Embedding, b: &Embedding) -> f32 {
+        self.score_values(a.as_slice(), b.as_slice())
+    }
+
+    /// `score` of bare values.
+    pub fn score_values(self, a: &[f32], b: &[f32]) -> f32 {
+        match self {
+            Self::Cosine => dot(a, b).clamp(-1.0, 1.0),
+            Self::Dot => dot(a, b),
+            Self::L2 => -squared_distance(a, b).sqrt(),
+        }
+    }
+}
+
+impl Quantization {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::F32, Self::Bf16, Self::F16, Self::I8, Self::B1];
+
+    /// The name on the wire and in the catalog.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::I8 => "i8",
+            Self::B1 => "b1",
+        }
+    }
+
+    /// Finds a quantization by its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|quantization| quantization.name() == name)
+    }
+
+    /// Whether it keeps directions only, so that only cosine can be told from it.
+    pub fn needs_cosine(self) -> bool {
+        matches!(self, Self::I8 | Self::B1)
+    }
+
+    /// Whether it keeps so little of a value that scores must be computed anew from the store.
+    pub fn is_coarse(self) -> bool {
+        matches!(self, Self::I8 | Self::B1)
+    }
+
+    /// The largest value that it keeps. Under cosine no value is larger than one.
+    pub fn value_max(self) -> f32 {
+        match self {
+            Self::F16 => 65_504.0,
+            // The square of a distance of two such, over the largest dimension, is still an f32.
+            Self::F32 | Self::Bf16 | Self::I8 | Self::B1 => 1e16,
+        }
+    }
+
+    /// Candidates per neighbor wanted that are compared by their stored values, when the caller does not say how many. At one,
+    /// the scores of the index are good enough by themselves.
+    pub fn oversampling(self) -> f32 {
+        match self {
+            Self::F32 | Self::Bf16 | Self::F16 => 1.0,
+            Self::I8 => 2.0,
+            Self::B1 => 8.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_again() {
+        assert!(Metric::ALL.into_iter().all(|metric| Metric::parse(metric.name()) == Some(metric)));
+        assert!(Quantization::ALL.into_iter().all(|kind| Quantization::parse(kind.name()) == Some(kind)));
+        assert_eq!((Metric::parse("taxicab"), Quantization::parse("f8")), (None, None));
+    }
+
+    #[test]
+    fn a_higher_score_is_nearer_under_every_metric() {
+        let unscaled = |values: [f32; 2]| Embedding::unscaled(values.to_vec()).unwrap();
+        let (query, near, far) = (unscaled([1.0, 0.0]), unscaled([0.8, 0.6]), unscaled([0.0, 1.0]));
+        for metric in Metric::ALL {
+            assert!(metric.score(&query, &near) > metric.score(&query, &far), "{metric:?}");
+        }
+        assert_eq!(Metric::L2.score(&query, &query), 0.0);
+        assert_eq!(Metric::Dot.score(&unscaled([2.0, 0.0]), &unscaled([3.0, 5.0])), 6.0);
+    }
+}

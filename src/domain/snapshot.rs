@@ -1,0 +1,85 @@
+//! Snapshots: copies of collections in one archive, and what is asked of them.
+
+use super::ids::is_uuid;
+use super::{Alias, ClassifierName, CollectionModel, CollectionName, InvalidId};
+
+/// A snapshot's id: a UUID, the name of its archive.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotId(String);
+
+impl SnapshotId {
+    /// Accepts a UUID in lower case with hyphens.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        is_uuid("snapshot id", text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A collection in a snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SnapshotCollection {
+    /// The name that it had.
+    pub name: CollectionName,
+    /// The model; `None` when its vectors are the caller's own.
+    pub model: Option<CollectionModel>,
+    /// Documents.
+    pub documents: u64,
+    /// The last change that the copy holds.
+    pub sequence: u64,
+    /// Bytes of its database, unpacked.
+    pub bytes: u64,
+    /// SHA-256 of its database, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A classifier in a snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SnapshotClassifier {
+    /// The name that it had.
+    pub name: ClassifierName,
+    /// The model whose embeddings it takes.
+    pub model: CollectionModel,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The id.
+    pub id: SnapshotId,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// The version of the server that made it.
+    pub server_version: String,
+    /// What it holds.
+    pub collections: Vec<SnapshotCollection>,
+    /// Aliases of these; none unless the snapshot is of the whole server.
+    pub aliases: Vec<Alias>,
+    /// Classifiers; none unless the snapshot is of the whole server.
+    pub classifiers: Vec<SnapshotClassifier>,
+    /// Bytes of the archive.
+    pub archive_bytes: u64,
+    /// SHA-256 of the archive, in hexadecimal.
+    pub archive_sha256: String,
+}
+
+/// What to restore of a snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RestoreRequest {
+    /// One collection of the snapshot, without aliases and classifiers; `None` means all that it holds.
+    pub collection: Option<CollectionName>,
+    /// Another name for that one.
+    pub rename_to: Option<CollectionName>,
+    /// Whether collections, aliases and classifiers that exist already are replaced.
+    pub replace: bool,
+}

@@ -1,0 +1,71 @@
+//! What comes in and goes out as a file: its format and its encoding.
+
+use super::{Code, Collection, DocumentId, Limits, NewDocument};
+
+/// The format of a file of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// One JSON object per line.
+    Ndjson,
+    /// RFC 4180 with a header row.
+    Csv,
+    /// Values between tabs with a header row, without quoting.
+    Tsv,
+}
+
+impl FileFormat {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ndjson, Self::Csv, Self::Tsv];
+
+    /// A short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ndjson => "ndjson",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+        }
+    }
+
+    /// The format of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+/// How a file is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileEncoding {
+    /// Not at all.
+    Identity,
+    /// With gzip.
+    Gzip,
+    /// With Zstandard.
+    Zstd,
+}
+
+impl FileEncoding {
+    /// The name that HTTP gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// A document of a file that was refused, and its id if that is valid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefusedDocument {
+    /// The id.
+    pub id: Option<DocumentId>,
+    /// The kind of error.
+    pub code: Code,
+    /// JSON pointer into the document; empty for the whole.
+    pub pointer: String,
+    /// The limit, what was expected and what came.
+    pub detail: String,
+}
+
+/// Reads one document from JSON, as a request has it, and checks it against what its collection asks and the limits.
+pub type DocumentReader = fn(&[u8], &Collection, &Limits) -> Result<NewDocument, RefusedDocument>;

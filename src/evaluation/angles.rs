@@ -1,0 +1,28 @@
+//! An encoder for tests, whose embeddings can be worked out by hand.
+
+use std::path::Path;
+
+use super::encoder::{Embeddings, SentenceEncoder};
+use super::error::EvaluationError;
+
+/// Embeds the number that a sentence is as an angle in degrees.
+pub struct Angles;
+
+impl SentenceEncoder for Angles {
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+        let angles = texts.iter().map(|text| text.parse::<f32>().unwrap().to_radians());
+        Embeddings::normalized(angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect(), 2)
+    }
+}
+
+/// Writes `files`, by name and content, into a folder of their own and measures the angles by them.
+pub fn measure_files<Report>(
+    files: &[(&str, &str)],
+    measure: impl FnOnce(&Path, &mut dyn SentenceEncoder) -> Result<Report, EvaluationError>,
+) -> Result<Report, EvaluationError> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    measure(folder.path(), &mut Angles)
+}

@@ -1,0 +1,162 @@
+//! Retrieval among many candidates: EMS (2024), section V-D, table X. P@1 of 2,000 queries among 200,000 sentences of another
+//! language, of which each query has one translation, with margin scoring (`crate::mining`).
+//!
+//! Files `candidates.xx-yy.xx` (the queries, in language xx) beside `candidates.xx-yy.yy` (the candidates, in language yy), one
+//! sentence per line: line n of the candidates translates line n of the queries. The candidates may, and should, have more lines;
+//! what the queries have beyond the number asked for is not read. The other direction is another pair of files.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::encoder::SentenceEncoder;
+use super::error::EvaluationError;
+use super::lines;
+use super::neighbors::both_ways;
+use super::retrieval::mean;
+use crate::mining::margin::NEIGHBORS;
+use crate::mining::{Margin, MarginScores};
+
+/// Queries that the paper asks.
+pub const QUERIES: usize = 2_000;
+
+/// What was measured, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CandidatesReport {
+    /// By language pair, the queries' language first.
+    pub pairs: BTreeMap<String, CandidatesScore>,
+    /// Mean of P@1 by margin.
+    pub mean: f64,
+}
+
+/// P@1 of one pair of files, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CandidatesScore {
+    /// Queries asked.
+    pub queries: usize,
+    /// Candidates that each is compared with.
+    pub candidates: usize,
+    /// The best of the four nearest by margin score.
+    pub by_margin: f64,
+    /// The nearest by cosine.
+    pub by_cosine: f64,
+}
+
+/// Measures every pair of files in `folder` with at most `queries` queries. Gives `None` when there is none.
+pub fn measure(
+    folder: &Path,
+    queries: usize,
+    encoder: &mut dyn SentenceEncoder,
+) -> Result<Option<CandidatesReport>, EvaluationError> {
+    let mut pairs = BTreeMap::new();
+    for name in lines::names(folder)? {
+        let Some((pair, language)) = name.strip_prefix("candidates.").and_then(|rest| rest.rsplit_once('.')) else { continue };
+        let Some((first, second)) = pair.split_once('-').filter(|(first, _)| *first == language) else { continue };
+        let other = folder.join(format!("candidates.{first}-{second}.{second}"));
+        pairs.insert(pair.to_owned(), measure_pair(&folder.join(&name), &other, queries, encoder)?);
+    }
+    let mean = mean(pairs.values().map(|score: &CandidatesScore| score.by_margin));
+    Ok((!pairs.is_empty()).then_some(CandidatesReport { pairs, mean }))
+}
+
+fn measure_pair(
+    first: &Path,
+    second: &Path,
+    queries: usize,
+    encoder: &mut dyn SentenceEncoder,
+) -> Result<CandidatesScore, EvaluationError> {
+    let mut asked = lines::sentences(first)?;
+    asked.truncate(queries);
+    let candidates = lines::sentences(second)?;
+    if candidates.len() < asked.len() {
+        let problem = format!("expected a translation of each of the {} queries, got {} lines", asked.len(), candidates.len());
+        return Err(EvaluationError::Content { path: second.to_owned(), problem });
+    }
+    let (forward, backward) = both_ways(&encoder.encode(&asked)?, &encoder.encode(&candidates)?, NEIGHBORS)?;
+    let percent = |right: usize| 100.0 * right as f64 / asked.len() as f64;
+    let nearest = (0..asked.len()).filter(|&query| forward.of(query).next().is_some_and(|(found, _)| found as usize == query));
+    let scores = MarginScores::new(&forward, &backward, Margin::Ratio)?;
+    Ok(CandidatesScore {
+        queries: asked.len(),
+        candidates: candidates.len(),
+        by_cosine: percent(nearest.count()),
+        by_margin: percent(scores.best_forward().filter(|pair| pair.first == pair.second).count()),
+    })
+}
+
+impl fmt::Display for CandidatesReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Retrieval among many candidates, P@1 in percent:\n")?;
+        writeln!(f, "| pair  | by margin | by cosine | queries | candidates |")?;
+        writeln!(f, "|-------|----------:|----------:|--------:|-----------:|")?;
+        for (pair, score) in &self.pairs {
+            let (margin, cosine) = (score.by_margin, score.by_cosine);
+            writeln!(f, "| {pair:5} | {margin:>9.2} | {cosine:>9.2} | {:>7} | {:>10} |", score.queries, score.candidates)?;
+        }
+        writeln!(f, "\n- candidates, {} pairs: mean by margin {:.2}", self.pairs.len(), self.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::Embeddings;
+
+    /// Embeds `cos sin`, the two values of a direction.
+    struct Directions;
+
+    impl SentenceEncoder for Directions {
+        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+            let values = texts.iter().flat_map(|text| text.split(' ').map(|value| value.parse::<f32>().unwrap()));
+            Embeddings::normalized(values.collect(), 2)
+        }
+    }
+
+    fn measure_files(files: &[(&str, &str)], queries: usize) -> Result<Option<CandidatesReport>, EvaluationError> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        measure(folder.path(), queries, &mut Directions)
+    }
+
+    #[test]
+    fn margin_finds_what_a_candidate_near_to_everything_hides_from_the_cosine() {
+        // The third line of the queries is not asked.
+        //                 b0=(0.96,0.28)  b1=(0.6,0.8)   mean
+        // a0=(0.8,0.6)        0.936           0.96       0.948
+        // a1=(0.6,0.8)        0.8             1          0.9
+        // mean                0.868           0.98
+        // By cosine both go to b1. By margin a0 has b0: 0.936 / ((0.948 + 0.868) / 2) = 1.031 before
+        // b1: 0.96 / ((0.948 + 0.98) / 2) = 0.996, and a1 has b1: 1 / ((0.9 + 0.98) / 2) = 1.064 before b0: 0.905.
+        let files = [("candidates.de-en.de", "0.8 0.6\n0.6 0.8\n0.28 0.96\n"), ("candidates.de-en.en", "0.96 0.28\n0.6 0.8\n")];
+        let report = measure_files(&files, 2).unwrap().unwrap();
+        assert_eq!(report.pairs["de-en"], CandidatesScore { queries: 2, candidates: 2, by_margin: 100.0, by_cosine: 50.0 });
+        assert_eq!(report.mean, 100.0);
+    }
+
+    #[test]
+    fn candidates_beyond_the_queries_compete() {
+        // The third candidate is where the second query is; its translation, the second candidate, is not.
+        let files = [("candidates.fr-en.fr", "1 0\n0 1\n"), ("candidates.fr-en.en", "1 0\n0.8 0.6\n0 1\n")];
+        let report = measure_files(&files, QUERIES).unwrap().unwrap();
+        let score = report.pairs["fr-en"];
+        assert_eq!((score.queries, score.candidates, score.by_cosine, score.by_margin), (2, 3, 50.0, 50.0));
+    }
+
+    #[test]
+    fn too_few_candidates_are_refused_by_file() {
+        let files = [("candidates.fr-en.fr", "1 0\n0 1\n"), ("candidates.fr-en.en", "1 0\n")];
+        let error = measure_files(&files, QUERIES).unwrap_err().to_string();
+        assert!(error.contains("candidates.fr-en.en") && error.contains("each of the 2 queries, got 1 lines"), "{error}");
+        let error = measure_files(&files[..1], QUERIES).unwrap_err().to_string();
+        assert!(error.contains("candidates.fr-en.en"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_without_files_gives_nothing() {
+        assert_eq!(measure_files(&[("candidates.fr-en.en", "1 0\n")], QUERIES).unwrap(), None);
+    }
+}

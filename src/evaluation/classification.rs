@@ -1,0 +1,363 @@
+//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS, and
+//! its second version), and topics of SIB-200, which EMS does not have.
+//!
+//! A network with one hidden layer (`crate::classify::mlp`) learns from embeddings of one language and is asked about the others: what
+//! LASER published for MLDoc, whose protocol EMS follows, but for the second hidden layer. Accuracies are means of five runs with
+//! different seeds. The layouts of the files are in `labeled`: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and `XX.test`;
+//! `XX.PRODUCT.train` and `XX.PRODUCT.test` with the products `books`, `dvd`, `music` and, for the second version, `all`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::domain::Language;
+use serde::{Deserialize, Serialize};
+
+use super::encoder::{Embeddings, SentenceEncoder};
+use super::error::EvaluationError;
+use super::labeled::{self, Example, Labeled};
+use super::retrieval::mean;
+use crate::classify::knn::highest;
+use crate::classify::{MlpParameters, Split, Targets, Training, evaluate_classes, majority};
+
+/// The set whose accuracies stand beside P@1.
+pub const SIB200: &str = "sib200";
+const MLDOC: &str = "mldoc";
+/// Products of CLS; `all` is the second version, which mixes them.
+const PRODUCTS: [&str; 4] = ["books", "dvd", "music", "all"];
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Languages to train in, one after the other.
+    pub from: Vec<Language>,
+    /// The part of SIB-200 to test on.
+    pub sib200_part: String,
+}
+
+/// What was measured, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassificationReport {
+    /// By set: `sib200`, `mldoc`, `cls/PRODUCT`; one transfer per language that was trained in.
+    pub sets: BTreeMap<String, Vec<Transfer>>,
+}
+
+/// Accuracies of classifiers that learned in one language.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// The language that was trained in.
+    pub from: String,
+    /// Runs with different seeds.
+    pub runs: usize,
+    /// In the language itself. For SIB-200's dev part and for CLS training was stopped by these very texts.
+    pub own: Option<Accuracy>,
+    /// In each other language.
+    pub languages: BTreeMap<String, Accuracy>,
+    /// Mean over the other languages.
+    pub mean: f64,
+    /// Mean over the other languages of answering always the same.
+    pub majority_mean: f64,
+}
+
+/// The share of texts whose class was found, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// Mean of the runs.
+    pub mean: f64,
+    /// Standard deviation of the runs, of a sample.
+    pub deviation: f64,
+    /// Accuracy of answering always the class that is most frequent in the training part.
+    pub majority: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let english = Language::all().filter(|language| language.code() == super::flores::ENGLISH);
+        Self { from: english.collect(), sib200_part: "dev".to_owned() }
+    }
+}
+
+/// Measures every set that has files in `folder`. Gives `None` when none has.
+pub fn measure(
+    folder: &Path,
+    options: &Options,
+    encoder: &mut dyn SentenceEncoder,
+) -> Result<Option<ClassificationReport>, EvaluationError> {
+    let mut sets = BTreeMap::new();
+    for (name, set) in read_sets(folder, &options.sib200_part)? {
+        let transfers = transfers(folder, &name, &set, &options.from, encoder)?;
+        sets.insert(name, transfers);
+    }
+    Ok((!sets.is_empty()).then_some(ClassificationReport { sets }))
+}
+
+/// Reads every set that has files in `folder`, by name.
+pub fn read_sets(folder: &Path, sib200_part: &str) -> Result<BTreeMap<String, Labeled>, EvaluationError> {
+    let mut sets = BTreeMap::new();
+    sets.insert(SIB200.to_owned(), labeled::read_sib200(folder, sib200_part)?);
+    sets.insert(MLDOC.to_owned(), labeled::read_mldoc(folder)?);
+    for product in PRODUCTS {
+        sets.insert(format!("cls/{product}"), labeled::read_cls(folder, product)?);
+    }
+    sets.retain(|_, set| !set.is_empty());
+    Ok(sets)
+}
+
+impl ClassificationReport {
+    /// SIB-200 from the first language that was trained in.
+    pub fn sib200(&self) -> Option<&Transfer> {
+        self.sets.get(SIB200)?.first()
+    }
+}
+
+/// Embedded texts and their labels.
+pub struct Embedded<'a> {
+    /// An embedding per text.
+    pub embeddings: Embeddings,
+    /// A label per text.
+    pub labels: Vec<&'a str>,
+}
+
+impl<'a> Embedded<'a> {
+    /// Embeds the texts of examples.
+    pub fn new(examples: &'a [Example], encoder: &mut dyn SentenceEncoder) -> Result<Self, EvaluationError> {
+        let texts: Vec<String> = examples.iter().map(|example| example.text.clone()).collect();
+        let labels = examples.iter().map(|example| example.label.as_str()).collect();
+        Ok(Self { embeddings: encoder.encode(&texts)?, labels })
+    }
+}
+
+fn transfers(
+    folder: &Path,
+    name: &str,
+    set: &Labeled,
+    from: &[Language],
+    encoder: &mut dyn SentenceEncoder,
+) -> Result<Vec<Transfer>, EvaluationError> {
+    let refuse = |problem: String| EvaluationError::Content { path: folder.to_owned(), problem: format!("{name}: {problem}") };
+    let mut tests = BTreeMap::new();
+    for (language, parts) in set {
+        tests.insert(*language, Embedded::new(&parts.test, encoder)?);
+    }
+    let mut transfers = Vec::new();
+    for language in from {
+        let parts = set.get(language).filter(|parts| !parts.train.is_empty() && !parts.dev.is_empty());
+        let parts = parts.ok_or_else(|| refuse(format!("expected a training and a dev part of {language}, got none")))?;
+        let (train, dev) = (Embedded::new(&parts.train, encoder)?, Embedded::new(&parts.dev, encoder)?);
+        transfers.push(transfer(*language, &train, &dev, &tests).map_err(|error| match error {
+            EvaluationError::Unusable { problem } => refuse(problem),
+            other => other,
+        })?);
+    }
+    Ok(transfers)
+}
+
+/// Trains on one language, stops by its dev part, and asks about all of `tests`.
+pub fn transfer(
+    from: Language,
+    train: &Embedded<'_>,
+    dev: &Embedded<'_>,
+    tests: &BTreeMap<Language, Embedded<'_>>,
+) -> Result<Transfer, EvaluationError> {
+    let classes = Classes::of(&train.labels);
+    let mut numbers = classes.numbers("the training part", &train.labels)?;
+    let majority = majority(&numbers).unwrap_or_default();
+    let learned = numbers.len() as u32;
+    numbers.extend(classes.numbers("the dev part", &dev.labels)?);
+    let split = Split { train: (0..learned).collect(), validation: (learned..numbers.len() as u32).collect() };
+    let training = Training {
+        embeddings: &[train.embeddings.values(), dev.embeddings.values()].concat(),
+        dimension: train.embeddings.dimension(),
+        targets: Targets::Classes(&numbers),
+        labels: classes.names.len(),
+        split: &split,
+        parameters: &MlpParameters::default(),
+        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+    };
+    let runs = training.train(&|_| ControlFlow::Continue(()))?.runs;
+    let mut languages = BTreeMap::new();
+    for (language, test) in tests {
+        let expected = classes.numbers(language.name(), &test.labels)?;
+        let accuracy = |answers: &[Option<u32>]| {
+            Ok::<_, EvaluationError>(100.0 * evaluate_classes(&expected, answers, classes.names.len())?.accuracy)
+        };
+        let mut accuracies = Vec::with_capacity(runs.len());
+        for run in &runs {
+            let logits = run.mlp.logits(test.embeddings.values())?;
+            let answers: Vec<Option<u32>> = logits.chunks_exact(classes.names.len()).map(highest).collect();
+            accuracies.push(accuracy(&answers)?);
+        }
+        let always = accuracy(&vec![Some(majority); expected.len()])?;
+        languages.insert(language.code().to_owned(), Accuracy::of(&accuracies, always));
+    }
+    let own = languages.remove(from.code());
+    Ok(Transfer {
+        from: from.code().to_owned(),
+        runs: runs.len(),
+        own,
+        mean: mean(languages.values().map(|accuracy| accuracy.mean)),
+        majority_mean: mean(languages.values().map(|accuracy| accuracy.majority)),
+        languages,
+    })
+}
+
+impl Accuracy {
+    fn of(runs: &[f64], majority: f64) -> Self {
+        let average = mean(runs.iter().copied());
+        let squares: f64 = runs.iter().map(|run| (run - average).powi(2)).sum();
+        let deviation = if runs.len() > 1 { (squares / (runs.len() - 1) as f64).sqrt() } else { 0.0 };
+        Self { mean: average, deviation, majority }
+    }
+}
+
+/// The labels of a training part, numbered by their order.
+pub(super) struct Classes<'a> {
+    pub(super) names: Vec<&'a str>,
+}
+
+impl<'a> Classes<'a> {
+    pub(super) fn of(labels: &[&'a str]) -> Self {
+        let mut names = labels.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        Self { names }
+    }
+
+    pub(super) fn numbers(&self, part: &str, labels: &[&str]) -> Result<Vec<u32>, EvaluationError> {
+        let number = |label: &&str| {
+            let unknown = || {
+                let problem = format!("{part}: expected one of the labels {}, got {label}", self.names.join(", "));
+                EvaluationError::Unusable { problem }
+            };
+            self.names.binary_search(label).map(|number| number as u32).map_err(|_| unknown())
+        };
+        labels.iter().map(number).collect()
+    }
+}
+
+impl fmt::Display for ClassificationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, transfers)) in self.sets.iter().enumerate() {
+            for (transfer_number, transfer) in transfers.iter().enumerate() {
+                if number + transfer_number > 0 {
+                    writeln!(f)?;
+                }
+                transfer.table(name, f)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transfer {
+    fn table(&self, set: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |code: &str| format!("{code} {}", Language::parse(code).map_or("", Language::name));
+        writeln!(f, "{set}, trained in {}, accuracy in percent:\n", name(&self.from))?;
+        writeln!(f, "| language              | accuracy | deviation of {} runs | majority class |", self.runs)?;
+        writeln!(f, "|-----------------------|---------:|--------------------:|---------------:|")?;
+        let own = self.own.iter().map(|own| (&self.from, own));
+        for (code, accuracy) in own.chain(&self.languages) {
+            let (mean, deviation, majority) = (accuracy.mean, accuracy.deviation, accuracy.majority);
+            writeln!(f, "| {:21} | {mean:>8.1} | {deviation:>19.2} | {majority:>14.1} |", name(code))?;
+        }
+        writeln!(f, "\n{}", self.summary(set))
+    }
+
+    /// The mean accuracy of each language, the one that was trained in too.
+    pub fn all(&self) -> impl Iterator<Item = (&String, f64)> {
+        let own = self.own.iter().map(|own| (&self.from, own));
+        own.chain(&self.languages).map(|(code, accuracy)| (code, accuracy.mean))
+    }
+
+    /// The means in one line.
+    pub fn summary(&self, set: &str) -> String {
+        let (from, count, mean, majority) = (&self.from, self.languages.len(), self.mean, self.majority_mean);
+        format!("- {set}, trained in {from}, tested in {count} others: mean {mean:.2}; always the majority class {majority:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Embeds a text as the direction of its first letter among a to d.
+    struct Letters;
+
+    impl SentenceEncoder for Letters {
+        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+            let mut values = vec![0.0; texts.len() * 4];
+            for (row, text) in texts.iter().enumerate() {
+                values[row * 4 + usize::from(text.as_bytes()[0] - b'a')] = 1.0;
+            }
+            Embeddings::normalized(values, 4)
+        }
+    }
+
+    fn measure_files(files: &[(&str, String)]) -> Result<Option<ClassificationReport>, EvaluationError> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        measure(folder.path(), &Options::default(), &mut Letters)
+    }
+
+    /// Texts on animals, which begin with a, half as many on books and on cities; each kind in the dev part too.
+    fn english() -> String {
+        let line = |part: &str, label: &str, text: &str| format!("{part}\t0\t{label}\t{text}\n");
+        let part = |part: &str| {
+            line(part, "animals", "ape")
+                + &line(part, "animals", "ant")
+                + &line(part, "books", "book")
+                + &line(part, "cities", "city")
+        };
+        part("train").repeat(60) + &part("dev")
+    }
+
+    #[test]
+    fn what_is_learned_in_english_is_asked_in_the_others() {
+        // French: all four are where English has them. German: one of four is where English has another class.
+        let french = "dev\t0\tanimals\tane\ndev\t0\tanimals\tagneau\ndev\t0\tbooks\tbouquin\ndev\t0\tcities\tcité\n";
+        let german =
+            "dev\t0\tanimals\tAffe\ndev\t0\tbooks\tbuch\ndev\t0\tbooks\tband\ndev\t0\tcities\tberlin\n".replace("Affe", "affe");
+        let files = [("sib200.en.tsv", english()), ("sib200.fr.tsv", french.to_owned()), ("sib200.de.tsv", german)];
+        let report = measure_files(&files).unwrap().unwrap();
+        let transfer = report.sib200().unwrap();
+        assert_eq!((transfer.from.as_str(), transfer.runs), ("en", 5));
+        // Animals are the majority in English: half of its texts and of the French ones, a quarter of the German ones.
+        assert_eq!(transfer.own, Some(Accuracy { mean: 100.0, deviation: 0.0, majority: 50.0 }));
+        assert_eq!(transfer.languages["fr"], Accuracy { mean: 100.0, deviation: 0.0, majority: 50.0 });
+        assert_eq!(transfer.languages["de"], Accuracy { mean: 75.0, deviation: 0.0, majority: 25.0 });
+        assert_eq!((transfer.mean, transfer.majority_mean), (87.5, 37.5));
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_a_sample() {
+        // Mean 80; squares 100 + 0 + 100 over 2 = 100, whose root is 10.
+        assert_eq!(Accuracy::of(&[70.0, 80.0, 90.0], 50.0), Accuracy { mean: 80.0, deviation: 10.0, majority: 50.0 });
+    }
+
+    #[test]
+    fn sets_are_reported_by_name() {
+        let part = "ja\tape\nnein\tbook\n";
+        let files = ["en.train.1000", "en.dev", "en.test", "en.dvd.train", "en.dvd.test", "fr.dvd.test"]
+            .map(|name| (name, part.to_owned()));
+        let report = measure_files(&files).unwrap().unwrap();
+        assert_eq!(report.sets.keys().collect::<Vec<_>>(), ["cls/dvd", "mldoc"]);
+        assert_eq!(report.sets["cls/dvd"][0].languages.len(), 1);
+        assert!(report.to_string().contains("cls/dvd, trained in en English"), "{report}");
+    }
+
+    #[test]
+    fn a_missing_training_part_and_an_unknown_label_are_named() {
+        let check = |files: &[(&str, String)], expect: &str| {
+            let error = measure_files(files).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        let french = "dev\t0\tmusic\tair\n".to_owned();
+        check(&[("sib200.fr.tsv", french.clone())], "sib200: expected a training and a dev part of en, got none");
+        let expect = "sib200: French: expected one of the labels animals, books, cities, got music";
+        check(&[("sib200.en.tsv", english()), ("sib200.fr.tsv", french)], expect);
+    }
+}

@@ -1,0 +1,257 @@
+//! Ways to classify beside each other: each learns from the training part of one language and is asked about the test parts of all.
+//! Whoever has a way to classify gives its answers; one way is here, the network trained as a server trains one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use super::classification::{Classes, Embedded};
+use super::error::EvaluationError;
+use super::labeled::{Example, Labeled};
+use super::retrieval::mean;
+use crate::classify::knn::highest;
+use crate::classify::{MlpParameters, Targets, Training, evaluate_classes, majority, stratified_split};
+use crate::domain::Language;
+
+/// The way that always answers the most frequent class of the training part.
+const MAJORITY: &str = "majority";
+
+/// How the network is trained: what a server does when a request says nothing of it.
+pub const VALIDATION_SHARE: f64 = 0.2;
+/// Of the split, and of the first run.
+pub const SEED: u32 = 1;
+/// Trainings, of which the best on the validation part is kept.
+pub const RUNS: usize = 5;
+
+/// What is learned from, and what is asked about.
+pub struct Task<'a> {
+    /// The language that is trained in.
+    pub from: Language,
+    /// Its training part.
+    pub train: &'a [Example],
+    /// The test part of each language.
+    pub tests: BTreeMap<Language, &'a [Example]>,
+    classes: Classes<'a>,
+}
+
+/// Accuracies in percent, by way to classify.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The language that was trained in.
+    pub from: String,
+    /// By way to classify.
+    pub ways: BTreeMap<String, WayAccuracy>,
+}
+
+/// Accuracies of one way to classify, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WayAccuracy {
+    /// In the language itself, when it has a test part.
+    pub own: Option<f64>,
+    /// In each other language.
+    pub languages: BTreeMap<String, f64>,
+    /// Mean over the other languages.
+    pub mean: f64,
+}
+
+impl<'a> Task<'a> {
+    /// Training in `from`. Every label of a test part must be one of the training part's.
+    pub fn new(set: &'a Labeled, from: Language) -> Result<Self, EvaluationError> {
+        let train = set.get(&from).map_or(&[][..], |parts| parts.train.as_slice());
+        if train.is_empty() {
+            return Err(EvaluationError::Unusable { problem: format!("expected a training part of {from}, got none") });
+        }
+        let labels: Vec<&str> = train.iter().map(|example| example.label.as_str()).collect();
+        let tests = set.iter().map(|(language, parts)| (*language, parts.test.as_slice())).collect();
+        let task = Self { from, train, tests, classes: Classes::of(&labels) };
+        for (language, test) in &task.tests {
+            task.classes.numbers(language.name(), &labels_of(test))?;
+        }
+        Ok(task)
+    }
+
+    /// Begins a comparison with what always answering the most frequent class gives.
+    pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
+        let mut comparison = Comparison { from: self.from.code().to_owned(), ways: BTreeMap::new() };
+        let numbers = self.classes.numbers("the training part", &labels_of(self.train))?;
+        let always = majority(&numbers).map(|class| self.classes.names[class as usize].to_owned());
+        let answers = self.tests.iter().map(|(language, test)| (*language, vec![always.clone(); test.len()])).collect();
+        comparison.ways.insert(MAJORITY.to_owned(), self.judge(&answers)?);
+        Ok(comparison)
+    }
+
+    /// Judges the answers to the test parts, in their order. `None` is an abstention, which is not right.
+    pub fn judge(&self, answers: &BTreeMap<Language, Vec<Option<String>>>) -> Result<WayAccuracy, EvaluationError> {
+        let mut languages = BTreeMap::new();
+        for (language, test) in &self.tests {
+            let expected = self.classes.numbers(language.name(), &labels_of(test))?;
+            let told = answers.get(language).map_or(&[][..], Vec::as_slice);
+            let number = |label: &Option<String>| {
+                let label = label.as_deref();
+                label.map(|label| self.classes.numbers("the answers", &[label]).map(|numbers| numbers[0])).transpose()
+            };
+            let told: Vec<Option<u32>> = told.iter().map(number).collect::<Result<_, _>>()?;
+            let report = evaluate_classes(&expected, &told, self.classes.names.len())?;
+            languages.insert(language.code().to_owned(), 100.0 * report.accuracy);
+        }
+        let own = languages.remove(self.from.code());
+        Ok(WayAccuracy { own, mean: mean(languages.values().copied()), languages })
+    }
+
+    /// Answers of a network that is trained here on the embeddings of the training part as a server trains one on them: the same
+    /// examples are set apart, and of the same runs the best is kept.
+    pub fn offline(
+        &self,
+        train: &Embedded<'_>,
+        tests: &BTreeMap<Language, Embedded<'_>>,
+    ) -> Result<BTreeMap<Language, Vec<Option<String>>>, EvaluationError> {
+        let numbers = self.classes.numbers("the training part", &train.labels)?;
+        let split = stratified_split(&numbers, VALIDATION_SHARE, u64::from(SEED))?;
+        let training = Training {
+            embeddings: train.embeddings.values(),
+            dimension: train.embeddings.dimension(),
+            targets: Targets::Classes(&numbers),
+            labels: self.classes.names.len(),
+            split: &split,
+            parameters: &MlpParameters { runs: RUNS, seed: u64::from(SEED), ..MlpParameters::default() },
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        };
+        let mlp = training.train(&|_| ControlFlow::Continue(()))?.into_best().mlp;
+        let mut answers = BTreeMap::new();
+        for (language, test) in tests {
+            let logits = mlp.logits(test.embeddings.values())?;
+            let label = |row: &[f32]| highest(row).map(|class| self.classes.names[class as usize].to_owned());
+            answers.insert(*language, logits.chunks_exact(self.classes.names.len()).map(label).collect());
+        }
+        Ok(answers)
+    }
+}
+
+fn labels_of(examples: &[Example]) -> Vec<&str> {
+    examples.iter().map(|example| example.label.as_str()).collect()
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |code: &str| format!("{code} {}", Language::parse(code).map_or("", Language::name));
+        writeln!(f, "trained in {}, accuracy in percent:\n", name(&self.from))?;
+        let row = |f: &mut fmt::Formatter<'_>, title: &str, cell: &dyn Fn(&WayAccuracy) -> Option<f64>| {
+            write!(f, "| {title:21} |")?;
+            for way in self.ways.values() {
+                match cell(way) {
+                    Some(value) => write!(f, " {value:>8.1} |")?,
+                    None => write!(f, " {:>8} |", "-")?,
+                }
+            }
+            writeln!(f)
+        };
+        write!(f, "| {:21} |", "language")?;
+        self.ways.keys().try_for_each(|way| write!(f, " {way:>8} |"))?;
+        write!(f, "\n|{:-<23}|", "")?;
+        self.ways.keys().try_for_each(|_| write!(f, "---------:|"))?;
+        writeln!(f)?;
+        let languages = self.ways.values().next().map(|way| &way.languages).into_iter().flatten();
+        row(f, &name(&self.from), &|way| way.own)?;
+        for (code, _) in languages {
+            row(f, &name(code), &|way| way.languages.get(code).copied())?;
+        }
+        row(f, "mean of the others", &|way| Some(way.mean))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::Embeddings;
+    use crate::evaluation::labeled::Parts;
+
+    fn examples(rows: &[(&str, &str)]) -> Vec<Example> {
+        rows.iter().map(|(label, text)| Example { label: (*label).to_owned(), text: (*text).to_owned() }).collect()
+    }
+
+    fn language(code: &str) -> Language {
+        Language::parse(code).unwrap()
+    }
+
+    /// English learns from three texts on rain and one on goals.
+    fn set() -> Labeled {
+        let train = examples(&[("weather", "rain"), ("weather", "snow"), ("weather", "wind"), ("sports", "goal")]);
+        let english = Parts { train, dev: Vec::new(), test: examples(&[("weather", "hail"), ("sports", "match")]) };
+        let german = examples(&[("sports", "Tor"), ("sports", "Spiel"), ("weather", "Regen"), ("weather", "Schnee")]);
+        let french = examples(&[("weather", "pluie")]);
+        let parts = |test| Parts { test, ..Parts::default() };
+        [(language("en"), english), (language("de"), parts(german)), (language("fr"), parts(french))].into()
+    }
+
+    fn told(answers: &[&str]) -> Vec<Option<String>> {
+        answers.iter().map(|answer| (!answer.is_empty()).then(|| (*answer).to_owned())).collect()
+    }
+
+    #[test]
+    fn answers_are_judged_by_language() {
+        let set = set();
+        let task = Task::new(&set, language("en")).unwrap();
+        let answers = [
+            (language("en"), told(&["weather", "weather"])),
+            // Three of four; the last abstains.
+            (language("de"), told(&["sports", "sports", "weather", ""])),
+            (language("fr"), told(&["sports"])),
+        ];
+        let judged = task.judge(&answers.into()).unwrap();
+        assert_eq!((judged.own, judged.languages["de"], judged.languages["fr"], judged.mean), (Some(50.0), 75.0, 0.0, 37.5));
+        let mut comparison = task.comparison().unwrap();
+        // Weather is the most frequent in English: one of two, two of four, one of one.
+        let always = &comparison.ways[MAJORITY];
+        assert_eq!((always.own, always.languages["de"], always.languages["fr"], always.mean), (Some(50.0), 50.0, 100.0, 75.0));
+        comparison.ways.insert("knn".to_owned(), judged);
+        let text = comparison.to_string();
+        for line in [
+            "| language              |      knn | majority |",
+            "| en English            |     50.0 |     50.0 |",
+            "| de German             |     75.0 |     50.0 |",
+            "| mean of the others    |     37.5 |     75.0 |",
+        ] {
+            assert!(text.lines().any(|got| got == line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_training_part_an_unknown_label_and_missing_answers_are_refused() {
+        let mut set = set();
+        let error = |set: &Labeled, from: &str| Task::new(set, language(from)).err().unwrap().to_string();
+        assert_eq!(error(&set, "de"), "expected a training part of de, got none");
+        assert!(Task::new(&set, language("en")).unwrap().judge(&BTreeMap::new()).is_err());
+        set.get_mut(&language("fr")).unwrap().test[0].label = "music".to_owned();
+        assert_eq!(error(&set, "en"), "French: expected one of the labels sports, weather, got music");
+    }
+
+    #[test]
+    fn the_network_learns_what_embeddings_tell() {
+        // Weather points to the right and sports up, ten of each; German turns both by ten degrees.
+        let (mut train, mut values) = (Vec::new(), Vec::new());
+        for number in 0..20 {
+            let (label, angle) = if number % 2 == 0 { ("weather", 0.0_f32) } else { ("sports", 90.0) };
+            train.push((label, "text"));
+            let angle = (angle + number as f32 - 10.0).to_radians();
+            values.extend([angle.cos(), angle.sin()]);
+        }
+        let test = examples(&[("sports", "Tor"), ("weather", "Regen")]);
+        let parts = Parts { train: examples(&train), ..Parts::default() };
+        let set = [(language("en"), parts), (language("de"), Parts { test, ..Parts::default() })].into();
+        let mut task = Task::new(&set, language("en")).unwrap();
+        task.tests.remove(&language("en"));
+        let embedded = |values: Vec<f32>, examples: &'static [&'static str]| Embedded {
+            embeddings: Embeddings::normalized(values, 2).unwrap(),
+            labels: examples.to_vec(),
+        };
+        let labels: Vec<&str> = train.iter().map(|(label, _)| *label).collect();
+        let train = Embedded { embeddings: Embeddings::normalized(values, 2).unwrap(), labels };
+        let (ten, hundred) = (10.0_f32.to_radians(), 100.0_f32.to_radians());
+        let turned = embedded(vec![hundred.cos(), hundred.sin(), ten.cos(), ten.sin()], &["sports", "weather"]);
+        let answers = task.offline(&train, &[(language("de"), turned)].into()).unwrap();
+        assert_eq!(task.judge(&answers).unwrap().mean, 100.0);
+    }
+}

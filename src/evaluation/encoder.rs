@@ -1,0 +1,82 @@
+//! What is measured: something that turns texts into embeddings, which have unit length here whatever they come from.
+
+use super::EvaluationError;
+
+/// Turns texts into embeddings, one per text, in their order.
+pub trait SentenceEncoder {
+    /// Embeds `texts`.
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError>;
+}
+
+/// Embeddings of unit length, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embeddings {
+    values: Vec<f32>,
+    dimension: usize,
+}
+
+impl Embeddings {
+    /// Scales the rows of `values` to unit length. A row without a direction is an error that names its number.
+    pub fn normalized(mut values: Vec<f32>, dimension: usize) -> Result<Self, EvaluationError> {
+        for (number, row) in values.chunks_exact_mut(dimension).enumerate() {
+            let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+            if !norm.is_finite() || norm == 0.0 {
+                let problem = format!("the embedding of text {number} has the length {norm}");
+                return Err(EvaluationError::Unusable { problem });
+            }
+            row.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
+        }
+        Ok(Self { values, dimension })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.dimension
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Values per embedding.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// All values, row by row.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The embeddings one by one.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.values.chunks_exact(self.dimension)
+    }
+
+    /// `count` embeddings from number `start` on.
+    pub fn part(&self, start: usize, count: usize) -> Self {
+        let values = self.values[start * self.dimension..][..count * self.dimension].to_vec();
+        Self { values, dimension: self.dimension }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_scaled_to_unit_length() {
+        let embeddings = Embeddings::normalized(vec![3.0, 4.0, 0.0, -2.0], 2).unwrap();
+        assert_eq!(embeddings.values(), [0.6, 0.8, 0.0, -1.0]);
+        assert_eq!(embeddings.part(1, 1).values(), [0.0, -1.0]);
+    }
+
+    #[test]
+    fn an_embedding_without_direction_is_refused_by_number() {
+        for bad in [0.0, f32::NAN, f32::INFINITY] {
+            let error = Embeddings::normalized(vec![1.0, 0.0, bad, 0.0], 2).unwrap_err();
+            assert!(error.to_string().contains("text 1"), "{error}");
+        }
+    }
+}

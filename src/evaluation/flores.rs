@@ -1,0 +1,160 @@
+//! FLORES: long, news-like sentences, the same ones in every language, so that any two languages make a retrieval task.
+//!
+//! Files `flores.xx.txt`, one sentence per line, aligned by line.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::domain::Language;
+use serde::{Deserialize, Serialize};
+
+use super::encoder::{Embeddings, SentenceEncoder};
+use super::error::EvaluationError;
+use super::lines;
+use super::retrieval::{mean, precision_at_1};
+
+/// The code of the language that most pairs go through.
+pub const ENGLISH: &str = "en";
+
+/// What was measured, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FloresReport {
+    /// Sentences per language.
+    pub sentences: usize,
+    /// P@1 with English, by language.
+    pub languages: BTreeMap<String, WithEnglish>,
+    /// Mean over `languages`, both directions.
+    pub english_mean: f64,
+    /// Mean over all ordered pairs of two other languages.
+    pub other_mean: f64,
+    /// How many ordered pairs those are.
+    pub other_pairs: usize,
+    /// Languages without a file.
+    pub absent: Vec<String>,
+}
+
+/// P@1 of one language with English, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WithEnglish {
+    /// Queries in the language, candidates in English.
+    pub to_english: f64,
+    /// Queries in English, candidates in the language.
+    pub from_english: f64,
+}
+
+/// Aligned sentences by language, and the languages that have none.
+pub struct Aligned {
+    /// Sentences, equally many in each language.
+    pub languages: BTreeMap<Language, Vec<String>>,
+    /// Languages without a file.
+    pub absent: Vec<Language>,
+}
+
+/// Reads the files in `folder`. Gives `None` when there is none.
+pub fn read(folder: &Path) -> Result<Option<Aligned>, EvaluationError> {
+    let mut aligned = Aligned { languages: BTreeMap::new(), absent: Vec::new() };
+    let mut expected = None;
+    for language in Language::all() {
+        let path = file(folder, language);
+        if !path.is_file() {
+            aligned.absent.push(language);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).map_err(|source| EvaluationError::file(&path, source))?;
+        let sentences: Vec<String> = text.lines().map(str::to_owned).collect();
+        let expected = *expected.get_or_insert(sentences.len());
+        if sentences.len() != expected {
+            return Err(EvaluationError::Misaligned { path, expected, got: sentences.len() });
+        }
+        if let Some(line) = sentences.iter().position(|line| line.trim().is_empty()) {
+            return Err(lines::field(&path, line + 1, "sentence", "a sentence", "an empty line"));
+        }
+        aligned.languages.insert(language, sentences);
+    }
+    Ok((expected.unwrap_or(0) > 0).then_some(aligned))
+}
+
+/// Measures P@1 between all languages that have a file in `folder`. Gives `None` when none has.
+pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<FloresReport>, EvaluationError> {
+    let Some(aligned) = read(folder)? else {
+        return Ok(None);
+    };
+    let mut sides = Vec::new();
+    for (language, sentences) in &aligned.languages {
+        sides.push((*language, encoder.encode(sentences)?));
+    }
+    let mut report = compare(&sides)?;
+    report.absent = aligned.absent.iter().map(|language| language.code().to_owned()).collect();
+    Ok(Some(report))
+}
+
+/// P@1 between all sides, whose rows are translations of each other.
+fn compare(sides: &[(Language, Embeddings)]) -> Result<FloresReport, EvaluationError> {
+    let mut languages = BTreeMap::new();
+    let mut others = Vec::new();
+    for (index, (first, first_side)) in sides.iter().enumerate() {
+        for (second, second_side) in &sides[index + 1..] {
+            let precision = precision_at_1(first_side, second_side)?;
+            let (forward, backward) = (precision.forward, precision.backward);
+            if first.code() == ENGLISH {
+                languages.insert(second.code().to_owned(), WithEnglish { to_english: backward, from_english: forward });
+            } else if second.code() == ENGLISH {
+                languages.insert(first.code().to_owned(), WithEnglish { to_english: forward, from_english: backward });
+            } else {
+                others.extend([forward, backward]);
+            }
+        }
+    }
+    Ok(FloresReport {
+        sentences: sides.first().map_or(0, |(_, side)| side.len()),
+        english_mean: mean(languages.values().flat_map(|score| [score.to_english, score.from_english])),
+        other_pairs: others.len(),
+        other_mean: mean(others),
+        languages,
+        absent: Vec::new(),
+    })
+}
+
+fn file(folder: &Path, language: Language) -> PathBuf {
+    folder.join(format!("flores.{language}.txt"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::angles;
+
+    fn measure_files(files: &[(&str, &str)]) -> Result<Option<FloresReport>, EvaluationError> {
+        angles::measure_files(files, measure)
+    }
+
+    #[test]
+    fn every_language_meets_english_and_every_other() {
+        // French points where English does. German's second sentence points to the first English one, from 10 degrees away,
+        // so de to en finds one of two; en to de: 0 is nearest to 0, 90 nearest to 10.
+        let files = [("flores.en.txt", "0\n90\n"), ("flores.fr.txt", "1\n91\n"), ("flores.de.txt", "0\n10\n")];
+        let report = measure_files(&files).unwrap().unwrap();
+        assert_eq!(report.sentences, 2);
+        assert_eq!(report.languages["fr"], WithEnglish { to_english: 100.0, from_english: 100.0 });
+        assert_eq!(report.languages["de"], WithEnglish { to_english: 50.0, from_english: 100.0 });
+        assert_eq!(report.english_mean, 87.5);
+        assert_eq!((report.other_pairs, report.other_mean), (2, 75.0));
+        assert_eq!(report.absent.len(), Language::COUNT - 3);
+        assert!(report.absent.contains(&"ja".to_owned()));
+    }
+
+    #[test]
+    fn a_folder_without_files_gives_nothing() {
+        assert_eq!(measure_files(&[]).unwrap(), None);
+    }
+
+    #[test]
+    fn misaligned_and_empty_lines_are_refused_by_file() {
+        let check = |files: &[(&str, &str)], expect: &str| {
+            let error = measure_files(files).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(&[("flores.en.txt", "0\n90\n"), ("flores.fr.txt", "0\n")], "flores.fr.txt has 1 lines");
+        check(&[("flores.en.txt", "0\n\n90\n")], "flores.en.txt:2");
+    }
+}

@@ -1,0 +1,202 @@
+//! Labeled texts for classification: three layouts of files, read into the same parts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::domain::Language;
+
+use super::error::EvaluationError;
+use super::lines;
+
+/// A label and the text that has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// The class.
+    pub label: String,
+    /// The text.
+    pub text: String,
+}
+
+/// What one language has of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// To train on.
+    pub train: Vec<Example>,
+    /// To stop training by.
+    pub dev: Vec<Example>,
+    /// To test on.
+    pub test: Vec<Example>,
+}
+
+/// A set by language.
+pub type Labeled = BTreeMap<Language, Parts>;
+
+/// Reads SIB-200: `sib200.xx.tsv`, one text per line, `part<TAB>index<TAB>label<TAB>text` with the parts `train`, `dev` and `test`.
+/// Training is stopped by `dev`, and `test_part` is tested on.
+pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, EvaluationError> {
+    let mut set = Labeled::new();
+    for language in Language::all() {
+        let path = folder.join(format!("sib200.{language}.tsv"));
+        if !path.is_file() {
+            continue;
+        }
+        let parts: &mut Parts = set.entry(language).or_default();
+        for (number, [part, _, label, text]) in lines::rows(&path, ["part", "index", "label", "text"])?.into_iter().enumerate() {
+            let example = Example { label, text };
+            if part == test_part {
+                parts.test.push(example.clone());
+            }
+            match part.as_str() {
+                "train" => parts.train.push(example),
+                "dev" => parts.dev.push(example),
+                "test" => {}
+                _ => return Err(lines::field(&path, number + 1, "part", "train, dev or test", &part)),
+            }
+        }
+        if parts.test.is_empty() {
+            let problem = format!("expected lines of the part {test_part}, got none");
+            return Err(EvaluationError::Content { path, problem });
+        }
+    }
+    Ok(set)
+}
+
+/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the code or the English name
+/// in lower case. A language without training files can still be tested on.
+pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
+    let mut set = Labeled::new();
+    for language in Language::all() {
+        for name in [language.code().to_owned(), language.name().to_lowercase()] {
+            let path = |part: &str| folder.join(format!("{name}.{part}"));
+            if path("test").is_file() {
+                let parts = Parts {
+                    train: read_if_there(path("train.1000"))?,
+                    dev: read_if_there(path("dev"))?,
+                    test: read_examples(&path("test"))?,
+                };
+                set.insert(language, parts);
+            }
+        }
+    }
+    Ok(set)
+}
+
+/// Reads one product of CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line, `label<TAB>text`. There is no part to stop
+/// training by, so the test part of the language that is trained on serves for that.
+pub fn read_cls(folder: &Path, product: &str) -> Result<Labeled, EvaluationError> {
+    let mut set = Labeled::new();
+    for language in Language::all() {
+        let path = |part: &str| folder.join(format!("{language}.{product}.{part}"));
+        if path("test").is_file() {
+            let test = read_examples(&path("test"))?;
+            set.insert(language, Parts { train: read_if_there(path("train"))?, dev: test.clone(), test });
+        }
+    }
+    Ok(set)
+}
+
+fn read_if_there(path: PathBuf) -> Result<Vec<Example>, EvaluationError> {
+    if path.is_file() { read_examples(&path) } else { Ok(Vec::new()) }
+}
+
+/// Labels and texts. Further tabs are the text's own.
+fn read_examples(path: &Path) -> Result<Vec<Example>, EvaluationError> {
+    let mut examples = Vec::new();
+    for (number, line) in lines::sentences(path)?.iter().enumerate() {
+        let wrong = |got: &str| lines::field(path, number + 1, "line", "label<TAB>text", got);
+        let (label, text) = line.split_once('\t').ok_or_else(|| wrong("no tab"))?;
+        if label.trim().is_empty() || text.trim().is_empty() {
+            return Err(wrong("a blank label or text"));
+        }
+        examples.push(Example { label: label.to_owned(), text: text.to_owned() });
+    }
+    Ok(examples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_files<T>(files: &[(&str, &str)], read: impl Fn(&Path) -> T) -> T {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        read(folder.path())
+    }
+
+    fn labels(examples: &[Example]) -> Vec<&str> {
+        examples.iter().map(|example| example.label.as_str()).collect()
+    }
+
+    fn language(code: &str) -> Language {
+        Language::parse(code).unwrap()
+    }
+
+    #[test]
+    fn sib200_has_all_parts_of_a_language_in_one_file() {
+        let french =
+            "train\t0\tsports\tElle a gagné le match.\ndev\t1\ttravel\tLe train part à midi.\ntest\t2\thealth\tIl est guéri.\n";
+        let set = with_files(&[("sib200.fr.tsv", french)], |folder| read_sib200(folder, "dev")).unwrap();
+        let parts = &set[&language("fr")];
+        assert_eq!([labels(&parts.train), labels(&parts.dev), labels(&parts.test)], [["sports"], ["travel"], ["travel"]]);
+        assert_eq!(parts.train[0].text, "Elle a gagné le match.");
+        let set = with_files(&[("sib200.fr.tsv", french)], |folder| read_sib200(folder, "test")).unwrap();
+        assert_eq!(labels(&set[&language("fr")].test), ["health"]);
+    }
+
+    #[test]
+    fn a_line_of_sib200_that_does_not_fit_is_named() {
+        let check = |content: &str, expect: &str| {
+            let error = with_files(&[("sib200.ja.tsv", content)], |folder| read_sib200(folder, "dev")).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(
+            "dev\t0\tsports\t試合に勝った。\nvalid\t1\tsports\t負けた。\n",
+            "sib200.ja.tsv:2: part: expected train, dev or test, got valid",
+        );
+        check("dev\t0\tsports\n", "sib200.ja.tsv:1: line: expected 4 tab-separated fields");
+        check("train\t0\tsports\t試合に勝った。\n", "expected lines of the part dev, got none");
+    }
+
+    #[test]
+    fn mldoc_names_languages_by_code_or_in_english() {
+        let files = [
+            ("german.train.1000", "CCAT\tDer Gewinn stieg.\n"),
+            ("german.dev", "ECAT\tDie Preise fielen.\n"),
+            ("german.test", "GCAT\tEs regnet.\tViel.\n"),
+            ("ru.test", "MCAT\tРынок вырос.\n"),
+        ];
+        let set = with_files(&files, read_mldoc).unwrap();
+        let german = &set[&language("de")];
+        assert_eq!([labels(&german.train), labels(&german.dev), labels(&german.test)], [["CCAT"], ["ECAT"], ["GCAT"]]);
+        assert_eq!(german.test[0].text, "Es regnet.\tViel.");
+        assert!(set[&language("ru")].train.is_empty() && set.len() == 2);
+    }
+
+    #[test]
+    fn cls_stops_training_by_the_test_part_of_the_same_language() {
+        let files = [
+            ("en.books.train", "negative\tDull.\n"),
+            ("en.books.test", "positive\tA joy.\n"),
+            ("en.dvd.test", "negative\tNo.\n"),
+        ];
+        let set = with_files(&files, |folder| read_cls(folder, "books")).unwrap();
+        let english = &set[&language("en")];
+        assert_eq!(
+            [labels(&english.train), labels(&english.dev), labels(&english.test)],
+            [["negative"], ["positive"], ["positive"]]
+        );
+    }
+
+    #[test]
+    fn a_line_without_label_is_named() {
+        for (content, expect) in [
+            ("CCAT\tA.\nno label\n", "en.test:2: line: expected label<TAB>text, got no tab"),
+            ("CCAT\t \n", "en.test:1: line: expected label<TAB>text, got a blank label or text"),
+        ] {
+            let error = with_files(&[("en.test", content)], read_mldoc).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads evaluation files: lines and tab-separated fields. Whatever does not fit is named by file, line and field.
+
+use std::path::{Path, PathBuf};
+
+use super::error::EvaluationError;
+
+/// The file names in `folder`, sorted.
+pub fn names(folder: &Path) -> Result<Vec<String>, EvaluationError> {
+    let entries = std::fs::read_dir(folder).map_err(|source| EvaluationError::file(folder, source))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|source| EvaluationError::file(folder, source))?;
+        names.extend(entry.file_name().into_string());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The lines of a UTF-8 file: at least one, and each with something in it.
+pub fn sentences(path: &Path) -> Result<Vec<String>, EvaluationError> {
+    let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if lines.is_empty() {
+        return Err(field(path, 1, "sentence", "a sentence", "the end of the file"));
+    }
+    if let Some(at) = lines.iter().position(|line| line.trim().is_empty()) {
+        return Err(field(path, at + 1, "sentence", "a sentence", "an empty line"));
+    }
+    Ok(lines)
+}
+
+/// Two files whose lines are translations of each other.
+pub fn aligned(first: &Path, second: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> {
+    let (left, right) = (sentences(first)?, sentences(second)?);
+    if left.len() != right.len() {
+        return Err(EvaluationError::Misaligned { path: second.to_owned(), expected: left.len(), got: right.len() });
+    }
+    Ok((left, right))
+}
+
+/// The rows of a UTF-8 file: at least one, each with the tab-separated `fields`, none of them blank.
+pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Vec<[String; N]>, EvaluationError> {
+    let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
+    let mut rows = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let parts: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        let got = parts.len();
+        let row: [String; N] = parts.try_into().map_err(|_| {
+            let expected = format!("{N} tab-separated fields ({})", fields.join(", "));
+            field(path, number + 1, "line", &expected, &got.to_string())
+        })?;
+        if let Some(blank) = row.iter().position(|part| part.trim().is_empty()) {
+            return Err(field(path, number + 1, fields[blank], "something besides white space", "nothing"));
+        }
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        return Err(field(path, 1, "line", &format!("{N} tab-separated fields"), "the end of the file"));
+    }
+    Ok(rows)
+}
+
+/// Names what is wrong with one field of a line, counted from 1.
+pub fn field(path: &Path, line: usize, field: &'static str, expected: &str, got: &str) -> EvaluationError {
+    EvaluationError::Field { path: PathBuf::from(path), line, field, expected: expected.to_owned(), got: got.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_file<T>(content: &str, read: impl Fn(&Path) -> T) -> T {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.tsv");
+        std::fs::write(&path, content).unwrap();
+        read(&path)
+    }
+
+    #[track_caller]
+    fn check_rows(content: &str, expect: &str) {
+        let error = with_file(content, |path| rows(path, ["score", "text"])).unwrap_err().to_string();
+        assert!(error.ends_with(expect), "{error}");
+    }
+
+    #[test]
+    fn rows_have_their_fields_in_order() {
+        let read = with_file("1\tein Haus\n2\tune maison\n", |path| rows(path, ["score", "text"])).unwrap();
+        assert_eq!(read, [["1", "ein Haus"], ["2", "une maison"]].map(|row| row.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_is_named_by_line_and_field() {
+        check_rows("1\ta\n2\n", "set.tsv:2: line: expected 2 tab-separated fields (score, text), got 1");
+        check_rows("1\ta\tb\n", "set.tsv:1: line: expected 2 tab-separated fields (score, text), got 3");
+        check_rows("1\t \n", "set.tsv:1: text: expected something besides white space, got nothing");
+        check_rows("", "set.tsv:1: line: expected 2 tab-separated fields, got the end of the file");
+    }
+
+    #[test]
+    fn a_blank_sentence_is_named_by_line() {
+        let error = with_file("sol\n\nluna\n", sentences).unwrap_err().to_string();
+        assert!(error.ends_with("set.tsv:2: sentence: expected a sentence, got an empty line"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_file_is_refused() {
+        assert!(with_file("", sentences).is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! Mining translation pairs out of comparable texts: EMS (2024), section V-C, table IX (BUCC 2018). Precision, recall and F1 of
+//! pairs that margin scoring (`crate::mining`) proposes, above a threshold that is best for F1 on one part and applied to another.
+//!
+//! Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, `id<TAB>sentence`, and
+//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev` where
+//! both are there), and `test`, which may be absent. Any two languages will do.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::encoder::SentenceEncoder;
+use super::error::EvaluationError;
+use super::lines;
+use super::neighbors::both_ways;
+use super::retrieval::mean;
+pub use crate::mining::Candidate;
+use crate::mining::margin::NEIGHBORS;
+use crate::mining::{KnownPairs, Margin, MarginScores, Strategy, best_threshold, judge, propose};
+
+/// Parts that a threshold is found on; the first that has a gold file.
+const TUNING: [&str; 2] = ["dev", "training"];
+const TEST: &str = "test";
+
+/// All strategies by their names here.
+const STRATEGIES: [(&str, Strategy); 4] = [
+    ("forward", Strategy::Forward),
+    ("backward", Strategy::Backward),
+    ("intersection", Strategy::Intersection),
+    (MAX_SCORE, Strategy::MaxScore),
+];
+/// What the papers are measured with.
+pub const MAX_SCORE: &str = "max-score";
+
+/// Proposed pairs by falling score, by the name of the way to propose.
+pub type Proposals = BTreeMap<String, Vec<Candidate>>;
+
+/// Proposes translation pairs of two sets of sentences, one list for each way that it knows; `MAX_SCORE` is one.
+pub trait Miner {
+    /// Compares two sets. Pairs are numbers of sentences.
+    fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError>;
+}
+
+/// Compares everything with everything and proposes by all strategies.
+pub struct ExactMiner<'a>(pub &'a mut dyn SentenceEncoder);
+
+impl Miner for ExactMiner<'_> {
+    fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError> {
+        let (forward, backward) = both_ways(&self.0.encode(first)?, &self.0.encode(second)?, NEIGHBORS)?;
+        let scores = MarginScores::new(&forward, &backward, Margin::Ratio)?;
+        Ok(STRATEGIES.into_iter().map(|(name, strategy)| (name.to_owned(), propose(strategy, &scores))).collect())
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MiningReport {
+    /// By language pair.
+    pub pairs: BTreeMap<String, MiningScore>,
+    /// Mean F1 in percent of max-score: on the test part of the pairs that have one, otherwise on the part of the threshold.
+    pub mean_f1: f64,
+}
+
+/// How well the pairs of two languages were mined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MiningScore {
+    /// The part that the threshold was found on.
+    pub tuning_part: String,
+    /// Pairs in its gold file.
+    pub tuning_gold: usize,
+    /// Pairs in the gold file of the test part, when there is one.
+    pub test_gold: Option<usize>,
+    /// By strategy.
+    pub strategies: BTreeMap<String, StrategyScore>,
+}
+
+/// How well one strategy did.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StrategyScore {
+    /// Pairs that score at least this are proposed.
+    pub threshold: f64,
+    /// On the part of the threshold.
+    pub tuning: Mined,
+    /// On the test part, when there is one.
+    pub test: Option<Mined>,
+}
+
+/// Right and proposed pairs, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Mined {
+    /// Of the proposed pairs, the share that is in the gold file.
+    pub precision: f64,
+    /// Of the gold file's pairs, the share that is proposed.
+    pub recall: f64,
+    /// Their harmonic mean.
+    pub f1: f64,
+}
+
+/// Measures every language pair that has files in `folder`. Gives `None` when none has.
+pub fn measure(folder: &Path, miner: &mut dyn Miner) -> Result<Option<MiningReport>, EvaluationError> {
+    let mut pairs = BTreeMap::new();
+    for name in lines::names(folder)? {
+        let Some((pair, part)) = name.strip_suffix(".gold").and_then(|stem| stem.split_once('.')) else { continue };
+        let first_of_pair = TUNING.into_iter().find(|part| part_path(folder, pair, part, "gold").is_file());
+        if pair.contains('-') && first_of_pair == Some(part) {
+            pairs.insert(pair.to_owned(), measure_pair(folder, pair, part, miner)?);
+        }
+    }
+    let mean_f1 = mean(pairs.values().map(|score: &MiningScore| {
+        let best = &score.strategies[MAX_SCORE];
+        best.test.unwrap_or(best.tuning).f1
+    }));
+    Ok((!pairs.is_empty()).then_some(MiningReport { pairs, mean_f1 }))
+}
+
+fn measure_pair(folder: &Path, pair: &str, part: &str, miner: &mut dyn Miner) -> Result<MiningScore, EvaluationError> {
+    let tuning = Part::mine(folder, pair, part, miner)?;
+    let test = match part_path(folder, pair, TEST, "gold").is_file() {
+        true => Some(Part::mine(folder, pair, TEST, miner)?),
+        false => None,
+    };
+    let score = |(name, proposed): (&String, &Vec<Candidate>)| {
+        let threshold = threshold(proposed, &tuning.gold);
+        let test = test.as_ref().map(|test| mined(test.proposed.get(name).map_or(&[], Vec::as_slice), &test.gold, threshold));
+        (name.clone(), StrategyScore { threshold, tuning: mined(proposed, &tuning.gold, threshold), test })
+    };
+    Ok(MiningScore {
+        tuning_part: part.to_owned(),
+        tuning_gold: tuning.gold.len(),
+        test_gold: test.as_ref().map(|test| test.gold.len()),
+        strategies: tuning.proposed.iter().map(score).collect(),
+    })
+}
+
+fn part_path(folder: &Path, pair: &str, part: &str, end: &str) -> PathBuf {
+    folder.join(format!("{pair}.{part}.{end}"))
+}
+
+/// What is proposed for one part, and which pairs are right.
+struct Part {
+    proposed: Proposals,
+    gold: HashSet<(u32, u32)>,
+}
+
+impl Part {
+    fn mine(folder: &Path, pair: &str, part: &str, miner: &mut dyn Miner) -> Result<Self, EvaluationError> {
+        let (first, second) = pair.split_once('-').unwrap_or((pair, pair));
+        let (first_ids, left) = read_side(&part_path(folder, pair, part, first))?;
+        let (second_ids, right) = read_side(&part_path(folder, pair, part, second))?;
+        let gold = read_gold(&part_path(folder, pair, part, "gold"), &first_ids, &second_ids)?;
+        Ok(Self { proposed: miner.mine(&left, &right)?, gold })
+    }
+}
+
+/// The numbers of a side's sentences by their ids, and the sentences.
+fn read_side(path: &Path) -> Result<(HashMap<String, u32>, Vec<String>), EvaluationError> {
+    let mut ids = HashMap::new();
+    let mut sentences = Vec::new();
+    for (number, [id, sentence]) in lines::rows(path, ["id", "sentence"])?.into_iter().enumerate() {
+        if let Some(earlier) = ids.insert(id.clone(), number as u32) {
+            let got = format!("{id}, as in line {}", earlier + 1);
+            return Err(lines::field(path, number + 1, "id", "an id of its own", &got));
+        }
+        sentences.push(sentence);
+    }
+    Ok((ids, sentences))
+}
+
+fn read_gold(
+    path: &Path,
+    first: &HashMap<String, u32>,
+    second: &HashMap<String, u32>,
+) -> Result<HashSet<(u32, u32)>, EvaluationError> {
+    let fields = ["first id", "second id"];
+    let mut gold = HashSet::new();
+    for (number, row) in lines::rows(path, fields)?.into_iter().enumerate() {
+        let find = |ids: &HashMap<String, u32>, column: usize| {
+            let unknown = || lines::field(path, number + 1, fields[column], "an id of the sentences", &row[column]);
+            ids.get(&row[column]).copied().ok_or_else(unknown)
+        };
+        gold.insert((find(first, 0)?, find(second, 1)?));
+    }
+    Ok(gold)
+}
+
+/// The threshold with the highest F1; where no pair is right, the score of the first.
+fn threshold(pairs: &[Candidate], gold: &HashSet<(u32, u32)>) -> f64 {
+    let first = pairs.first().map_or(0.0, |pair| f64::from(pair.score));
+    best_threshold(pairs, KnownPairs::All(gold)).map_or(first, |fit| fit.threshold)
+}
+
+fn mined(pairs: &[Candidate], gold: &HashSet<(u32, u32)>, threshold: f64) -> Mined {
+    let judgment = judge(pairs, KnownPairs::All(gold), threshold);
+    Mined { precision: 100.0 * judgment.precision, recall: 100.0 * judgment.recall, f1: 100.0 * judgment.f1 }
+}
+
+impl fmt::Display for MiningReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Mining of translation pairs, in percent:\n")?;
+        writeln!(f, "| pair  | part     | strategy     | threshold | precision | recall |    F1 |")?;
+        writeln!(f, "|-------|----------|--------------|----------:|----------:|-------:|------:|")?;
+        for (pair, score) in &self.pairs {
+            for (strategy, by) in &score.strategies {
+                let parts = [(score.tuning_part.as_str(), Some(by.tuning)), (TEST, by.test)];
+                for (part, mined) in parts.into_iter().filter_map(|(part, mined)| Some((part, mined?))) {
+                    let threshold = by.threshold;
+                    write!(f, "| {pair:5} | {part:8} | {strategy:12} | {threshold:>9.4} | {:>9.2} ", mined.precision)?;
+                    writeln!(f, "| {:>6.2} | {:>5.2} |", mined.recall, mined.f1)?;
+                }
+            }
+        }
+        writeln!(f, "\n- mining, {} pairs: mean F1 of max-score {:.2}", self.pairs.len(), self.mean_f1)
+    }
+}
+
+#[cfg(test)]
+#[path = "mining_tests.rs"]
+mod tests;

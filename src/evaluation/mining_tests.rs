@@ -1,0 +1,118 @@
+//! What mining proposes, where its threshold lies, and which files it refuses.
+
+use super::*;
+use crate::evaluation::angles;
+
+fn pair(first: u32, second: u32, score: f32) -> Candidate {
+    Candidate { first, second, score }
+}
+
+fn near(got: f64, expect: f64) {
+    // Scores have 32 bits.
+    assert!((got - expect).abs() < 1e-6, "{got} is not {expect}");
+}
+
+#[test]
+fn the_threshold_is_where_f1_is_highest() {
+    // Gold: 3 pairs. By falling score right, wrong, right, wrong:
+    // F1 = 2 right / (proposed + gold): 2/4 = 0.5, 2/5 = 0.4, 4/6 = 0.667, 4/7 = 0.571. So between 1.1 and 1.0.
+    let pairs = [pair(0, 0, 1.5), pair(1, 2, 1.2), pair(2, 2, 1.1), pair(3, 0, 1.0)];
+    let gold = HashSet::from([(0, 0), (2, 2), (9, 9)]);
+    let threshold = threshold(&pairs, &gold);
+    near(threshold, 1.05);
+    // Two of three proposed are right, two of three right ones are proposed.
+    let mined = mined(&pairs, &gold, threshold);
+    let two_thirds = 200.0 / 3.0;
+    assert!([mined.precision, mined.recall, mined.f1].iter().all(|got| (got - two_thirds).abs() < 1e-9), "{mined:?}");
+}
+
+#[test]
+fn pairs_of_equal_score_stand_or_fall_together() {
+    // Cutting between the two at 1.2 would give F1 = 1; no threshold does that. All three: 2 / (3 + 1) = 0.5; two: 2 / 3.
+    let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.2), pair(2, 2, 1.0)];
+    let gold = HashSet::from([(0, 0)]);
+    let threshold = threshold(&pairs, &gold);
+    near(threshold, 1.1);
+    let mined = mined(&pairs, &gold, threshold);
+    assert_eq!((mined.precision, mined.recall), (50.0, 100.0));
+    near(mined.f1, 200.0 / 3.0);
+}
+
+#[test]
+fn when_all_are_right_the_threshold_lets_all_through() {
+    let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.1)];
+    let gold = HashSet::from([(0, 0), (1, 1)]);
+    let threshold = threshold(&pairs, &gold);
+    near(threshold, 1.1);
+    assert_eq!(mined(&pairs, &gold, threshold), Mined { precision: 100.0, recall: 100.0, f1: 100.0 });
+}
+
+#[test]
+fn when_none_is_right_nothing_is_found() {
+    let gold = HashSet::from([(7, 7)]);
+    let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.1)];
+    near(threshold(&pairs, &gold), 1.2);
+    assert_eq!(mined(&pairs, &gold, 1.2), Mined { precision: 0.0, recall: 0.0, f1: 0.0 });
+    assert_eq!(mined(&[], &gold, 1.2), Mined { precision: 0.0, recall: 0.0, f1: 0.0 });
+}
+
+fn measure_files(files: &[(&str, &str)]) -> Result<Option<MiningReport>, EvaluationError> {
+    angles::measure_files(files, |folder, encoder| measure(folder, &mut ExactMiner(encoder)))
+}
+
+/// A part with two translation pairs, one degree apart, and a sentence of other matters on each side. Margin scores over the mean
+/// of all three cosines of both: d1-e1 1.288, d2-e2 1.269, then d3-e2 1.146 and d1-e3 1.120; d3-e3 has 1.046.
+const PART: [(&str, &str); 3] =
+    [("de", "d1\t0\nd2\t60\nd3\t45\n"), ("en", "e2\t61\ne1\t1\ne3\t20\n"), ("gold", "d1\te1\nd2\te2\n")];
+
+fn part(name: &str) -> Vec<(String, &'static str)> {
+    PART.iter().map(|(end, content)| (format!("de-en.{name}.{end}"), *content)).collect()
+}
+
+fn borrowed<'a>(files: &'a [(String, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    files.iter().map(|(name, content)| (name.as_str(), *content)).collect()
+}
+
+#[test]
+fn a_threshold_of_one_part_is_applied_to_another() {
+    let mut files = part("training");
+    files.extend(part("test"));
+    let report = measure_files(&borrowed(&files)).unwrap().unwrap();
+    let score = &report.pairs["de-en"];
+    assert_eq!((score.tuning_part.as_str(), score.tuning_gold, score.test_gold), ("training", 2, Some(2)));
+    for (strategy, by) in &score.strategies {
+        let all_right = Mined { precision: 100.0, recall: 100.0, f1: 100.0 };
+        assert_eq!((by.tuning, by.test), (all_right, Some(all_right)), "{strategy}");
+    }
+    assert_eq!(report.mean_f1, 100.0);
+}
+
+#[test]
+fn dev_comes_before_training_and_test_may_be_absent() {
+    let mut files = part("training");
+    files.extend(part("dev"));
+    let report = measure_files(&borrowed(&files)).unwrap().unwrap();
+    assert_eq!(report.pairs.len(), 1);
+    let score = &report.pairs["de-en"];
+    assert_eq!((score.tuning_part.as_str(), score.test_gold), ("dev", None));
+    assert_eq!(report.mean_f1, 100.0);
+}
+
+#[test]
+fn ids_that_do_not_fit_are_refused_by_file_and_line() {
+    let check = |end: &str, content: &'static str, expect: &str| {
+        let mut files = part("dev");
+        files.iter_mut().filter(|(name, _)| name.ends_with(end)).for_each(|file| file.1 = content);
+        let error = measure_files(&borrowed(&files)).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check(".gold", "d1\te1\nd9\te2\n", "de-en.dev.gold:2: first id: expected an id of the sentences, got d9");
+    check(".gold", "d1\tx\n", "de-en.dev.gold:1: second id: expected an id of the sentences, got x");
+    check(".de", "d1\t0\nd1\t120\n", "de-en.dev.de:2: id: expected an id of its own, got d1, as in line 1");
+    check(".en", "e1\n", "de-en.dev.en:1: line: expected 2 tab-separated fields (id, sentence), got 1");
+}
+
+#[test]
+fn a_folder_without_gold_files_gives_nothing() {
+    assert_eq!(measure_files(&[("de-en.dev.de", "d1\t0\n"), ("de-en.test.gold", "d1\te1\n")]).unwrap(), None);
+}

@@ -1,0 +1,168 @@
+//! Exact search of nearest neighbors by cosine, between two sets and both ways at once.
+//!
+//! Each thread takes blocks of the first set and compares them with all blocks of the second. Of the similarities only what is among
+//! the nearest so far is kept: memory grows with the sets, never with their product.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use super::encoder::Embeddings;
+use super::error::EvaluationError;
+use crate::mining::NeighborLists;
+use crate::mining::blocks::{BLOCK_SENTENCES, Block, Nearest, take_in};
+
+/// Finds the `count` nearest of `second` for each of `first`, and of `first` for each of `second`; fewer where a set has fewer.
+pub fn both_ways(
+    first: &Embeddings,
+    second: &Embeddings,
+    count: usize,
+) -> Result<(NeighborLists, NeighborLists), EvaluationError> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    by_blocks(first, second, count, threads, BLOCK_SENTENCES)
+}
+
+fn by_blocks(
+    first: &Embeddings,
+    second: &Embeddings,
+    count: usize,
+    threads: usize,
+    block: usize,
+) -> Result<(NeighborLists, NeighborLists), EvaluationError> {
+    if first.is_empty() || second.is_empty() || count == 0 || first.dimension() != second.dimension() {
+        let problem = format!(
+            "expected two sets of equally wide embeddings and at least one neighbor, got {} of {} values, {} of {}, {count}",
+            first.len(),
+            first.dimension(),
+            second.len(),
+            second.dimension()
+        );
+        return Err(EvaluationError::Unusable { problem });
+    }
+    let starts: Vec<usize> = (0..first.len()).step_by(block).collect();
+    let share = starts.len().div_ceil(threads);
+    let parts: Vec<Result<Part, EvaluationError>> = std::thread::scope(|scope| {
+        let compare = |starts| scope.spawn(move || compare((first, starts), second, count, block));
+        let threads: Vec<_> = starts.chunks(share).map(compare).collect();
+        let panicked = |_| Err(EvaluationError::Unusable { problem: "a thread that compares panicked".to_owned() });
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+    let mut forward = NeighborLists::new(first.len(), second.len(), count)?;
+    let mut backward = NeighborLists::new(second.len(), first.len(), count)?;
+    let parts = parts.into_iter().collect::<Result<Vec<Part>, _>>()?;
+    for (rows, nearest) in parts.iter().flat_map(|part| &part.forward) {
+        for (place, number) in rows.clone().enumerate() {
+            forward.put(number as u32, nearest.of(place))?;
+        }
+    }
+    for number in 0..second.len() {
+        let of_part = |part: &Part| part.backward[number / block].of(number % block).to_vec();
+        let found: Vec<(u32, f32)> = parts.iter().flat_map(of_part).collect();
+        backward.put(number as u32, &found)?;
+    }
+    Ok((forward, backward))
+}
+
+/// What one thread finds.
+struct Part {
+    /// The nearest of the second set, of each block of the first set that it took.
+    forward: Vec<(Range<usize>, Nearest)>,
+    /// The nearest among these blocks, of each block of the second set.
+    backward: Vec<Nearest>,
+}
+
+fn compare(
+    (first, starts): (&Embeddings, &[usize]),
+    second: &Embeddings,
+    count: usize,
+    block: usize,
+) -> Result<Part, EvaluationError> {
+    let rows_of = |set: &Embeddings, start: usize| start..(start + block).min(set.len());
+    let block_of = |set: &Embeddings, rows: &Range<usize>| {
+        let dimension = set.dimension();
+        let values = &set.values()[rows.start * dimension..rows.end * dimension];
+        Block::new(dimension, (rows.start as u32..).zip(values.chunks_exact(dimension)))
+    };
+    let nearest = |rows: Range<usize>| Nearest::new(rows.len(), count);
+    let seconds = (0..second.len()).step_by(block);
+    let backward = seconds.clone().map(|start| nearest(rows_of(second, start))).collect::<Result<_, _>>()?;
+    let mut part = Part { forward: Vec::with_capacity(starts.len()), backward };
+    let mut room = Vec::new();
+    for &start in starts {
+        let rows = rows_of(first, start);
+        let (one, mut of_one) = (block_of(first, &rows)?, nearest(rows.clone())?);
+        // Made anew for every block of the first set, which costs little beside the product, and no second copy of the set.
+        for (start, of_other) in seconds.clone().zip(&mut part.backward) {
+            let other = block_of(second, &rows_of(second, start))?;
+            take_in(one.cosines(&other, &mut room)?, (&one, &mut of_one), (&other, of_other), |_, _| false);
+        }
+        part.forward.push((rows, of_one));
+    }
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(rows: &[[f32; 2]]) -> Embeddings {
+        Embeddings::normalized(rows.concat(), 2).unwrap()
+    }
+
+    fn numbers(neighbors: &NeighborLists, query: usize) -> Vec<u32> {
+        neighbors.of(query).map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn the_nearest_come_first_in_both_directions() {
+        //          b0=(1,0)  b1=(0.6,0.8)  b2=(0,1)
+        // a0=(1,0)    1        0.6           0
+        // a1=(0,1)    0        0.8           1
+        let (first, second) = (side(&[[1.0, 0.0], [0.0, 1.0]]), side(&[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]));
+        let (forward, backward) = both_ways(&first, &second, 2).unwrap();
+        assert_eq!([numbers(&forward, 0), numbers(&forward, 1)], [[0, 1], [2, 1]]);
+        assert_eq!([0, 1, 2].map(|query| numbers(&backward, query)), [[0, 1], [1, 0], [1, 0]]);
+        assert!((forward.mean_cosine(0) - 0.8).abs() < 1e-6 && (backward.mean_cosine(1) - 0.7).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_set_smaller_than_the_number_of_neighbors_is_taken_whole() {
+        let (forward, backward) = both_ways(&side(&[[1.0, 0.0]]), &side(&[[0.0, 1.0], [1.0, 0.0]]), 4).unwrap();
+        assert_eq!(numbers(&forward, 0), [1, 0]);
+        assert_eq!([numbers(&backward, 0), numbers(&backward, 1)], [[0], [0]]);
+    }
+
+    #[test]
+    fn of_equally_near_ones_the_lower_number_comes_first_whatever_the_blocks() {
+        let (first, second) = (side(&[[1.0, 0.0]; 3]), side(&[[2.0, 0.0]; 5]));
+        for (threads, columns) in [(1, 1), (2, 2), (8, 8)] {
+            let (forward, backward) = by_blocks(&first, &second, 3, threads, columns).unwrap();
+            assert_eq!((numbers(&forward, 2), numbers(&backward, 4)), (vec![0, 1, 2], vec![0, 1, 2]), "{threads} x {columns}");
+        }
+    }
+
+    #[test]
+    fn blocks_do_not_change_what_is_found() {
+        // Directions of 17 and 11 different angles, none equally near to any other.
+        let fan = |count: usize, step: f32| {
+            let angles = (0..count).map(|number| (number as f32 * step).to_radians());
+            side(&angles.map(|angle| [angle.cos(), angle.sin()]).collect::<Vec<_>>())
+        };
+        let (first, second) = (fan(17, 20.3), fan(11, 31.7));
+        let found = |threads: usize, block: usize| {
+            let (forward, backward) = by_blocks(&first, &second, 4, threads, block).unwrap();
+            let forward: Vec<_> = (0..17).map(|query| numbers(&forward, query)).collect();
+            (forward, (0..11).map(|query| numbers(&backward, query)).collect::<Vec<_>>())
+        };
+        let whole = found(1, 100);
+        for (threads, block) in [(3, 4), (5, 3), (40, 1)] {
+            assert_eq!(found(threads, block), whole, "{threads} x {block}");
+        }
+    }
+
+    #[test]
+    fn sets_that_cannot_be_compared_are_refused() {
+        let wide = Embeddings::normalized(vec![1.0; 3], 3).unwrap();
+        let error = both_ways(&side(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
+        assert!(error.contains("got 1 of 2 values, 1 of 3"), "{error}");
+    }
+}

@@ -1,0 +1,274 @@
+//! All measurements of an encoder, as a table for people and as numbers for the manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+
+use crate::domain::Language;
+use serde::{Deserialize, Serialize};
+
+use super::candidates::{self, CandidatesReport};
+use super::classification::{self, ClassificationReport, SIB200};
+use super::encoder::SentenceEncoder;
+use super::error::EvaluationError;
+use super::flores::{self, FloresReport};
+use super::mining::{self, ExactMiner, MiningReport};
+use super::short::{self, ShortReport};
+use super::sts::{self, StsReport};
+use super::tatoeba::{self, TatoebaReport};
+
+/// All measurements. `Display` writes them as Markdown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Long, news-like sentences, when there were any.
+    pub flores: Option<FloresReport>,
+    /// Short everyday sentences, when there were any.
+    pub short: Option<ShortReport>,
+    /// Tatoeba in LASER's layout, when there was any.
+    pub tatoeba: Option<TatoebaReport>,
+    /// Mining of translation pairs, when there was something to mine.
+    pub mining: Option<MiningReport>,
+    /// Retrieval among many candidates, when there were any.
+    pub candidates: Option<CandidatesReport>,
+    /// Classification, when there were labeled texts.
+    pub classification: Option<ClassificationReport>,
+    /// Similarity, when there were scored pairs.
+    pub sts: Option<StsReport>,
+}
+
+/// Measures `encoder` by every task that has files in `folder`; the module of each task says how they are named.
+pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Report, EvaluationError> {
+    let report = Report {
+        flores: flores::measure(folder, encoder)?,
+        short: short::measure(folder, encoder)?,
+        tatoeba: tatoeba::measure(folder, encoder)?,
+        mining: mining::measure(folder, &mut ExactMiner(encoder))?,
+        candidates: candidates::measure(folder, candidates::QUERIES, encoder)?,
+        classification: classification::measure(folder, &classification::Options::default(), encoder)?,
+        sts: sts::measure(folder, encoder)?,
+    };
+    if report == Report::default() {
+        return Err(EvaluationError::NoData { path: folder.to_owned() });
+    }
+    Ok(report)
+}
+
+impl Report {
+    /// The means, by the names that they have in a bundle's manifest, in percent with two digits.
+    pub fn quality(&self) -> BTreeMap<String, f64> {
+        let mut quality = BTreeMap::new();
+        let mut put = |name: &str, value: f64| quality.insert(name.to_owned(), (value * 100.0).round() / 100.0);
+        if let Some(flores) = &self.flores {
+            put("flores_p_at_1_english", flores.english_mean);
+            put("flores_p_at_1_other", flores.other_mean);
+        }
+        if let Some(short) = &self.short {
+            put("short_p_at_1", short.mean);
+        }
+        if let Some(tatoeba) = &self.tatoeba {
+            put("tatoeba_p_at_1", tatoeba.mean);
+        }
+        if let Some(sib200) = self.classification.as_ref().and_then(ClassificationReport::sib200) {
+            put("sib200_accuracy", sib200.mean);
+        }
+        if let Some(sts) = &self.sts {
+            put("sts_spearman", sts.mean);
+        }
+        quality
+    }
+
+    /// What stands in one line per language: FLORES, short sentences and SIB-200, and their means; nothing without any of them.
+    pub fn by_language(&self) -> impl fmt::Display {
+        ByLanguage(self)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sections: [Option<&dyn fmt::Display>; 5] = [
+            self.tatoeba.as_ref().map(|report| report as &dyn fmt::Display),
+            self.mining.as_ref().map(|report| report as &dyn fmt::Display),
+            self.candidates.as_ref().map(|report| report as &dyn fmt::Display),
+            self.classification.as_ref().map(|report| report as &dyn fmt::Display),
+            self.sts.as_ref().map(|report| report as &dyn fmt::Display),
+        ];
+        let by_language = ByLanguage(self);
+        let mut begun = by_language.any();
+        write!(f, "{by_language}")?;
+        for section in sections.into_iter().flatten() {
+            if begun {
+                writeln!(f)?;
+            }
+            write!(f, "{section}")?;
+            begun = true;
+        }
+        Ok(())
+    }
+}
+
+/// The table of languages.
+struct ByLanguage<'a>(&'a Report);
+
+impl ByLanguage<'_> {
+    fn sib200(&self) -> Option<&classification::Transfer> {
+        self.0.classification.as_ref().and_then(ClassificationReport::sib200)
+    }
+
+    /// Whether there is something in it besides classification, which has a table of its own.
+    fn any(&self) -> bool {
+        self.0.flores.is_some() || self.0.short.is_some()
+    }
+
+    fn means(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(flores) = &self.0.flores {
+            let (count, sentences) = (flores.languages.len(), flores.sentences);
+            writeln!(
+                f,
+                "- FLORES, {count} languages to and from English, {sentences} sentences each: mean {:.2}",
+                flores.english_mean
+            )?;
+            writeln!(f, "- FLORES, {} ordered pairs without English: mean {:.2}", flores.other_pairs, flores.other_mean)?;
+            absent(f, "FLORES", &flores.absent)?;
+        }
+        if let Some(short) = &self.0.short {
+            writeln!(f, "- short sentences, {} languages to and from English: mean {:.2}", short.languages.len(), short.mean)?;
+            absent(f, "short sentences", &short.absent)?;
+        }
+        if let Some(sib200) = self.sib200() {
+            writeln!(f, "{}", sib200.summary(SIB200))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ByLanguage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.any() {
+            return Ok(());
+        }
+        let sib200 = self.sib200();
+        write!(f, "P@1 in percent: xx→en asks in the language among English sentences, en→xx the other way round.")?;
+        let (title, rule) = match sib200 {
+            Some(transfer) => {
+                write!(f, " SIB-200: accuracy in percent, trained in {}.", transfer.from)?;
+                (" SIB-200 |", "--------:|")
+            }
+            None => ("", ""),
+        };
+        writeln!(f, "\n")?;
+        writeln!(f, "| language              | FLORES xx→en | FLORES en→xx | short xx→en | short en→xx | short pairs |{title}")?;
+        writeln!(f, "|-----------------------|-------------:|-------------:|------------:|------------:|------------:|{rule}")?;
+        let flores = self.0.flores.as_ref().map(|report| &report.languages);
+        let short = self.0.short.as_ref().map(|report| &report.languages);
+        let topics: BTreeMap<&String, f64> = sib200.into_iter().flat_map(classification::Transfer::all).collect();
+        let measured = flores.into_iter().flat_map(BTreeMap::keys).chain(short.into_iter().flat_map(BTreeMap::keys));
+        let codes: BTreeSet<&String> = measured.chain(topics.keys().copied()).collect();
+        for code in codes {
+            let name = Language::parse(code).map_or("", Language::name);
+            let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+            let long = flores.and_then(|languages| languages.get(code));
+            let brief = short.and_then(|languages| languages.get(code));
+            let pairs = brief.map_or_else(|| "-".to_owned(), |score| score.pairs.to_string());
+            let topic = sib200.map_or_else(String::new, |_| format!(" {:>7} |", cell(topics.get(code).copied())));
+            writeln!(
+                f,
+                "| {:21} | {:>12} | {:>12} | {:>11} | {:>11} | {pairs:>11} |{topic}",
+                format!("{code} {name}"),
+                cell(long.map(|score| score.to_english)),
+                cell(long.map(|score| score.from_english)),
+                cell(brief.map(|score| score.to_english)),
+                cell(brief.map(|score| score.from_english)),
+            )?;
+        }
+        writeln!(f)?;
+        self.means(f)
+    }
+}
+
+fn absent(f: &mut fmt::Formatter<'_>, set: &str, codes: &[String]) -> fmt::Result {
+    if codes.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "- {set}: no file for {}", codes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::classification::{Accuracy, Transfer};
+    use crate::evaluation::flores::WithEnglish;
+    use crate::evaluation::short::ShortScore;
+
+    fn report() -> Report {
+        let french = WithEnglish { to_english: 90.0, from_english: 80.0 };
+        let thai = ShortScore { pairs: 12, to_english: 50.0, from_english: 100.0 / 3.0 };
+        let (fr, th) = ("fr".to_owned(), "th".to_owned());
+        Report {
+            flores: Some(FloresReport {
+                sentences: 10,
+                languages: [(fr, french)].into(),
+                english_mean: 85.0,
+                other_mean: 0.0,
+                other_pairs: 0,
+                absent: vec!["de".to_owned(), "th".to_owned()],
+            }),
+            short: Some(ShortReport { languages: [(th, thai)].into(), mean: 41.666_666, absent: Vec::new() }),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_line_per_language_and_a_dash_for_what_was_not_measured() {
+        let text = report().to_string();
+        for line in [
+            "| fr French             |         90.0 |         80.0 |           - |           - |           - |",
+            "| th Thai               |            - |            - |        50.0 |        33.3 |          12 |",
+            "- FLORES, 1 languages to and from English, 10 sentences each: mean 85.00",
+            "- FLORES: no file for de, th",
+            "- short sentences, 1 languages to and from English: mean 41.67",
+        ] {
+            assert!(text.lines().any(|got| got == line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    fn with_topics() -> Report {
+        let accuracy = |mean| Accuracy { mean, deviation: 1.0, majority: 25.0 };
+        let transfer = Transfer {
+            from: "en".to_owned(),
+            runs: 5,
+            own: Some(accuracy(80.0)),
+            languages: [("fr".to_owned(), accuracy(75.0))].into(),
+            mean: 75.0,
+            majority_mean: 25.0,
+        };
+        let sets = [(SIB200.to_owned(), vec![transfer])].into();
+        Report { classification: Some(ClassificationReport { sets }), ..report() }
+    }
+
+    #[test]
+    fn topics_stand_in_a_column_of_their_own() {
+        let text = with_topics().by_language().to_string();
+        for line in [
+            "| en English            |            - |            - |           - |           - |           - |    80.0 |",
+            "| fr French             |         90.0 |         80.0 |           - |           - |           - |    75.0 |",
+            "| th Thai               |            - |            - |        50.0 |        33.3 |          12 |       - |",
+            "- sib200, trained in en, tested in 1 others: mean 75.00; always the majority class 25.00",
+        ] {
+            assert!(text.lines().any(|got| got == line), "{line:?} is not in\n{text}");
+        }
+        assert_eq!(with_topics().quality()["sib200_accuracy"], 75.0);
+    }
+
+    #[test]
+    fn a_report_is_read_back_from_json() {
+        let json = serde_json::to_string(&with_topics()).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), with_topics());
+    }
+
+    #[test]
+    fn the_manifest_gets_the_means_with_two_digits() {
+        let quality = report().quality();
+        assert_eq!(quality["flores_p_at_1_english"], 85.0);
+        assert_eq!(quality["short_p_at_1"], 41.67);
+    }
+}

@@ -1,0 +1,122 @@
+//! Short everyday sentences of one language with English, as on Tatoeba: a bag of tokens does less well here than on news.
+//!
+//! Files `short.xx-en.tsv`, one pair per line, `xx-sentence<TAB>en-sentence`. Each file is a retrieval task of its own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::domain::Language;
+use serde::{Deserialize, Serialize};
+
+use super::encoder::SentenceEncoder;
+use super::error::EvaluationError;
+use super::flores::ENGLISH;
+use super::lines;
+use super::retrieval::{mean, precision_at_1};
+
+/// What was measured, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShortReport {
+    /// By language.
+    pub languages: BTreeMap<String, ShortScore>,
+    /// Mean over `languages`, both directions.
+    pub mean: f64,
+    /// Languages without a file.
+    pub absent: Vec<String>,
+}
+
+/// P@1 of one language with English, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ShortScore {
+    /// Sentence pairs.
+    pub pairs: usize,
+    /// Queries in the language, candidates in English.
+    pub to_english: f64,
+    /// Queries in English, candidates in the language.
+    pub from_english: f64,
+}
+
+/// Measures every language that has a file in `folder`. Gives `None` when none has.
+pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<ShortReport>, EvaluationError> {
+    let mut languages = BTreeMap::new();
+    let mut absent = Vec::new();
+    for language in Language::all().filter(|language| language.code() != ENGLISH) {
+        let path = folder.join(format!("short.{language}-{ENGLISH}.tsv"));
+        if !path.is_file() {
+            absent.push(language.code().to_owned());
+            continue;
+        }
+        let (foreign, english) = read(&path)?;
+        let precision = precision_at_1(&encoder.encode(&foreign)?, &encoder.encode(&english)?)?;
+        let score = ShortScore { pairs: foreign.len(), to_english: precision.forward, from_english: precision.backward };
+        languages.insert(language.code().to_owned(), score);
+    }
+    if languages.is_empty() {
+        return Ok(None);
+    }
+    let mean = mean(languages.values().flat_map(|score| [score.to_english, score.from_english]));
+    Ok(Some(ShortReport { languages, mean, absent }))
+}
+
+/// Reads both columns of a file.
+pub fn read(path: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> {
+    let rows = lines::rows(path, ["sentence", "English sentence"])?;
+    Ok(rows.into_iter().map(|[foreign, english]| (foreign, english)).unzip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::Embeddings;
+
+    /// Embeds a sentence as the direction of its first letter.
+    struct Letters;
+
+    impl SentenceEncoder for Letters {
+        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+            let mut values = vec![0.0; texts.len() * 26];
+            for (row, text) in texts.iter().enumerate() {
+                values[row * 26 + usize::from(text.as_bytes()[0] - b'a')] = 1.0;
+            }
+            Embeddings::normalized(values, 26)
+        }
+    }
+
+    fn measure_file(content: &str) -> Result<Option<ShortReport>, EvaluationError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("short.af-en.tsv"), content).unwrap();
+        measure(folder.path(), &mut Letters)
+    }
+
+    #[test]
+    fn the_first_column_is_the_language_and_the_second_english() {
+        // "see" finds "sea"; "boot" and "bos" both find the first English b, "boat".
+        // From English: "sea" finds "see", "boat" finds "boot", and "berry" finds "boot" too.
+        let report = measure_file("see\tsea\nboot\tboat\nbos\tberry\n").unwrap().unwrap();
+        let two_thirds = 200.0 / 3.0;
+        assert_eq!(report.languages["af"], ShortScore { pairs: 3, to_english: two_thirds, from_english: two_thirds });
+        assert!((report.mean - two_thirds).abs() < 1e-9);
+        assert_eq!(report.absent.len(), Language::COUNT - 2);
+    }
+
+    #[test]
+    fn the_directions_are_not_mixed_up() {
+        // To English: c finds c; both s find the only English s, the third.
+        // From English: c finds c; z finds nothing, so the first; s finds the first s, the second.
+        let report = measure_file("cas\tcase\nsun\tzoo\nsee\tsea\n").unwrap().unwrap();
+        assert_eq!(report.languages["af"], ShortScore { pairs: 3, to_english: 200.0 / 3.0, from_english: 100.0 / 3.0 });
+    }
+
+    #[test]
+    fn a_line_that_is_no_pair_is_refused_by_number() {
+        for (content, expect) in [
+            ("see\tsea\nboot\n", "short.af-en.tsv:2: line: expected 2 tab-separated fields (sentence, English sentence), got 1"),
+            ("see\tsea\tmer\n", "short.af-en.tsv:1: line: expected 2 tab-separated fields (sentence, English sentence), got 3"),
+            ("see\t \n", "short.af-en.tsv:1: English sentence: expected something besides white space"),
+            ("", "short.af-en.tsv:1: line: expected 2 tab-separated fields, got the end of the file"),
+        ] {
+            let error = measure_file(content).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Tatoeba similarity search: EMS (2024), section V-A, table IV. P@1 by cosine between English and each other language.
+//!
+//! Files in LASER's layout, `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code. Codes of
+//! languages outside the 62 are passed over and named.
+//!
+//! The paper's 58 languages count `max` (North Moluccan Malay) as its Malay and `zsm` (Standard Malay) as unseen; here `zsm` is
+//! Malay. So there are two means: one over the codes of table IV, and one over the languages that Dragoman means.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use crate::domain::Language;
+use serde::{Deserialize, Serialize};
+
+use super::encoder::SentenceEncoder;
+use super::error::EvaluationError;
+use super::lines;
+use super::retrieval::{mean, precision_at_1};
+
+/// What was measured, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TatoebaReport {
+    /// By ISO 639-3 code.
+    pub codes: BTreeMap<String, TatoebaScore>,
+    /// Mean over the languages, both directions; `max` is left out.
+    pub mean: f64,
+    /// Of queries in the language, over the same.
+    pub to_english_mean: f64,
+    /// Of queries in English, over the same.
+    pub from_english_mean: f64,
+    /// How many of the codes of table IV there are, of 58.
+    pub paper_codes: usize,
+    /// Mean over those, both directions: the number to put beside the paper's.
+    pub paper_mean: f64,
+    /// Codes that have files here, but are of none of the 62 languages.
+    pub passed_over: Vec<String>,
+}
+
+/// P@1 of one language with English, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TatoebaScore {
+    /// ISO 639-1 code.
+    pub language: String,
+    /// Sentence pairs.
+    pub pairs: usize,
+    /// Queries in the language, candidates in English.
+    pub to_english: f64,
+    /// Queries in English, candidates in the language.
+    pub from_english: f64,
+}
+
+/// Measures every language that has files in `folder`. Gives `None` when none has.
+pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<TatoebaReport>, EvaluationError> {
+    let mut codes = BTreeMap::new();
+    let mut passed_over = Vec::new();
+    for name in lines::names(folder)? {
+        let stem = name.strip_prefix("tatoeba.").and_then(|rest| rest.strip_suffix(".eng"));
+        let Some(code) = stem.and_then(|stem| stem.strip_suffix("-eng")) else { continue };
+        let Some(row) = find(code) else {
+            passed_over.push(code.to_owned());
+            continue;
+        };
+        let foreign = folder.join(format!("tatoeba.{code}-eng.{code}"));
+        let (foreign, english) = lines::aligned(&foreign, &folder.join(&name))?;
+        let precision = precision_at_1(&encoder.encode(&foreign)?, &encoder.encode(&english)?)?;
+        let score = TatoebaScore {
+            language: row.language.to_owned(),
+            pairs: foreign.len(),
+            to_english: precision.forward,
+            from_english: precision.backward,
+        };
+        codes.insert(code.to_owned(), score);
+    }
+    Ok((!codes.is_empty()).then(|| summarize(codes, passed_over)))
+}
+
+fn summarize(codes: BTreeMap<String, TatoebaScore>, passed_over: Vec<String>) -> TatoebaReport {
+    let ours = || codes.iter().filter(|(code, _)| *code != NORTH_MOLUCCAN_MALAY).map(|(_, score)| score);
+    let paper: Vec<f64> = codes
+        .iter()
+        .filter(|(code, _)| find(code).is_some_and(|row| row.in_table_iv))
+        .map(|(_, score)| (score.to_english + score.from_english) / 2.0)
+        .collect();
+    TatoebaReport {
+        mean: mean(ours().flat_map(|score| [score.to_english, score.from_english])),
+        to_english_mean: mean(ours().map(|score| score.to_english)),
+        from_english_mean: mean(ours().map(|score| score.from_english)),
+        paper_codes: paper.len(),
+        paper_mean: mean(paper),
+        codes,
+        passed_over,
+    }
+}
+
+impl fmt::Display for TatoebaReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Tatoeba, P@1 in percent:\n")?;
+        writeln!(f, "| language               | xxx→eng | eng→xxx |  mean | pairs |")?;
+        writeln!(f, "|------------------------|--------:|--------:|------:|------:|")?;
+        for (code, score) in &self.codes {
+            let name = Language::parse(&score.language).map_or("", Language::name);
+            let (to, from, pairs) = (score.to_english, score.from_english, score.pairs);
+            let both = (to + from) / 2.0;
+            writeln!(f, "| {:22} | {to:>7.1} | {from:>7.1} | {both:>5.1} | {pairs:>5} |", format!("{code} {name}"))?;
+        }
+        let (to, from) = (self.to_english_mean, self.from_english_mean);
+        writeln!(f, "\n- Tatoeba: mean {:.2}, to English {to:.2}, from English {from:.2}", self.mean)?;
+        writeln!(
+            f,
+            "- Tatoeba, the {} of 58 codes of EMS table IV that are here: mean {:.2}",
+            self.paper_codes, self.paper_mean
+        )?;
+        if !self.passed_over.is_empty() {
+            writeln!(f, "- Tatoeba: other languages passed over: {}", self.passed_over.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Counted by the paper as Malay, but another language.
+const NORTH_MOLUCCAN_MALAY: &str = "max";
+
+/// A language under one of its codes.
+struct Row {
+    /// ISO 639-1 code.
+    language: &'static str,
+    /// Whether table IV has this code.
+    in_table_iv: bool,
+}
+
+fn find(code: &str) -> Option<Row> {
+    let in_table = |table: &[(&str, &'static str)]| table.iter().find(|(other, _)| *other == code).map(|(_, language)| *language);
+    let of_paper = in_table(&TABLE_IV).map(|language| Row { language, in_table_iv: true });
+    of_paper.or_else(|| in_table(&OTHER_CODES).map(|language| Row { language, in_table_iv: false }))
+}
+
+/// The codes of table IV.
+#[rustfmt::skip]
+const TABLE_IV: [(&str, &str); 58] = [
+    ("afr", "af"), ("ara", "ar"), ("ben", "bn"), ("bul", "bg"), ("cat", "ca"), ("ces", "cs"), ("cmn", "zh"), ("dan", "da"),
+    ("deu", "de"), ("ell", "el"), ("epo", "eo"), ("est", "et"), ("eus", "eu"), ("fin", "fi"), ("fra", "fr"), ("glg", "gl"),
+    ("heb", "he"), ("hin", "hi"), ("hrv", "hr"), ("hun", "hu"), ("hye", "hy"), ("ind", "id"), ("ita", "it"), ("jav", "jv"),
+    ("jpn", "ja"), ("kat", "ka"), ("kaz", "kk"), ("kor", "ko"), ("kur", "ku"), ("lit", "lt"), ("lvs", "lv"), ("mal", "ml"),
+    ("mar", "mr"), ("max", "ms"), ("mkd", "mk"), ("mon", "mn"), ("nld", "nl"), ("nob", "nb"), ("pes", "fa"), ("pol", "pl"),
+    ("por", "pt"), ("ron", "ro"), ("rus", "ru"), ("slk", "sk"), ("slv", "sl"), ("spa", "es"), ("sqi", "sq"), ("srp", "sr"),
+    ("swe", "sv"), ("swh", "sw"), ("tam", "ta"), ("tel", "te"), ("tgl", "tl"), ("tha", "th"), ("tur", "tr"), ("ukr", "uk"),
+    ("urd", "ur"), ("vie", "vi"),
+];
+
+/// Other codes of the 62 languages: those outside table IV, and the other one where ISO 639-3 has a macrolanguage and its members.
+#[rustfmt::skip]
+const OTHER_CODES: [(&str, &str); 16] = [
+    ("als", "sq"), ("arb", "ar"), ("ekk", "et"), ("fas", "fa"), ("fil", "tl"), ("guj", "gu"), ("khk", "mn"),
+    ("kmr", "ku"), ("lav", "lv"), ("msa", "ms"), ("mya", "my"), ("nor", "nb"), ("swa", "sw"), ("yor", "yo"),
+    ("zho", "zh"), ("zsm", "ms"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::angles;
+
+    fn measure_files(files: &[(&str, &str)]) -> Result<Option<TatoebaReport>, EvaluationError> {
+        angles::measure_files(files, measure)
+    }
+
+    #[test]
+    fn each_language_meets_english_in_both_directions() {
+        // To English: 0 finds 0; 10 finds 0 too, from 10 degrees away: half. From English: 0 finds 0, 90 finds 10: all.
+        let files = [
+            ("tatoeba.cmn-eng.cmn", "0\n10\n"),
+            ("tatoeba.cmn-eng.eng", "0\n90\n"),
+            ("tatoeba.arz-eng.arz", "0\n"),
+            ("tatoeba.arz-eng.eng", "0\n"),
+        ];
+        let report = measure_files(&files).unwrap().unwrap();
+        let chinese = TatoebaScore { language: "zh".to_owned(), pairs: 2, to_english: 50.0, from_english: 100.0 };
+        assert_eq!(report.codes, [("cmn".to_owned(), chinese)].into());
+        assert_eq!((report.mean, report.to_english_mean, report.from_english_mean), (75.0, 50.0, 100.0));
+        assert_eq!(report.passed_over, ["arz"]);
+    }
+
+    #[test]
+    fn the_paper_s_mean_has_max_and_ours_has_standard_malay() {
+        let all_right = |code: &str| (format!("tatoeba.{code}-eng.{code}"), "0\n90\n".to_owned());
+        let half_right = |code: &str| (format!("tatoeba.{code}-eng.{code}"), "0\n0\n".to_owned());
+        let english = |code: &str| (format!("tatoeba.{code}-eng.eng"), "0\n90\n".to_owned());
+        let files = [all_right("deu"), english("deu"), half_right("max"), english("max"), all_right("zsm"), english("zsm")];
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect();
+        let report = measure_files(&files).unwrap().unwrap();
+        // German and Standard Malay: 100. German and max, which finds one of two both ways: (100 + 50) / 2 = 75.
+        assert_eq!((report.mean, report.paper_codes, report.paper_mean), (100.0, 2, 75.0));
+    }
+
+    #[test]
+    fn a_folder_without_files_gives_nothing() {
+        assert_eq!(measure_files(&[("tatoeba.readme", "0\n")]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_missing_or_misaligned_side_is_refused_by_file() {
+        let check = |files: &[(&str, &str)], expect: &str| {
+            let error = measure_files(files).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(&[("tatoeba.fra-eng.eng", "0\n")], "tatoeba.fra-eng.fra");
+        check(&[("tatoeba.fra-eng.fra", "0\n90\n"), ("tatoeba.fra-eng.eng", "0\n")], "tatoeba.fra-eng.eng has 1 lines");
+        check(&[("tatoeba.fra-eng.fra", "0\n\n"), ("tatoeba.fra-eng.eng", "0\n1\n")], "tatoeba.fra-eng.fra:2: sentence");
+    }
+
+    #[test]
+    fn every_code_is_of_one_of_the_62_languages() {
+        for (code, language) in TABLE_IV.iter().chain(&OTHER_CODES) {
+            assert!(Language::parse(language).is_some(), "{code}");
+        }
+        let mapped = |code| find(code).map(|row| row.language);
+        for (code, language) in [("pes", "fa"), ("zsm", "ms"), ("ekk", "et"), ("kmr", "ku"), ("khk", "mn"), ("als", "sq")] {
+            assert_eq!(mapped(code), Some(language));
+        }
+        assert_eq!([mapped("arz"), mapped("nno"), mapped("eng"), mapped("wuu")], [None; 4]);
+    }
+}

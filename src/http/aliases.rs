@@ -1,0 +1,108 @@
+//! `/v1/aliases`: other names of collections.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Api;
+use super::cursor::{self, List};
+use super::error::ApiError;
+use super::extract::{AliasPath, JsonBody, PageParameters, Parameters};
+use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::domain::{Alias, Code, CollectionName};
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    ("list_aliases", &[READ_ERRORS, &[Code::InvalidCursor]]),
+    ("put_alias", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::CollectionExists, Code::TooManyCollections]]),
+    ("delete_alias", &[READ_ERRORS, &[Code::AliasNotFound]]),
+];
+
+/// Which collection an alias stands for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutAliasRequest {
+    /// The collection's own name.
+    pub collection: String,
+}
+
+/// Another name of a collection.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AliasInfo {
+    /// The alias.
+    pub alias: String,
+    /// The own name of the collection that it stands for.
+    pub collection: String,
+}
+
+/// One page of aliases.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AliasList {
+    /// Aliases in the order of their names.
+    pub aliases: Vec<AliasInfo>,
+    /// Where the next page begins; omitted on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// List aliases
+///
+/// Lists aliases in the order of their names, page by page.
+#[utoipa::path(
+    get, path = "/v1/aliases", tag = "aliases", params(PageParameters),
+    responses((status = 200, description = "One page of aliases.", body = AliasList)),
+)]
+pub async fn list_aliases(
+    State(api): State<Api>,
+    Parameters(parameters): Parameters<PageParameters>,
+) -> Result<Json<AliasList>, ApiError> {
+    let page = parameters.page(&api, &List::Aliases, CollectionName::parse)?;
+    let (aliases, next) = api.service.list_aliases(page).await?;
+    Ok(Json(AliasList {
+        aliases: aliases.into_iter().map(AliasInfo::from).collect(),
+        next_cursor: next.map(|name| cursor::encode(&List::Aliases, name.as_str())),
+    }))
+}
+
+/// Set an alias
+///
+/// Makes a name stand for a collection wherever a collection's name can stand, except where it is deleted. An alias of another
+/// collection changes from one to the other at once, so that a collection can be rebuilt under a new name and take over without
+/// a gap.
+#[utoipa::path(
+    put, path = "/v1/aliases/{alias}", tag = "aliases",
+    params(("alias" = String, Path, description = "The alias, a name like that of a collection.", example = "current")),
+    request_body(content = PutAliasRequest, description = "The collection."),
+    responses((status = 200, description = "The alias stands for the collection.", body = AliasInfo)),
+)]
+pub async fn put_alias(
+    State(api): State<Api>,
+    AliasPath(name): AliasPath,
+    JsonBody(body): JsonBody<PutAliasRequest>,
+) -> Result<Json<AliasInfo>, ApiError> {
+    let collection = CollectionName::parse(&body.collection)
+        .map_err(|error| ApiError::at(Code::InvalidRequest, "/collection", error.to_string()))?;
+    Ok(Json(api.service.set_alias(Alias { name, collection }).await?.into()))
+}
+
+/// Delete an alias
+///
+/// Removes an alias; its collection stays.
+#[utoipa::path(
+    delete, path = "/v1/aliases/{alias}", tag = "aliases",
+    params(("alias" = String, Path, description = "The alias.", example = "current")),
+    responses((status = 204, description = "The alias is gone.")),
+)]
+pub async fn delete_alias(State(api): State<Api>, AliasPath(name): AliasPath) -> Result<StatusCode, ApiError> {
+    api.service.delete_alias(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl From<Alias> for AliasInfo {
+    fn from(alias: Alias) -> Self {
+        Self { alias: alias.name.as_str().to_owned(), collection: alias.collection.as_str().to_owned() }
+    }
+}

@@ -1,0 +1,87 @@
+//! `/v1/classifiers/{classifier}/apply`: labels written into documents, as a job.
+
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::super::Api;
+use super::super::error::ApiError;
+use super::super::extract::JsonBody;
+use super::super::filter::{self, FilterNode};
+use super::super::guard::{Sender, check_reach};
+use super::super::jobs::{Accepted, JobInfo, accepted};
+use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use super::labels::path;
+use super::{ASKING, ClassifierPath, probability, visible};
+use crate::domain::{ApplyRequest, Code, CollectionName, MetadataPath};
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];
+
+/// Which documents get labels, and where.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyClassifierRequest {
+    /// The collection, by its name or an alias.
+    pub collection: String,
+    /// Where in the metadata the label goes: a string, or with `multi_label` an array of strings. Where the classifier abstains,
+    /// what is there is removed.
+    #[schema(examples("predicted.topic"))]
+    pub field: String,
+    /// Where in the metadata the probability of the most likely label goes; left out, nowhere.
+    #[serde(default)]
+    #[schema(nullable = false, examples("predicted.probability"))]
+    pub probability_field: Option<String>,
+    /// Only documents where this holds.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// A threshold in place of the classifier's own, 0 to 1.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    pub threshold: Option<f32>,
+}
+
+/// Apply a classifier
+///
+/// Accepts a job that writes the labels of a collection's documents into their metadata. Embeddings stay as they are. The job goes
+/// on after a restart of the server; its details count `documents`, `labeled`, `abstained`, `changed` (their text changed
+/// meanwhile: left as they were) and `failed` (the metadata would have become too large). Canceled, it leaves what it wrote. The
+/// field that the classifier learns from cannot be written.
+#[utoipa::path(
+    post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
+    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
+    request_body(content = ApplyClassifierRequest, description = "Which documents get labels, and where."),
+    responses((
+        status = 202, description = "The job was accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn apply_classifier(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    ClassifierPath(name): ClassifierPath,
+    JsonBody(body): JsonBody<ApplyClassifierRequest>,
+) -> Result<Accepted, ApiError> {
+    let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
+    let collection = CollectionName::parse(&body.collection).map_err(|error| invalid("/collection", error.to_string()))?;
+    check_reach(&caller, &collection)?;
+    let read = |pointer: &'static str, text: &str| path(text).map_err(|detail| invalid(pointer, detail));
+    let field = read("/field", &body.field)?;
+    let probability_field = body.probability_field.map(|text| read("/probability_field", &text)).transpose()?;
+    let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
+    if let Some(other) = probability_field.as_ref().filter(|other| within(other, &field) || within(&field, other)) {
+        return Err(invalid("/probability_field", format!("must be apart from field, got {other} beside {field}")));
+    }
+    let limits = api.service.limits();
+    let request = ApplyRequest {
+        collection,
+        filter: filter::parse(body.filter, limits)?,
+        field,
+        probability_field,
+        threshold: probability("/threshold", body.threshold)?,
+    };
+    visible(&api, &caller, &name).await?;
+    Ok(accepted(api.service.apply_classifier(&name, request).await?))
+}

@@ -1,0 +1,149 @@
+//! How well a classifier does on what is known: `/v1/classifiers/{classifier}/evaluate` at once, `/v1/classifiers/{classifier}/evaluations`
+//! as a job, whose result is at `/v1/jobs/{job}/evaluation`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::super::Api;
+use super::super::error::ApiError;
+use super::super::extract::{JsonBody, Parameters};
+use super::super::guard::{Sender, check_reach};
+use super::super::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
+use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
+use super::request::{object, optional_objects};
+use super::results::EvaluationResult;
+use super::{ASKING, ClassifierPath, probability, visible};
+use crate::domain::{Code, EvaluationSet};
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    (
+        "evaluate_classifier",
+        &[
+            READ_ERRORS,
+            BODY_ERRORS,
+            ASKING,
+            &[Code::UnknownLanguage, Code::InvalidFilter, Code::UnknownLabel, Code::InvalidTrainingSet],
+        ],
+    ),
+    ("start_evaluation", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]]),
+    ("get_evaluation", &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]]),
+];
+
+/// What to judge a classifier by: exactly one of `documents` and `examples`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EvaluateRequest {
+    /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding; more are for `/evaluations`.
+    #[serde(default, deserialize_with = "object")]
+    #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
+    pub documents: Option<LabeledDocumentsInput>,
+    /// Labeled texts, at most 10000. They are embedded first: thousands take longer than a request may, so store them as documents.
+    #[serde(default, deserialize_with = "optional_objects")]
+    #[schema(nullable = false, max_items = 10000)]
+    pub examples: Option<Vec<LabeledTextInput>>,
+    /// A threshold in place of the classifier's own, 0 to 1.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    pub threshold: Option<f32>,
+}
+
+/// What a job judges a classifier by.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartEvaluationRequest {
+    /// Labeled documents, at most 1000000.
+    #[serde(deserialize_with = "object")]
+    #[schema(value_type = LabeledDocumentsInput)]
+    pub documents: Option<LabeledDocumentsInput>,
+    /// A threshold in place of the classifier's own, 0 to 1.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    pub threshold: Option<f32>,
+}
+
+/// Evaluate a classifier
+///
+/// Asks a classifier about labeled documents or texts and compares: in all, per label and per language, with the confusion matrix,
+/// the gap between the language of training and the others, and how much the probabilities mean what they say. A `knn` is asked
+/// about documents of its own collection without themselves; an `mlp` does too well on what it was trained on, so set examples
+/// apart by a filter. A large collection is for `/evaluations`.
+#[utoipa::path(
+    post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
+    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
+    request_body(content = EvaluateRequest, description = "The labeled documents or texts."),
+    responses((status = 200, description = "How well the classifier does.", body = EvaluationResult)),
+)]
+pub async fn evaluate_classifier(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    ClassifierPath(name): ClassifierPath,
+    JsonBody(body): JsonBody<EvaluateRequest>,
+) -> Result<Json<EvaluationResult>, ApiError> {
+    let limits = api.service.limits();
+    let threshold = probability("/threshold", body.threshold)?;
+    let classifier = visible(&api, &caller, &name).await?;
+    let set = match (body.documents, body.examples) {
+        (Some(documents), None) => EvaluationSet::Documents(labels::documents(documents, "/documents", limits)?),
+        (None, Some(examples)) => {
+            EvaluationSet::Texts(labels::texts(examples, "/examples", classifier.definition.multi_label, limits)?)
+        }
+        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of documents and examples")),
+    };
+    if let EvaluationSet::Documents(documents) = &set {
+        check_reach(&caller, &documents.collection)?;
+    }
+    Ok(Json(api.service.evaluate(&name, set, threshold).await?.into()))
+}
+
+/// Start an evaluation
+///
+/// Accepts a job that does the same as `/evaluate` with all labeled documents of a collection. It judges the classifier as it is
+/// when the job begins, also when it is trained again meanwhile, and begins again after a restart of the server. When it has succeeded,
+/// `/v1/jobs/{job}/evaluation` has the result, as long as the job is kept. It fails when the classifier or a collection is deleted
+/// meanwhile, at a document whose value is no label, and at a label that the classifier does not have.
+#[utoipa::path(
+    post, path = "/v1/classifiers/{classifier}/evaluations", tag = "classifiers",
+    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
+    request_body(content = StartEvaluationRequest, description = "The labeled documents."),
+    responses((
+        status = 202, description = "The job was accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn start_evaluation(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    ClassifierPath(name): ClassifierPath,
+    JsonBody(body): JsonBody<StartEvaluationRequest>,
+) -> Result<Accepted, ApiError> {
+    let threshold = probability("/threshold", body.threshold)?;
+    visible(&api, &caller, &name).await?;
+    let Some(documents) = body.documents else {
+        return Err(ApiError::at(Code::InvalidRequest, "/documents", "must be an object"));
+    };
+    let documents = labels::documents(documents, "/documents", api.service.limits())?;
+    check_reach(&caller, &documents.collection)?;
+    Ok(accepted(api.service.start_evaluation(&name, documents, threshold).await?))
+}
+
+/// Get an evaluation
+///
+/// Gives the result of a job that evaluated a classifier.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/evaluation", tag = "classifiers",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 200, description = "How well the classifier does.", body = EvaluationResult)),
+)]
+pub async fn get_evaluation(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<EvaluationResult>, ApiError> {
+    jobs::visible(&api, &caller, &id).await?;
+    Ok(Json(api.service.evaluation_of_job(&id).await?.into()))
+}

@@ -1,0 +1,189 @@
+//! Labeled texts and labeled documents, as requests name them.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::super::document_input::unknown_language;
+use super::super::error::{ApiError, Violation};
+use super::super::filter::{self, FilterNode};
+use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
+
+/// Labeled texts in one request at most.
+pub const EXAMPLES_MAX: usize = 10_000;
+/// Labels of one text, and labels that one request may describe, at most.
+const LABELS_MAX: usize = 1_000;
+/// Descriptions of one label at most.
+const DESCRIPTIONS_MAX: usize = 100;
+/// Longest label, in bytes.
+const LABEL_BYTES_MAX: usize = 256;
+
+/// Documents of a collection with labels in their metadata.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabeledDocumentsInput {
+    /// The collection, by its name or an alias.
+    pub collection: String,
+    /// Where in the metadata the labels are, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
+    /// of those. Documents without a value there are left out.
+    #[schema(examples("topic"))]
+    pub field: String,
+    /// Only documents where this holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+}
+
+/// A text with its labels.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabeledTextInput {
+    /// The text: not blank, at most the server's limit for texts (1 MiB unless configured otherwise).
+    #[schema(min_length = 1)]
+    pub text: String,
+    /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`.
+    #[schema(max_items = 1000)]
+    pub labels: Vec<String>,
+    /// The language, by ISO 639-1 code; recognized when left out.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+}
+
+/// A label and what it means.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelInput {
+    /// The label, of 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256)]
+    pub name: String,
+    /// What it means, in any languages: words, sentences, typical texts. Left out, the name speaks for itself; else it does not.
+    #[serde(default)]
+    #[schema(nullable = false, max_items = 100)]
+    pub descriptions: Option<Vec<String>>,
+}
+
+/// Reads which documents are meant; `pointer` is where the request names them.
+pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -> Result<LabeledDocuments, ApiError> {
+    let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail);
+    let collection = CollectionName::parse(&input.collection).map_err(|error| refuse("/collection", error.to_string()))?;
+    let field = path(&input.field).map_err(|detail| refuse("/field", detail))?;
+    let filter = filter::parse(input.filter, limits).map_err(|error| within(error, pointer))?;
+    Ok(LabeledDocuments { collection, field, filter })
+}
+
+/// Reads a path into the metadata.
+pub fn path(text: &str) -> Result<MetadataPath, String> {
+    match Field::parse(text)? {
+        Field::Metadata(path) => Ok(path),
+        own => Err(format!("must be in the metadata, got the document's own {own}; metadata of that name is metadata.{own}")),
+    }
+}
+
+/// Writes which documents are meant.
+pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
+    LabeledDocumentsInput {
+        collection: source.collection.as_str().to_owned(),
+        field: source.field.to_string(),
+        filter: (source.filter != crate::domain::Filter::default()).then(|| filter::print(&source.filter)),
+    }
+}
+
+/// Reads labeled texts.
+pub fn texts(
+    inputs: Vec<LabeledTextInput>,
+    pointer: &str,
+    multi_label: bool,
+    limits: &Limits,
+) -> Result<Vec<LabeledText>, ApiError> {
+    let got = inputs.len();
+    if !(1..=EXAMPLES_MAX).contains(&got) {
+        let detail = format!("must hold 1 to {EXAMPLES_MAX} texts, got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
+    }
+    let read = |(place, input): (usize, LabeledTextInput)| {
+        let LabeledTextInput { text: body, mut labels, language } = input;
+        let at = |member: &str| format!("{pointer}/{place}{member}");
+        text(&body, &at("/text"), limits)?;
+        if !multi_label && labels.len() != 1 {
+            let detail = format!("must hold exactly one label, got {}; set multi_label for any number", labels.len());
+            return Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail));
+        }
+        if labels.len() > LABELS_MAX {
+            let detail = format!("must hold at most {LABELS_MAX} labels, got {}", labels.len());
+            return Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail));
+        }
+        for (number, label) in labels.iter().enumerate() {
+            check_label(label, &at(&format!("/labels/{number}")))?;
+        }
+        labels.sort_unstable();
+        labels.dedup();
+        let language = language.map(|code| {
+            Language::parse(&code).ok_or_else(|| ApiError::at(Code::UnknownLanguage, at("/language"), unknown_language(&code)))
+        });
+        Ok(LabeledText { text: body, labels, language: language.transpose()? })
+    };
+    inputs.into_iter().enumerate().map(read).collect()
+}
+
+/// Reads labels with their descriptions.
+pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
+    let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
+    if inputs.len() > LABELS_MAX {
+        return Err(refuse("/labels".to_owned(), format!("must hold at most {LABELS_MAX} labels, got {}", inputs.len())));
+    }
+    let mut seen = BTreeSet::new();
+    let mut labels = Vec::with_capacity(inputs.len());
+    for (place, LabelInput { name, descriptions }) in inputs.into_iter().enumerate() {
+        check_label(&name, &format!("/labels/{place}/name"))?;
+        if !seen.insert(name.clone()) {
+            return Err(refuse(format!("/labels/{place}/name"), format!("names the label {name:?} a second time")));
+        }
+        let pointer = format!("/labels/{place}/descriptions");
+        let descriptions = match descriptions {
+            None => Vec::new(),
+            Some(all) if !(1..=DESCRIPTIONS_MAX).contains(&all.len()) => {
+                let detail = format!("must hold 1 to {DESCRIPTIONS_MAX} texts, or be left out, got {}", all.len());
+                return Err(refuse(pointer, detail));
+            }
+            Some(all) => all,
+        };
+        for (number, description) in descriptions.iter().enumerate() {
+            text(description, &format!("{pointer}/{number}"), limits)?;
+        }
+        labels.push(DescribedLabel { name, descriptions });
+    }
+    Ok(labels)
+}
+
+/// Refuses a text that is blank or too long.
+pub fn text(text: &str, pointer: &str, limits: &Limits) -> Result<(), ApiError> {
+    if text.trim().is_empty() {
+        return Err(ApiError::at(Code::InvalidRequest, pointer, "must hold something besides white space"));
+    }
+    let (max, got) = (limits.text_bytes_max, text.len());
+    if got > max {
+        let detail = format!("must have at most {max} bytes (text_bytes_max), got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
+    }
+    Ok(())
+}
+
+fn check_label(label: &str, pointer: &str) -> Result<(), ApiError> {
+    if label.trim().is_empty() || label.len() > LABEL_BYTES_MAX {
+        let detail = format!("must have 1 to {LABEL_BYTES_MAX} bytes and something besides white space, got {}", label.len());
+        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
+    }
+    Ok(())
+}
+
+/// The same error about a filter that is a member of `pointer`.
+fn within(error: ApiError, pointer: &str) -> ApiError {
+    let moved = error.errors.iter().map(|violation| {
+        let place = violation.pointer.as_deref().unwrap_or_default();
+        Violation::at(format!("{pointer}{place}"), violation.detail.clone())
+    });
+    ApiError::several(error.code, moved.collect())
+}

@@ -1,0 +1,226 @@
+//! `/v1/classifiers/{classifier}/predict`: labels of texts and of stored documents.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::super::Api;
+use super::super::error::ApiError;
+use super::super::extract::JsonBody;
+use super::super::guard::{Sender, check_reach};
+use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use super::info::code;
+use super::request::object;
+use super::{ASKING, ClassifierPath, labels, probability, visible};
+use crate::domain::{Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction};
+
+/// Labels whose probabilities are told when the caller does not say how many, and at most.
+const SCORES_DEFAULT: usize = 5;
+const SCORES_MAX: usize = 1_000;
+/// Neighbors that are told of one text at most.
+const EXPLAIN_MAX: usize = 100;
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::DocumentNotFound]])];
+
+/// Texts or documents to tell the labels of: exactly one of `texts` and `documents`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PredictRequest {
+    /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). A text longer than what the model
+    /// reads is judged by all of its passages.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub texts: Option<Vec<String>>,
+    /// Stored documents.
+    #[serde(default, deserialize_with = "object")]
+    #[schema(value_type = Option<DocumentsByIdInput>, nullable = false)]
+    pub documents: Option<DocumentsByIdInput>,
+    /// A threshold in place of the classifier's own, 0 to 1.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    pub threshold: Option<f32>,
+    /// Most likely labels whose probabilities are told, 0 to 1000.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1000, default = 5)]
+    pub scores: Option<usize>,
+    /// Labeled passages near each text that are told with it, 0 to 100.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 100, default = 0)]
+    pub explain: Option<usize>,
+}
+
+/// Stored documents by their ids.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DocumentsByIdInput {
+    /// Their collection, by its name or an alias.
+    pub collection: String,
+    /// Their ids, at most the server's limit for documents of one request (1000 unless configured otherwise).
+    #[schema(min_items = 1)]
+    pub ids: Vec<String>,
+}
+
+/// What a classifier says of several texts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PredictResult {
+    /// One per text or document, in the order of the request.
+    pub predictions: Vec<PredictionInfo>,
+    /// Those on which it abstained.
+    pub abstained: usize,
+    /// Milliseconds from the parsed request to the answer.
+    #[schema(minimum = 0)]
+    pub took_ms: f64,
+}
+
+/// What a classifier says of one text.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PredictionInfo {
+    /// The document's id; omitted for a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub id: Option<String>,
+    /// ISO 639-1 code of the language; omitted when none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+    /// The labels: one, or with `multi_label` any number; none when it abstained.
+    pub labels: Vec<String>,
+    /// Whether it gives no answer: no label is likely enough, or no neighbor voted.
+    pub abstained: bool,
+    /// The most likely labels, the most likely first.
+    pub scores: Vec<LabelProbability>,
+    /// The nearest labeled passages, with `explain`; of a `prototype` also what was said of its labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub neighbors: Vec<LabeledNeighborInfo>,
+}
+
+/// A label and how likely it is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LabelProbability {
+    /// The label.
+    pub label: String,
+    /// 0 to 1; of all labels of a text they sum to 1, unless there may be several.
+    #[schema(minimum = 0, maximum = 1)]
+    pub probability: f32,
+}
+
+/// A labeled passage near a text.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LabeledNeighborInfo {
+    /// Id of its document; omitted for a text that came with the classifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub id: Option<String>,
+    /// The passage.
+    pub text: String,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// ISO 639-1 code of its language; omitted when none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+    /// Cosine similarity with the text, -1 to 1.
+    #[schema(minimum = -1, maximum = 1)]
+    pub score: f32,
+}
+
+/// Predict labels
+///
+/// Tells the labels of texts, or of stored documents, with probabilities, and with `explain` the nearest labeled passages. A stored
+/// document is no evidence for itself: a `knn` of the same collection leaves it out of its neighbors.
+#[utoipa::path(
+    post, path = "/v1/classifiers/{classifier}/predict", tag = "classifiers",
+    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
+    request_body(content = PredictRequest, description = "The texts or documents."),
+    responses((status = 200, description = "What the classifier says of each.", body = PredictResult)),
+)]
+pub async fn predict_labels(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    ClassifierPath(name): ClassifierPath,
+    JsonBody(body): JsonBody<PredictRequest>,
+) -> Result<Json<PredictResult>, ApiError> {
+    let started = Instant::now();
+    let (items, options) = check(body, api.service.limits())?;
+    if let PredictItems::Documents { collection, .. } = &items {
+        check_reach(&caller, collection)?;
+    }
+    visible(&api, &caller, &name).await?;
+    let found = api.service.predict(&name, items, options).await?;
+    Ok(Json(PredictResult {
+        abstained: found.iter().filter(|prediction| prediction.labels.is_none()).count(),
+        predictions: found.into_iter().map(PredictionInfo::from).collect(),
+        took_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
+    }))
+}
+
+fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, PredictOptions), ApiError> {
+    let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
+    let items = match (body.texts, body.documents) {
+        (Some(texts), None) => {
+            let (max, got) = (limits.embedding_inputs_max, texts.len());
+            if !(1..=max).contains(&got) {
+                let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
+                return Err(invalid("/texts".to_owned(), detail));
+            }
+            for (place, text) in texts.iter().enumerate() {
+                labels::text(text, &format!("/texts/{place}"), limits)?;
+            }
+            PredictItems::Texts(texts)
+        }
+        (None, Some(DocumentsByIdInput { collection, ids })) => {
+            let collection = CollectionName::parse(&collection)
+                .map_err(|error| invalid("/documents/collection".to_owned(), error.to_string()))?;
+            let (max, got) = (limits.batch_documents_max, ids.len());
+            if !(1..=max).contains(&got) {
+                let detail = format!("must hold 1 to {max} ids (batch_documents_max), got {got}");
+                return Err(invalid("/documents/ids".to_owned(), detail));
+            }
+            let parse = |(place, id): (usize, &String)| {
+                DocumentId::parse(id).map_err(|error| invalid(format!("/documents/ids/{place}"), error.to_string()))
+            };
+            PredictItems::Documents { collection, ids: ids.iter().enumerate().map(parse).collect::<Result<_, _>>()? }
+        }
+        _ => return Err(invalid(String::new(), "must have exactly one of texts and documents".to_owned())),
+    };
+    let bounded = |pointer: &str, value: Option<usize>, default: usize, max: usize| match value.unwrap_or(default) {
+        got if got > max => Err(invalid(pointer.to_owned(), format!("must be an integer from 0 to {max}, got {got}"))),
+        value => Ok(value),
+    };
+    let options = PredictOptions {
+        threshold: probability("/threshold", body.threshold)?,
+        scores: bounded("/scores", body.scores, SCORES_DEFAULT, SCORES_MAX)?,
+        explain: bounded("/explain", body.explain, 0, EXPLAIN_MAX)?,
+    };
+    Ok((items, options))
+}
+
+impl From<Prediction> for PredictionInfo {
+    fn from(prediction: Prediction) -> Self {
+        let score = |(label, share): (String, f32)| LabelProbability { label, probability: share.clamp(0.0, 1.0) };
+        Self {
+            id: prediction.document.map(|id| id.as_str().to_owned()),
+            language: code(prediction.language),
+            abstained: prediction.labels.is_none(),
+            labels: prediction.labels.unwrap_or_default(),
+            scores: prediction.scores.into_iter().map(score).collect(),
+            neighbors: prediction.neighbors.into_iter().map(LabeledNeighborInfo::from).collect(),
+        }
+    }
+}
+
+impl From<LabeledNeighborText> for LabeledNeighborInfo {
+    fn from(neighbor: LabeledNeighborText) -> Self {
+        Self {
+            id: neighbor.document.map(|id| id.as_str().to_owned()),
+            text: neighbor.text,
+            labels: neighbor.labels,
+            language: code(neighbor.language),
+            score: neighbor.score.clamp(-1.0, 1.0),
+        }
+    }
+}

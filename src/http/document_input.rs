@@ -1,0 +1,133 @@
+//! A document as a caller sends it, and what it is checked for.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::documents::Metadata;
+use super::extract::parse_json;
+use crate::domain::{self, Code, Collection, DocumentId, Language, Limits, NewDocument, RefusedDocument};
+
+/// What is said of metadata with the character U+0000 in a key.
+pub const ZERO_IN_KEY: &str = "must have no key with the character U+0000";
+
+/// A document as the caller sends it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DocumentInput {
+    /// The caller's own id: any text of 1 to 512 bytes without control characters. A stored document of the same id is
+    /// replaced. Left out, the server makes a UUIDv7.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1, max_length = 512)]
+    pub id: Option<String>,
+    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
+    /// the collection takes vectors: there it may be left out.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1)]
+    pub text: Option<String>,
+    /// The caller's own vector, which stands for the whole document: required in a collection that was created with a
+    /// `dimension`, and as long; refused in any other.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 8192)]
+    pub vector: Option<Vec<f32>>,
+    /// ISO 639-1 code of the text's language, one that `GET /v1/models` lists. Left out, the server detects it.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+    /// Whatever else is known of the document, to be filtered by and to be given back.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<Metadata>,
+}
+
+/// Why a document is refused before the service sees it, and its id if that is valid.
+pub struct Refusal {
+    /// The id.
+    pub id: Option<DocumentId>,
+    /// Why.
+    pub code: Code,
+    /// Pointer within the document.
+    pub member: &'static str,
+    /// The limit, what was expected and what came.
+    pub detail: String,
+}
+
+/// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
+pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
+    let input: DocumentInput = parse_json(json).map_err(|error| {
+        let place = error.errors.into_iter().next();
+        let (pointer, detail) = match place {
+            Some(place) => (place.pointer.unwrap_or_default(), place.detail),
+            None => (String::new(), error.detail.replacen("the body", "the line", 1).replace(" at line 1 column", " at column")),
+        };
+        RefusedDocument { id: None, code: error.code, pointer, detail }
+    })?;
+    check(input, collection, limits).map_err(|refusal| {
+        let Refusal { id, code, member, detail } = refusal;
+        RefusedDocument { id, code, pointer: member.to_owned(), detail }
+    })
+}
+
+/// Checks a document by itself, and against what the collection asks of its documents.
+pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
+    let id = input.id.as_deref().map(DocumentId::parse).transpose();
+    let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;
+    let refuse = |code, member, detail| Refusal { id: id.clone(), code, member, detail };
+    let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));
+    let text = match (input.text, &collection.model) {
+        (Some(text), _) if text.trim().is_empty() => {
+            return invalid("/text", "must hold something besides white space".to_owned());
+        }
+        (Some(text), _) => text,
+        (None, None) => String::new(),
+        (None, Some(_)) => return invalid("/text", "must be given, for the collection embeds it, got none".to_owned()),
+    };
+    let vector = match (input.vector, &collection.model) {
+        (None, Some(_)) => None,
+        (Some(values), None) => match collection.own_vector(values) {
+            Ok(vector) => Some(vector),
+            Err(problem) => return invalid("/vector", problem),
+        },
+        (None, None) => {
+            let expected = collection.dimension;
+            return invalid(
+                "/vector",
+                format!("must be given, for the collection has no model: expected {expected} values, got none"),
+            );
+        }
+        (Some(values), Some(model)) => {
+            let (model, got) = (&model.name, values.len());
+            return invalid(
+                "/vector",
+                format!("must be left out, for the collection embeds texts with {model}, got {got} values"),
+            );
+        }
+    };
+    let (max, got) = (limits.text_bytes_max, text.len());
+    if got > max {
+        return invalid("/text", format!("must have at most {max} bytes (text_bytes_max), got {got}"));
+    }
+    let language = match input.language {
+        None => None,
+        Some(code) => {
+            Some(Language::parse(&code).ok_or_else(|| refuse(Code::UnknownLanguage, "/language", unknown_language(&code)))?)
+        }
+    };
+    let metadata = input.metadata.unwrap_or_default().0;
+    let (max, got) = (limits.metadata_depth_max, domain::metadata::depth(&metadata));
+    if got > max {
+        return invalid("/metadata", format!("must be at most {max} levels deep (metadata_depth_max), got {got}"));
+    }
+    if domain::metadata::has_zero_in_key(&metadata) {
+        return invalid("/metadata", ZERO_IN_KEY.to_owned());
+    }
+    let (max, got) = (limits.metadata_bytes_max, domain::metadata::bytes(&metadata));
+    if got > max {
+        return invalid("/metadata", format!("must have at most {max} bytes as JSON (metadata_bytes_max), got {got}"));
+    }
+    Ok(NewDocument { id, text, vector, language, metadata })
+}
+
+/// Says what a language must be.
+pub fn unknown_language(got: &str) -> String {
+    format!("must be one of the {} ISO 639-1 codes that GET /v1/models lists, in lower case, got {got:?}", Language::COUNT)
+}

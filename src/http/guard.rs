@@ -1,0 +1,148 @@
+//! What stands before every handler: the drain, the key, its scope and reach, the bounds on traffic, the time limit.
+
+use std::sync::Arc;
+
+use axum::RequestExt as _;
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::header::{AUTHORIZATION, CONNECTION};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::Api;
+use super::access::{Access, Operation, Reach};
+use super::error::ApiError;
+use super::settings::Settings;
+use super::traffic::{ClientAddress, Payer, Traffic};
+use crate::domain::{Caller, Code, CollectionName, Scope};
+use crate::service::Service;
+
+/// The scheme of the header `authorization`, in lower case, with the space after it.
+const BEARER: &str = "bearer ";
+
+/// What the guard looks at.
+#[derive(Clone)]
+pub struct Gate {
+    service: Service,
+    settings: Arc<Settings>,
+    traffic: Arc<Traffic>,
+}
+
+/// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
+pub struct Sender(pub Caller);
+
+impl Gate {
+    /// A gate before `service`.
+    pub fn new(service: Service, settings: Settings) -> Self {
+        let traffic = Traffic::new(&settings);
+        Self { service, settings: Arc::new(settings), traffic }
+    }
+
+    /// Who sends a request with these headers.
+    fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        if !self.service.is_guarded() {
+            return Ok(Caller::Anyone);
+        }
+        let refuse = |detail: &str| ApiError::new(Code::Unauthorized, detail);
+        let Some(header) = headers.get(AUTHORIZATION) else {
+            return Err(refuse("this server asks for a key, in the header \"authorization: Bearer KEY\"; the request has none"));
+        };
+        let secret = header.to_str().ok().and_then(|text| {
+            let scheme = text.get(..BEARER.len())?;
+            scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())
+        });
+        // What was sent is not repeated: it may be somebody's secret, mistyped.
+        let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with one space between"))?;
+        Ok(self.service.authenticate(secret)?)
+    }
+}
+
+/// Lets a request through to its handler, or refuses it.
+pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let operation = super::envelope::operation(&request);
+    if gate.settings.drain.has_begun() && operation.id != "check_health" {
+        let error = ApiError::new(Code::Unavailable, "the server is stopping");
+        return ([(CONNECTION, HeaderValue::from_static("close"))], error).into_response();
+    }
+    let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
+    let address = request.extensions().get::<ClientAddress>().copied();
+    let admitted = async {
+        let place = gate.traffic.enter()?;
+        if gate.settings.metrics_open && operation.id == "get_metrics" {
+            return Ok((place, None, Caller::Anyone));
+        }
+        let caller = match gate.caller(request.headers()) {
+            Ok(caller) => caller,
+            // Whoever tries keys pays for it.
+            Err(error) => return Err(gate.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
+        };
+        let admission = gate.traffic.admit(Payer::of(&caller, address))?;
+        permit(&caller, scope, reach, &mut request).await?;
+        Ok((place, Some(admission), caller))
+    };
+    let (_place, _admission, caller) = match admitted.await {
+        Ok(admitted) => admitted,
+        Err(error) => return error.into_response(),
+    };
+    request.extensions_mut().insert(caller);
+    run(operation, &gate.settings, request, next).await
+}
+
+/// Checks what the caller may do and touch.
+async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Request) -> Result<(), ApiError> {
+    if caller.scope() < scope {
+        let (has, needs) = (caller.scope().name(), scope.name());
+        return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, this needs {needs}")));
+    }
+    if caller.collections().is_none() {
+        return Ok(());
+    }
+    match reach {
+        Reach::Server | Reach::Handler => Ok(()),
+        Reach::Everything => Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, this concerns all")),
+        Reach::Path => {
+            let params = request.extract_parts::<RawPathParams>().await;
+            let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path names no collection of this key"))?;
+            let value = params.iter().find(|(name, _)| *name == "collection").map_or("", |(_, value)| value);
+            match CollectionName::parse(value) {
+                Ok(name) => check_reach(caller, &name),
+                Err(error) => Err(ApiError::parameter(Code::Forbidden, "collection", error.to_string())),
+            }
+        }
+    }
+}
+
+/// Refuses a collection that the caller may not touch; says nothing about whether there is one.
+pub fn check_reach(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
+    if caller.reaches(collection) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to other collections than {collection}")))
+}
+
+async fn run(operation: &Operation, settings: &Settings, request: Request, next: Next) -> Response {
+    if operation.streams {
+        return next.run(request).await;
+    }
+    let limit = settings.request_timeout;
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!(
+                "the request took longer than {} s (request_timeout_s); what it was to store may be stored all the same",
+                limit.as_secs_f64()
+            );
+            ApiError::new(Code::RequestTimeout, detail).into_response()
+        }
+    }
+}
+
+impl FromRequestParts<Api> for Sender {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller.map(Self).ok_or_else(|| ApiError::internal("a handler asks who called, but its route is not guarded"))
+    }
+}

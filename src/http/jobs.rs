@@ -1,0 +1,388 @@
+//! `/v1/jobs`: list, get, cancel. What flows is in `job_streams`.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::header::{HeaderName, LOCATION};
+use axum::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Api;
+use super::collections::rfc3339;
+use super::cursor::{self, List};
+use super::error::ApiError;
+use super::extract::{PageParameters, Parameters, path_param, path_params};
+use super::guard::{Sender, check_reach};
+use super::openapi::{OperationErrors, READ_ERRORS};
+use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, JobUnit};
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    ("list_jobs", &[READ_ERRORS, &[Code::InvalidCursor]]),
+    ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
+    ("cancel_job", &[READ_ERRORS, &[Code::JobNotFound, Code::JobFinished]]),
+];
+
+/// A job: work that outlives the request that asked for it, and a restart of the server.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobInfo {
+    /// The id, a UUID.
+    pub id: String,
+    /// What it does.
+    #[serde(rename = "type")]
+    pub kind: JobTypeName,
+    /// Where it is.
+    pub status: JobStatusName,
+    /// The collection that it is about; omitted when it is about none or several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub collection: Option<String>,
+    /// How far it is.
+    pub progress: JobProgressInfo,
+    /// What its type has to tell, such as the counts of an import.
+    pub details: JobDetails,
+    /// Whether somebody asked it to stop.
+    pub cancel_requested: bool,
+    /// Why it failed; omitted when it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error: Option<JobProblem>,
+    /// When it was accepted.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// When it first ran; omitted while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub started_at: Option<String>,
+    /// When it ended; omitted before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub finished_at: Option<String>,
+}
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobTypeName {
+    /// Stores the documents of a file that was sent.
+    Import,
+    /// Copies collections into a snapshot.
+    Snapshot,
+    /// Makes collections of a snapshot.
+    Restore,
+    /// Trains a classifier.
+    Train,
+    /// Writes a classifier's labels into documents.
+    Classify,
+    /// Judges a classifier.
+    Evaluate,
+    /// Finds translation pairs.
+    Mine,
+    /// Finds clusters of near-duplicates and translations.
+    Duplicates,
+    /// Embeds a collection anew with the server's model.
+    Reembed,
+}
+
+/// `queued`: it waits for its turn. `running`: it works, after a restart of the server again. `succeeded`: all that was asked is
+/// done. `failed`: it stopped at an error. `canceled`: it stopped because somebody asked.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStatusName {
+    /// It waits for its turn.
+    Queued,
+    /// It works.
+    Running,
+    /// All that was asked is done.
+    Succeeded,
+    /// It stopped at an error.
+    Failed,
+    /// It stopped because somebody asked.
+    Canceled,
+}
+
+/// How far a job is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobProgressInfo {
+    /// Done.
+    pub done: u64,
+    /// To be done in all.
+    pub total: u64,
+    /// What is counted.
+    pub unit: JobUnitName,
+    /// Units per second since the job was started; omitted while nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0)]
+    pub rate: Option<f64>,
+    /// Seconds until it is done at that rate; omitted while nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0)]
+    pub eta_s: Option<f64>,
+}
+
+/// What a job's progress counts.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobUnitName {
+    /// Bytes of the file.
+    Bytes,
+    /// Collections.
+    Collections,
+    /// Documents.
+    Documents,
+    /// Steps of a computation.
+    Steps,
+    /// Sentences, each once for every pass over it.
+    Sentences,
+}
+
+/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id. A restore:
+/// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
+/// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
+/// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,
+/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `different`, `clusters`, `members`, `refused_pairs`. A training:
+/// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
+/// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
+/// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
+/// far, and `not_embedded`, those that the model failed on, which are tried again after the end.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
+pub struct JobDetails(pub domain::Metadata);
+
+/// Why a job failed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobProblem {
+    /// The kind of error, from the same closed list as that of requests.
+    pub code: String,
+    /// What is wrong.
+    pub detail: String,
+}
+
+/// One page of jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobList {
+    /// Jobs, the newest first.
+    pub jobs: Vec<JobInfo>,
+    /// Where the next page begins; omitted on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// Which jobs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListJobsParameters {
+    /// Only jobs that do this.
+    #[serde(rename = "type")]
+    #[param(rename = "type", value_type = Option<JobTypeName>)]
+    pub kind: Option<String>,
+    /// Only jobs that are there.
+    #[param(value_type = Option<JobStatusName>)]
+    pub status: Option<String>,
+    /// Only jobs that are about the collection of this name.
+    pub collection: Option<String>,
+    /// Rows at most, from 1 to the server's limit (1000 unless configured otherwise).
+    #[param(value_type = Option<u32>, minimum = 1, default = 20)]
+    pub limit: Option<String>,
+    /// Where the page begins: `next_cursor` of the page before, unchanged. Left out for the first page.
+    pub cursor: Option<String>,
+}
+
+/// No query parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParameters {}
+
+/// The path parameter `job`.
+pub struct JobPath(pub JobId);
+
+/// An accepted job: the status, where to ask for it, and the job.
+pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
+
+/// List jobs
+///
+/// Lists jobs, the newest first, page by page; with a key that is restricted to collections, only theirs. Finished jobs are forgotten after a week, and earlier when there are many.
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "jobs", params(ListJobsParameters),
+    responses((status = 200, description = "One page of jobs.", body = JobList)),
+)]
+pub async fn list_jobs(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    Parameters(parameters): Parameters<ListJobsParameters>,
+) -> Result<Json<JobList>, ApiError> {
+    let ListJobsParameters { kind, status, collection, limit, cursor } = parameters;
+    let collection = collection
+        .map(|name| CollectionName::parse(&name))
+        .transpose()
+        .map_err(|error| ApiError::parameter(Code::InvalidRequest, "collection", error.to_string()))?;
+    let collections = match collection {
+        Some(collection) => {
+            check_reach(&caller, &collection)?;
+            Some(vec![collection])
+        }
+        None => caller.collections().map(<[_]>::to_vec),
+    };
+    let filter = JobFilter {
+        kind: named("type", kind.as_deref(), JobType::ALL, JobType::name)?,
+        status: named("status", status.as_deref(), JobStatus::ALL, JobStatus::name)?,
+        collections,
+    };
+    let page = PageParameters { limit, cursor }.page(&api, &List::Jobs, JobId::parse)?;
+    let (jobs, next) = api.service.list_jobs(filter, page).await?;
+    Ok(Json(JobList {
+        jobs: jobs.into_iter().map(JobInfo::from).collect(),
+        next_cursor: next.map(|id| cursor::encode(&List::Jobs, id.as_str())),
+    }))
+}
+
+/// Get a job
+///
+/// Gives a job with its progress.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}", tag = "jobs",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 200, description = "The job.", body = JobInfo)),
+)]
+pub async fn get_job(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<JobInfo>, ApiError> {
+    Ok(Json(visible(&api, &caller, &id).await?.into()))
+}
+
+/// Cancel a job
+///
+/// Asks a job to stop. One that waits is canceled at once; one that runs stops as soon as it can, and until then is still
+/// `running`, with `cancel_requested`. What it did so far stays, and its details say how far it came. A job that was canceled
+/// already is answered as it is; one that ended otherwise is an error.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 200, description = "The job, asked to stop.", body = JobInfo)),
+)]
+pub async fn cancel_job(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<JobInfo>, ApiError> {
+    visible(&api, &caller, &id).await?;
+    Ok(Json(api.service.cancel_job(&id).await?.into()))
+}
+
+/// A job that the caller may see: of a collection that it reaches; any, when its key is not restricted.
+pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
+    let job = api.service.get_job(id).await?;
+    if job.kind == JobType::Mine {
+        return check_mining(caller, &job).map(|()| job);
+    }
+    match &job.collection {
+        Some(collection) => check_reach(caller, collection)?,
+        None if caller.collections().is_some() => {
+            return Err(ApiError::new(Code::Forbidden, "the job is not about a single collection of the key's".to_owned()));
+        }
+        None => (),
+    }
+    Ok(job)
+}
+
+/// A job of mining is for those who reach all of its collections; one with texts of its request, among restricted keys, for the
+/// key that sent them.
+fn check_mining(caller: &Caller, job: &Job) -> Result<(), ApiError> {
+    let names = job.request.get("collections").and_then(|names| names.as_array()).into_iter().flatten();
+    for name in names.filter_map(|name| CollectionName::parse(name.as_str()?).ok()) {
+        check_reach(caller, &name)?;
+    }
+    let lists = ["first", "second"].iter().any(|side| job.request.get(*side).is_none_or(|side| side["collection"].is_null()));
+    let sent = job.request.get("key").and_then(|key| key.as_str());
+    match caller {
+        Caller::Holder(key) if lists && key.collections.is_some() && sent != Some(key.id.as_str()) => {
+            Err(ApiError::new(Code::Forbidden, "the job has texts of another caller".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The answer of an operation that a job goes on with.
+pub fn accepted(job: Job) -> Accepted {
+    let location = format!("/v1/jobs/{}", job.id);
+    (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job.into()))
+}
+
+fn named<T: Copy>(
+    parameter: &'static str,
+    text: Option<&str>,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<Option<T>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    match all.iter().find(|one| name(**one) == text) {
+        Some(found) => Ok(Some(*found)),
+        None => {
+            let names: Vec<_> = all.iter().map(|one| name(*one)).collect();
+            let detail = format!("must be one of {}, got {text:?}", names.join(", "));
+            Err(ApiError::parameter(Code::InvalidRequest, parameter, detail))
+        }
+    }
+}
+
+impl FromRequestParts<Api> for JobPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "job", JobId::parse)?))
+    }
+}
+
+impl From<Job> for JobInfo {
+    fn from(job: Job) -> Self {
+        Self {
+            id: job.id.as_str().to_owned(),
+            kind: match job.kind {
+                JobType::Import => JobTypeName::Import,
+                JobType::Snapshot => JobTypeName::Snapshot,
+                JobType::Restore => JobTypeName::Restore,
+                JobType::Train => JobTypeName::Train,
+                JobType::Classify => JobTypeName::Classify,
+                JobType::Evaluate => JobTypeName::Evaluate,
+                JobType::Mine => JobTypeName::Mine,
+                JobType::Duplicates => JobTypeName::Duplicates,
+                JobType::Reembed => JobTypeName::Reembed,
+            },
+            status: match job.status {
+                JobStatus::Queued => JobStatusName::Queued,
+                JobStatus::Running => JobStatusName::Running,
+                JobStatus::Succeeded => JobStatusName::Succeeded,
+                JobStatus::Failed => JobStatusName::Failed,
+                JobStatus::Canceled => JobStatusName::Canceled,
+            },
+            collection: job.collection.map(|name| name.as_str().to_owned()),
+            progress: JobProgressInfo {
+                done: job.progress.done,
+                total: job.progress.total,
+                unit: match job.progress.unit {
+                    JobUnit::Bytes => JobUnitName::Bytes,
+                    JobUnit::Collections => JobUnitName::Collections,
+                    JobUnit::Documents => JobUnitName::Documents,
+                    JobUnit::Steps => JobUnitName::Steps,
+                    JobUnit::Sentences => JobUnitName::Sentences,
+                },
+                rate: job.progress.rate,
+                eta_s: job.progress.eta_s,
+            },
+            details: JobDetails(job.details),
+            cancel_requested: job.cancel_requested,
+            error: job.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
+            created_at: rfc3339(job.created_at_ms),
+            started_at: job.started_at_ms.map(rfc3339),
+            finished_at: job.finished_at_ms.map(rfc3339),
+        }
+    }
+}

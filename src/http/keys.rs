@@ -1,0 +1,216 @@
+//! `/v1/keys`: make, list, revoke.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Api;
+use super::collections::rfc3339;
+use super::cursor::{self, List};
+use super::error::ApiError;
+use super::extract::{JsonBody, KeyPath, PageParameters, Parameters};
+use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
+
+/// Longest name of a key, in bytes.
+const NAME_BYTES_MAX: usize = 256;
+/// Collections that one key may name.
+const COLLECTIONS_MAX: usize = 1_000;
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    ("create_key", &[WRITE_ERRORS, &[Code::TooManyKeys]]),
+    ("list_keys", &[&[Code::InvalidRequest, Code::InvalidCursor, Code::Internal]]),
+    ("revoke_key", &[READ_ERRORS, &[Code::KeyNotFound, Code::LastAdminKey]]),
+];
+
+/// A key to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateKeyRequest {
+    /// What the key is for, in the caller's words: 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256)]
+    pub name: String,
+    /// What it may do.
+    pub scope: KeyScope,
+    /// The collections that it may touch, by the names that its requests will use; they need not exist yet. Left out, all,
+    /// and the server as a whole.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 1000)]
+    pub collections: Option<Vec<String>>,
+    /// From this time on the key is refused. Left out, never.
+    #[serde(default)]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
+}
+
+/// `read`: search and read. `write`: also write and delete documents. `admin`: also create and delete collections and, without
+/// `collections`, everything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyScope {
+    /// Search and read.
+    Read,
+    /// Also write and delete documents.
+    Write,
+    /// Also create and delete collections and, without `collections`, everything else.
+    Admin,
+}
+
+/// A key, without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyInfo {
+    /// The id, which is also the public part of the secret.
+    pub id: String,
+    /// What the key is for.
+    pub name: String,
+    /// What it may do.
+    pub scope: KeyScope,
+    /// The collections that it may touch; omitted when all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub collections: Option<Vec<String>>,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// From this time on it is refused; omitted when never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
+}
+
+/// A key that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedKey {
+    /// The key.
+    pub key: KeyInfo,
+    /// What requests send as `authorization: Bearer SECRET`. Shown only now: the server keeps its hash alone.
+    pub secret: String,
+}
+
+/// One page of keys.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyList {
+    /// Keys, first made first; expired ones, too.
+    pub keys: Vec<KeyInfo>,
+    /// Where the next page begins; omitted on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// Create a key
+///
+/// Makes a key and answers its secret, which cannot be read again. From the first key on every request needs one; so the first
+/// must be an unrestricted admin key that never expires.
+#[utoipa::path(
+    post, path = "/v1/keys", tag = "keys",
+    request_body(content = CreateKeyRequest, description = "What the key is for and what it may do."),
+    responses((status = 201, description = "The key was made; the answer has its secret.", body = CreatedKey)),
+)]
+pub async fn create_key(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<CreateKeyRequest>,
+) -> Result<(StatusCode, Json<CreatedKey>), ApiError> {
+    let (key, secret) = api.service.create_key(check(body)?).await?;
+    Ok((StatusCode::CREATED, Json(CreatedKey { key: key.into(), secret })))
+}
+
+/// List keys
+///
+/// Lists keys without their secrets, first made first, page by page.
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "keys", params(PageParameters),
+    responses((status = 200, description = "One page of keys.", body = KeyList)),
+)]
+pub async fn list_keys(
+    State(api): State<Api>,
+    Parameters(parameters): Parameters<PageParameters>,
+) -> Result<Json<KeyList>, ApiError> {
+    let page = parameters.page(&api, &List::Keys, KeyId::parse)?;
+    let (keys, next) = api.service.list_keys(page);
+    Ok(Json(KeyList {
+        keys: keys.into_iter().map(KeyInfo::from).collect(),
+        next_cursor: next.map(|id| cursor::encode(&List::Keys, id.as_str())),
+    }))
+}
+
+/// Revoke a key
+///
+/// Takes a key back: from this answer on, requests with it are refused. The last key that can make others and never expires
+/// is not revoked, unless the server was started with an admin key.
+#[utoipa::path(
+    delete, path = "/v1/keys/{key}", tag = "keys",
+    params(("key" = String, Path, description = "Id of the key.", example = "0198c0de7a117000800000000000000a")),
+    responses((status = 204, description = "The key is refused from now on.")),
+)]
+pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<StatusCode, ApiError> {
+    api.service.revoke_key(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
+    let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
+    let bytes = body.name.len();
+    if body.name.trim().is_empty() || bytes > NAME_BYTES_MAX {
+        let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and something besides white space, got {bytes}");
+        return Err(invalid("/name".to_owned(), detail));
+    }
+    let collections = match body.collections {
+        None => None,
+        Some(names) if !(1..=COLLECTIONS_MAX).contains(&names.len()) => {
+            let detail = format!("must hold 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
+            return Err(invalid("/collections".to_owned(), detail));
+        }
+        Some(names) => {
+            let parse = |(place, name): (usize, &String)| {
+                CollectionName::parse(name).map_err(|error| invalid(format!("/collections/{place}"), error.to_string()))
+            };
+            Some(names.iter().enumerate().map(parse).collect::<Result<_, _>>()?)
+        }
+    };
+    let expires_at_ms = match &body.expires_at {
+        None => None,
+        Some(text) => Some(future_time(text).map_err(|detail| invalid("/expires_at".to_owned(), detail))?),
+    };
+    Ok(NewKey { name: body.name, scope: body.scope.into(), collections, expires_at_ms })
+}
+
+/// Reads an RFC 3339 time that is yet to come, as milliseconds since the Unix epoch.
+fn future_time(text: &str) -> Result<i64, String> {
+    let time: jiff::Timestamp = text.parse().map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?;
+    if time <= jiff::Timestamp::now() {
+        return Err(format!("must be a time to come, got {text:?}"));
+    }
+    Ok(time.as_millisecond())
+}
+
+impl From<Key> for KeyInfo {
+    fn from(key: Key) -> Self {
+        let names = |names: Vec<CollectionName>| names.iter().map(|name| name.as_str().to_owned()).collect();
+        Self {
+            id: key.id.to_string(),
+            name: key.name,
+            scope: match key.scope {
+                Scope::Read => KeyScope::Read,
+                Scope::Write => KeyScope::Write,
+                Scope::Admin => KeyScope::Admin,
+            },
+            collections: key.collections.map(names),
+            created_at: rfc3339(key.created_at_ms),
+            expires_at: key.expires_at_ms.map(rfc3339),
+        }
+    }
+}
+
+impl From<KeyScope> for Scope {
+    fn from(scope: KeyScope) -> Self {
+        match scope {
+            KeyScope::Read => Self::Read,
+            KeyScope::Write => Self::Write,
+            KeyScope::Admin => Self::Admin,
+        }
+    }
+}

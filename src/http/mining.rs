@@ -1,0 +1,418 @@
+//! `/v1/mine` and `/v1/collections/{collection}/duplicates`: jobs that find what means the same.
+
+use axum::extract::State;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::document_input::unknown_language;
+use super::embeddings::check_text;
+use super::error::{ApiError, Violation};
+use super::extract::{CollectionPath, KeyedBody, Object};
+use super::filter::{self, FilterNode};
+use super::guard::{Sender, check_reach};
+use super::jobs::{Accepted, JobInfo, accepted};
+use super::openapi::{OperationErrors, WRITE_ERRORS};
+use crate::domain::{Caller, Code, CollectionName, Filter, Language, Limits, MiningUnit};
+use crate::service::Error;
+use crate::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};
+use crate::service::jobs::mine::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
+
+/// Neighbors that a request may ask for.
+const NEIGHBORS_MAX: usize = 255;
+/// Known pairs in one request at most.
+const KNOWN_PAIRS_MAX: usize = 10_000;
+/// Passages of one cluster that a request may ask for.
+const SIZE_MAX: u32 = 1_000;
+
+/// Codes of both operations.
+const CODES: &[Code] =
+    &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict];
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[("mine_pairs", &[WRITE_ERRORS, CODES]), ("find_duplicates", &[WRITE_ERRORS, CODES])];
+
+/// What to mine, and how.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MinePairsRequest {
+    /// The sentences of the one side.
+    #[serde(deserialize_with = "side")]
+    pub first: MiningSide,
+    /// The sentences of the other side.
+    #[serde(deserialize_with = "side")]
+    pub second: MiningSide,
+    /// Neighbors that a score looks at, in each direction. Each side must have as many sentences.
+    #[serde(default = "mining_neighbors")]
+    #[schema(minimum = 1, maximum = 255, default = 4)]
+    pub neighbors: usize,
+    /// How pairs are scored.
+    #[serde(default)]
+    #[schema(default = "ratio")]
+    pub margin: MarginName,
+    /// Which pairs are proposed.
+    #[serde(default)]
+    #[schema(default = "max_score")]
+    pub strategy: MiningStrategy,
+    /// Whether each sentence is in one pair at most, the best of those proposed. `intersection` and `max_score` are so anyway.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub one_to_one: bool,
+    /// What a sentence of a collection is.
+    #[serde(default)]
+    #[schema(default = "passage")]
+    pub unit: MiningUnitName,
+    /// `true`: every sentence is compared with every one of the other side. `false`: neighbors are looked for through indexes, which
+    /// misses some. Left out: what takes less time, and misses next to nothing.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub exact: Option<bool>,
+    /// Whether equal texts of a side are one sentence.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub deduplicate: bool,
+    /// Only pairs that score at least this. Excludes `known_pairs`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub threshold: Option<f64>,
+    /// Translations that are known, 1 to 10000: the threshold is the one that tells them best from the other pairs of their
+    /// sentences (highest F1). Each sentence of theirs should have no other translation on the other side.
+    #[serde(default, deserialize_with = "known_pairs")]
+    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    pub known_pairs: Option<Vec<KnownPair>>,
+}
+
+/// Sentences: either the passages of a collection's documents, or texts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MiningSide {
+    /// Name of the collection whose passages are the sentences. Excludes `texts`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub collection: Option<String>,
+    /// Only documents in these languages, by ISO 639-1 code; empty or left out for all. With `collection`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub languages: Option<Vec<String>>,
+    /// Only documents for which this holds. With `collection`.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The sentences themselves, none blank. Excludes `collection`.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1)]
+    pub texts: Option<Vec<String>>,
+}
+
+/// `passage`: each passage; documents that the model reads whole have one. `document`: each document, by the mean of its passages'
+/// embeddings.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MiningUnitName {
+    /// Each passage.
+    #[default]
+    Passage,
+    /// Each document.
+    Document,
+}
+
+/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1 the two are nearer to each other than to
+/// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MarginName {
+    /// The cosine divided by the mean cosine of the neighbors.
+    #[default]
+    Ratio,
+    /// The cosine minus the mean cosine of the neighbors.
+    Distance,
+    /// The cosine itself.
+    Absolute,
+}
+
+/// `max_score`: the best of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are the
+/// best both ways. `forward`: the best of each sentence of the first side. `backward`: the best of each of the second.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MiningStrategy {
+    /// The best of both directions, each sentence once.
+    #[default]
+    MaxScore,
+    /// The best both ways.
+    Intersection,
+    /// The best of each of the first side.
+    Forward,
+    /// The best of each of the second side.
+    Backward,
+}
+
+/// Two sentences that are translations of each other: by the ids of their documents, of one passage each unless `unit` is
+/// `document`, or by their places in `texts`, from 0, as strings.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnownPair {
+    /// The one of the first side.
+    pub first: String,
+    /// The one of the second side.
+    pub second: String,
+}
+
+/// Which duplicates to look for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FindDuplicatesRequest {
+    /// Only documents in these languages, by ISO 639-1 code; empty or left out for all.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub languages: Option<Vec<String>>,
+    /// Only documents for which this holds.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// Least cosine similarity of two passages that belong together.
+    #[serde(default = "score_min")]
+    #[schema(minimum = -1, maximum = 1, default = 0.9)]
+    pub score_min: f32,
+    /// Neighbors of each passage that are looked at.
+    #[serde(default = "duplicate_neighbors")]
+    #[schema(minimum = 1, maximum = 255, default = 8)]
+    pub neighbors: usize,
+    /// Passages of one cluster at most. Near-duplicates form chains of which the ends are not alike; a pair that would make a
+    /// cluster larger joins nothing.
+    #[serde(default = "size_max")]
+    #[schema(minimum = 2, maximum = 1000, default = 100)]
+    pub size_max: u32,
+    /// Of which languages two passages that belong together are.
+    #[serde(default)]
+    #[schema(default = "any")]
+    pub pairs: DuplicateLanguages,
+}
+
+/// `any`: of any languages. `same`: of the same language. `different`: of two languages, so that clusters hold translations.
+/// A document of no recognized language counts with `any` only.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DuplicateLanguages {
+    /// Of any.
+    #[default]
+    Any,
+    /// Of the same one.
+    Same,
+    /// Of two.
+    Different,
+}
+
+/// Mine translation pairs
+///
+/// Accepts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts of
+/// the request, or one of each. It works on what is stored and embedded when it is accepted. The answer's details say how much
+/// memory and disk the job will need, about; when that is not there it is refused. `GET /v1/jobs/{job}/pairs` has the pairs when it
+/// has succeeded. A restart of the server keeps the embeddings of texts that are made and begins the rest anew. With a key that
+/// is restricted to collections, a job with texts can be seen by that key alone.
+#[utoipa::path(
+    post, path = "/v1/mine", tag = "mining",
+    params(
+        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+    ),
+    request_body(content = MinePairsRequest, description = "What to mine, and how."),
+    responses((
+        status = 202, description = "The job is accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn mine_pairs(
+    State(api): State<Api>,
+    Sender(caller): Sender,
+    KeyedBody(body, key): KeyedBody<MinePairsRequest>,
+) -> Result<Accepted, ApiError> {
+    let limits = api.service.limits();
+    check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX)?;
+    let cut = cut(body.threshold, body.known_pairs)?;
+    let unit = match body.unit {
+        MiningUnitName::Passage => MiningUnit::Passage,
+        MiningUnitName::Document => MiningUnit::Document,
+    };
+    let request = MineRequest {
+        first: sentences("/first", body.first, unit, limits, &caller)?,
+        second: sentences("/second", body.second, unit, limits, &caller)?,
+        neighbors: body.neighbors,
+        margin: match body.margin {
+            MarginName::Ratio => Margin::Ratio,
+            MarginName::Distance => Margin::Distance,
+            MarginName::Absolute => Margin::Absolute,
+        },
+        strategy: match body.strategy {
+            MiningStrategy::MaxScore => Strategy::MaxScore,
+            MiningStrategy::Intersection => Strategy::Intersection,
+            MiningStrategy::Forward => Strategy::Forward,
+            MiningStrategy::Backward => Strategy::Backward,
+        },
+        one_to_one: body.one_to_one,
+        exact: body.exact,
+        deduplicate: body.deduplicate,
+        cut,
+        key: match &caller {
+            Caller::Holder(key) => Some(key.id.clone()),
+            Caller::Anyone | Caller::Operator => None,
+        },
+    };
+    Ok(accepted(api.service.mine_once(request, key).await.map_err(placed)?))
+}
+
+/// Find duplicates
+///
+/// Accepts a job that finds clusters of passages of a collection that say the same: near-duplicates, and translations of each
+/// other. It works on what is stored and embedded when it is accepted. Equal texts belong together whatever their neighbors;
+/// passages of one document are not compared with each other. `GET /v1/jobs/{job}/clusters` has the clusters when it has
+/// succeeded. A restart of the server begins the job anew.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+    ),
+    request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
+    responses((
+        status = 202, description = "The job is accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn find_duplicates(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<FindDuplicatesRequest>,
+) -> Result<Accepted, ApiError> {
+    let limits = api.service.limits();
+    check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX)?;
+    check_range("/size_max", body.size_max, 2, SIZE_MAX)?;
+    if !(-1.0..=1.0).contains(&body.score_min) {
+        let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
+        return Err(ApiError::at(Code::InvalidRequest, "/score_min", detail));
+    }
+    let request = DuplicatesRequest {
+        languages: languages("", body.languages)?,
+        filter: filter::parse(body.filter, limits)?,
+        score_min: body.score_min,
+        neighbors: body.neighbors,
+        size_max: body.size_max,
+        pairs: match body.pairs {
+            DuplicateLanguages::Any => LanguageRule::Any,
+            DuplicateLanguages::Same => LanguageRule::Same,
+            DuplicateLanguages::Different => LanguageRule::Different,
+        },
+    };
+    Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
+}
+
+fn mining_neighbors() -> usize {
+    4
+}
+
+fn duplicate_neighbors() -> usize {
+    8
+}
+
+fn size_max() -> u32 {
+    100
+}
+
+fn score_min() -> f32 {
+    0.9
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MiningSide, D::Error> {
+    Object::deserialize(deserializer).map(|Object(side)| side)
+}
+
+fn known_pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<KnownPair>>, D::Error> {
+    let pairs = Option::<Vec<Object<KnownPair>>>::deserialize(deserializer)?;
+    Ok(pairs.map(|pairs| pairs.into_iter().map(|Object(pair)| pair).collect()))
+}
+
+fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T, max: T) -> Result<(), ApiError> {
+    if (&min..=&max).contains(&&got) {
+        return Ok(());
+    }
+    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from {min} to {max}, got {got}")))
+}
+
+fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
+    let refuse = |detail: String| Err(ApiError::at(Code::InvalidRequest, "/known_pairs", detail));
+    match (threshold, known) {
+        (Some(_), Some(_)) => refuse("excludes threshold: give one of the two".to_owned()),
+        (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
+        (None, Some(known)) if !(1..=KNOWN_PAIRS_MAX).contains(&known.len()) => {
+            refuse(format!("must hold 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
+        }
+        (None, Some(known)) => Ok(Cut::Known(known.into_iter().map(|pair| (pair.first, pair.second)).collect())),
+        (None, None) => Ok(Cut::None),
+    }
+}
+
+fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits, caller: &Caller) -> Result<Sentences, ApiError> {
+    let refuse = |member: &str, detail: &str| Err(ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail));
+    match side {
+        MiningSide { collection: Some(_), texts: Some(_), .. } | MiningSide { collection: None, texts: None, .. } => {
+            refuse("", "must have exactly one of collection and texts")
+        }
+        MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
+            let name = CollectionName::parse(&name);
+            let name =
+                name.map_err(|error| ApiError::at(Code::InvalidRequest, format!("{pointer}/collection"), error.to_string()))?;
+            check_reach(caller, &name)?;
+            let filter = parse_filter(pointer, filter, limits)?;
+            Ok(Sentences::Collection { name, languages: languages(pointer, codes)?, filter, unit })
+        }
+        MiningSide { filter: Some(_), .. } => refuse("/filter", "goes with collection only"),
+        MiningSide { languages: Some(_), .. } => refuse("/languages", "goes with collection only"),
+        MiningSide { texts: Some(texts), .. } => {
+            if texts.is_empty() {
+                return refuse("/texts", "must hold at least one text, got none");
+            }
+            for (index, text) in texts.iter().enumerate() {
+                check_text(&format!("{pointer}/texts/{index}"), text, limits)?;
+            }
+            Ok(Sentences::List(texts))
+        }
+    }
+}
+
+/// A filter reads itself at `/filter`; this one lies deeper.
+fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
+    filter::parse(filter, limits).map_err(|error| {
+        let under = |violation: Violation| {
+            let pointer = violation.pointer.map(|inner| format!("{pointer}{inner}"));
+            Violation { pointer, ..violation }
+        };
+        ApiError::several(error.code, error.errors.into_iter().map(under).collect())
+    })
+}
+
+fn languages(pointer: &str, codes: Option<Vec<String>>) -> Result<Vec<Language>, ApiError> {
+    let codes = codes.unwrap_or_default();
+    let read = |(index, code): (usize, &String)| {
+        let unknown = || ApiError::at(Code::UnknownLanguage, format!("{pointer}/languages/{index}"), unknown_language(code));
+        Language::parse(code).ok_or_else(unknown)
+    };
+    codes.iter().enumerate().map(read).collect()
+}
+
+/// The error at the place of the request that it is about.
+fn placed(error: Error) -> ApiError {
+    match &error {
+        Error::Mine(MineError::KnownPair { index, side, problem }) => {
+            ApiError::at(Code::InvalidRequest, format!("/known_pairs/{index}/{side}"), problem.clone())
+        }
+        Error::Mine(problem @ MineError::TooFewSentences { side, .. }) => {
+            ApiError::at(Code::InvalidRequest, format!("/{side}"), problem.to_string())
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Writes to one document that may demand a version of it: put it whole, or patch what its text does not decide.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{ETAG, HeaderName};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::document_input::{DocumentInput, ZERO_IN_KEY, check, unknown_language};
+use super::documents::{DocumentResult, DocumentStatus, Metadata, StoredDocument, UpsertParameters, parse_wait};
+use super::error::ApiError;
+use super::extract::{DocumentPath, JsonBody, Parameters};
+use super::openapi::{OperationErrors, WRITE_ERRORS};
+use super::preconditions::{Demanded, etag};
+use crate::domain::{Code, DocumentPatch, Language, UpsertStatus, metadata};
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    (
+        "put_document",
+        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch, Code::PreconditionFailed]],
+    ),
+    (
+        "patch_document",
+        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed]],
+    ),
+];
+
+/// A document to be stored under the id of the path.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutDocumentRequest {
+    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
+    /// the collection takes vectors: there it may be left out.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1)]
+    pub text: Option<String>,
+    /// The caller's own vector, which stands for the whole document: required in a collection that was created with a
+    /// `dimension`, and as long; refused in any other.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 8192)]
+    pub vector: Option<Vec<f32>>,
+    /// ISO 639-1 code of the text's language, one that `GET /v1/models` lists. Left out, the server detects it.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+    /// Whatever else is known of the document, to be filtered by and to be given back.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<Metadata>,
+}
+
+/// What to change of a document; at least one member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchDocumentRequest {
+    /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged into what is there, everything else
+    /// replaces it.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<Metadata>,
+    /// ISO 639-1 code of the language that the text is really in.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+}
+
+/// Put a document
+///
+/// Stores one document under the id of the path; a stored document of this id is replaced. `if-match` replaces only the version
+/// that the caller has seen, `if-none-match: *` only creates.
+#[utoipa::path(
+    put, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
+        ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags; `*`: only one that exists."),
+        ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only when there is none of this id."),
+        UpsertParameters,
+    ),
+    request_body(content = PutDocumentRequest, description = "The document."),
+    responses(
+        (status = 200, description = "The document of this id was replaced.", body = DocumentResult,
+            headers(("etag" = String, description = "The entity tag of the new version."))),
+        (status = 201, description = "The document was created.", body = DocumentResult,
+            headers(("etag" = String, description = "The entity tag of the new version."))),
+    ),
+)]
+pub async fn put_document(
+    State(api): State<Api>,
+    DocumentPath(collection, id): DocumentPath,
+    Demanded(precondition): Demanded,
+    Parameters(parameters): Parameters<UpsertParameters>,
+    JsonBody(body): JsonBody<PutDocumentRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
+    let wait = parse_wait(parameters.wait.as_deref())?;
+    let PutDocumentRequest { text, vector, language, metadata } = body;
+    let input = DocumentInput { id: Some(id.as_str().to_owned()), text, vector, language, metadata };
+    let row = api.service.collection_row(&collection)?;
+    let document =
+        check(input, &row, api.service.limits()).map_err(|refusal| ApiError::at(refusal.code, refusal.member, refusal.detail))?;
+    let outcome = api.service.put_document(&collection, document, wait, precondition).await?;
+    let (status, done) = match outcome.status {
+        UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),
+        UpsertStatus::Updated => (StatusCode::OK, DocumentStatus::Updated),
+        UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
+    };
+    let version = outcome.version.ok_or_else(|| ApiError::internal("a stored document has no version"))?;
+    let result = DocumentResult { id: Some(id.as_str().to_owned()), status: done, version: Some(version.0), error: None };
+    Ok((status, [(ETAG, etag(version))], Json(result)))
+}
+
+/// Patch a document
+///
+/// Changes metadata by a merge patch, and corrects the language. The text stays, so nothing is embedded anew, and filters see
+/// the change at once. A patch that changes nothing leaves the version as it is.
+#[utoipa::path(
+    patch, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
+        ("if-match" = Option<String>, Header, description = "Changes only a document with one of these entity tags."),
+    ),
+    request_body(content = PatchDocumentRequest, description = "What to change."),
+    responses((
+        status = 200, description = "The document as it is now.", body = StoredDocument,
+        headers(("etag" = String, description = "The document's entity tag.")),
+    )),
+)]
+pub async fn patch_document(
+    State(api): State<Api>,
+    DocumentPath(collection, id): DocumentPath,
+    Demanded(precondition): Demanded,
+    JsonBody(body): JsonBody<PatchDocumentRequest>,
+) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
+    if body.metadata.is_none() && body.language.is_none() {
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have metadata or language, the text is changed by PUT"));
+    }
+    let metadata = body.metadata.unwrap_or_default().0;
+    if metadata::has_zero_in_key(&metadata) {
+        return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
+    }
+    let language = match body.language {
+        None => None,
+        Some(code) => {
+            let unknown = || ApiError::at(Code::UnknownLanguage, "/language", unknown_language(&code));
+            Some(Language::parse(&code).ok_or_else(unknown)?)
+        }
+    };
+    let limits = api.service.limits();
+    let patch = DocumentPatch {
+        metadata,
+        language,
+        metadata_bytes_max: limits.metadata_bytes_max,
+        metadata_depth_max: limits.metadata_depth_max,
+    };
+    let document = api.service.patch_document(&collection, &id, patch, precondition).await?;
+    Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
+}

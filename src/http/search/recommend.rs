@@ -1,0 +1,143 @@
+//! What a recommendation may ask for, on the wire, and how it is checked: a search by examples.
+
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::super::error::ApiError;
+use super::super::extract::Object;
+use super::super::filter::FilterNode;
+use super::request::{GroupBy, HitPart, SearchDocumentsRequest, check_id, check_rest, check_text, check_vector, object};
+use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
+
+/// A recommendation: documents that are like the positive examples and not like the negative ones.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RecommendDocumentsRequest {
+    /// What hits are to be like: at least one example.
+    #[serde(deserialize_with = "required_object")]
+    pub positive: ExampleInputs,
+    /// What hits are not to be like.
+    #[serde(default, deserialize_with = "object")]
+    #[schema(nullable = false)]
+    pub negative: Option<ExampleInputs>,
+    /// Hits at most, from 1 to the server's limit (1000 unless configured otherwise).
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, default = 10)]
+    pub limit: Option<usize>,
+    /// Hits left out before the first one. With `limit` at most the server's limit.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, default = 0)]
+    pub offset: Option<usize>,
+    /// Hits only in these languages, by ISO 639-1 code; empty for all, left out for the `default_languages` of the collection.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub languages: Option<Vec<String>>,
+    /// Hits only where this holds.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// Hits only with at least this score.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub score_min: Option<f32>,
+    /// Whether to compare with all embeddings instead of asking the index.
+    #[serde(default)]
+    #[schema(nullable = false, default = false)]
+    pub exact: Option<bool>,
+    /// Candidates of the index's walk (ef), as in a search.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    pub expansion_search: Option<usize>,
+    /// How many passages per passage wanted are compared again by their stored values, as in a search.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, maximum = 64)]
+    pub oversampling: Option<f32>,
+    /// Allows only some hits of each group.
+    #[serde(default, deserialize_with = "object")]
+    #[schema(nullable = false)]
+    pub group_by: Option<GroupBy>,
+    /// Whether languages take turns, as in a search.
+    #[serde(default)]
+    #[schema(nullable = false, default = false)]
+    pub balance_languages: Option<bool>,
+    /// What hits carry besides id, score and language; text, metadata and passage when left out.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub include: Option<Vec<HitPart>>,
+    /// Whether the answer says how hits were found and what took how long.
+    #[serde(default)]
+    #[schema(nullable = false, default = false)]
+    pub explain: Option<bool>,
+}
+
+/// Examples of three kinds, of each at most the server's limit (100 unless configured otherwise).
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExampleInputs {
+    /// Ids of documents of the collection. They are no hits themselves.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub ids: Option<Vec<String>>,
+    /// Embeddings with as many values as the collection's.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub vectors: Option<Vec<Vec<f32>>>,
+    /// Texts, in any language.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub texts: Option<Vec<String>>,
+}
+
+/// Checks a recommendation.
+pub fn check_examples(
+    body: RecommendDocumentsRequest,
+    collection: &Collection,
+    limits: &Limits,
+) -> Result<SearchRequest, ApiError> {
+    let positive = check_set("/positive", body.positive, collection, limits)?;
+    if positive == ExampleSet::default() {
+        return Err(ApiError::at(Code::InvalidRequest, "/positive", "must have at least one example in ids, vectors or texts"));
+    }
+    let negative = check_set("/negative", body.negative.unwrap_or_default(), collection, limits)?;
+    let target = SearchTarget::Examples(Examples { positive, negative });
+    let rest = SearchDocumentsRequest {
+        limit: body.limit,
+        offset: body.offset,
+        languages: body.languages,
+        filter: body.filter,
+        score_min: body.score_min,
+        exact: body.exact,
+        expansion_search: body.expansion_search,
+        oversampling: body.oversampling,
+        group_by: body.group_by,
+        balance_languages: body.balance_languages,
+        include: body.include,
+        explain: body.explain,
+        ..SearchDocumentsRequest::default()
+    };
+    check_rest(rest, target, collection, limits)
+}
+
+fn check_set(place: &str, input: ExampleInputs, collection: &Collection, limits: &Limits) -> Result<ExampleSet, ApiError> {
+    let ExampleInputs { ids, vectors, texts } = input;
+    let (ids, vectors, texts) = (ids.unwrap_or_default(), vectors.unwrap_or_default(), texts.unwrap_or_default());
+    let max = limits.examples_max;
+    for (member, got) in [("ids", ids.len()), ("vectors", vectors.len()), ("texts", texts.len())] {
+        if got > max {
+            let detail = format!("must hold at most {max} examples (examples_max), got {got}");
+            return Err(ApiError::at(Code::InvalidRequest, format!("{place}/{member}"), detail));
+        }
+    }
+    for (index, text) in texts.iter().enumerate() {
+        check_text(&format!("{place}/texts/{index}"), text, limits)?;
+    }
+    let ids = ids.iter().enumerate().map(|(index, id)| check_id(&format!("{place}/ids/{index}"), id));
+    let vectors =
+        vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{place}/vectors/{index}"), vector, collection));
+    Ok(ExampleSet { ids: ids.collect::<Result<_, _>>()?, vectors: vectors.collect::<Result<_, _>>()?, texts })
+}
+
+fn required_object<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(value)| value)
+}

@@ -1,0 +1,314 @@
+//! Documents by what they are: scroll, count and delete those that a filter leaves, and count the values of fields.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::Api;
+use super::cursor::{self, List};
+use super::documents::{DocumentList, StoredDocument};
+use super::error::ApiError;
+use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, objects};
+use super::filter::{self, FilterNode};
+use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::domain::{Code, DocumentId, DocumentOrder, FacetCounts, FacetRequest, Field, Scalar, ScrollPosition, ScrollRequest};
+
+/// Facets in one request at most.
+const FACETS_MAX: usize = 20;
+/// Values of a facet when the caller does not say how many.
+const VALUES_DEFAULT: usize = 10;
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
+    ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
+    ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
+    ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
+];
+
+/// Which documents to list, and in which order.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrollDocumentsRequest {
+    /// Only documents where this holds; all when left out.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// What they are ordered by.
+    #[serde(default)]
+    #[schema(default = "id")]
+    pub order: ScrollOrder,
+    /// Whether the last comes first.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub descending: bool,
+    /// Documents at most, from 1 to the server's limit (1000 unless configured otherwise).
+    #[serde(default = "page_default")]
+    #[schema(minimum = 1, default = 20)]
+    pub limit: usize,
+    /// Where the page begins: `next_cursor` of the page before, with the same filter and order. Left out for the first page.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub cursor: Option<String>,
+}
+
+/// `id`: by id. `created_at`: by the time when a document was first stored. `updated_at`: by the time when it was last stored; a
+/// document that changes meanwhile moves to the end.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrollOrder {
+    /// By id.
+    #[default]
+    Id,
+    /// By the time when a document was first stored.
+    CreatedAt,
+    /// By the time when it was last stored.
+    UpdatedAt,
+}
+
+/// Which documents to count.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CountDocumentsRequest {
+    /// Only documents where this holds; all when left out.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+}
+
+/// How many documents match.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DocumentCount {
+    /// Documents that match.
+    pub documents: u64,
+}
+
+/// Which documents to delete.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteDocumentsRequest {
+    /// Documents where this holds. To delete all, say so: `{"and": []}`.
+    #[schema(value_type = FilterNode)]
+    pub filter: Value,
+}
+
+/// How many documents were deleted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeletedDocuments {
+    /// Documents that this request deleted.
+    pub deleted: u64,
+}
+
+/// Which values to count, among which documents.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CountFacetsRequest {
+    /// Only documents where this holds; all when left out.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The fields whose values are counted, 1 to 20.
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1, max_items = 20)]
+    pub facets: Vec<FacetInput>,
+}
+
+/// A field whose values are counted.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FacetInput {
+    /// `language`, or a metadata value, written as in a filter.
+    #[schema(examples("language", "year", "author.name"))]
+    pub field: String,
+    /// Values at most, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise).
+    #[serde(default = "values_default")]
+    #[schema(minimum = 1, default = 10)]
+    pub limit: usize,
+}
+
+/// Values and how many documents have them.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FacetsResult {
+    /// Documents that match the filter.
+    pub documents: u64,
+    /// One facet per field, in the order of the request.
+    pub facets: Vec<Facet>,
+}
+
+/// The values of one field.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Facet {
+    /// The field.
+    pub field: String,
+    /// The most frequent values, most documents first.
+    pub values: Vec<FacetValue>,
+    /// Matching documents without a value: of no recognized language, or without such metadata. Null counts as none.
+    pub missing: u64,
+}
+
+/// One value of a field.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FacetValue {
+    /// A string, a number or a boolean. Each element of an array counts, once per document.
+    pub value: Value,
+    /// Matching documents that have it.
+    pub documents: u64,
+}
+
+/// Scroll documents
+///
+/// Lists the documents that a filter leaves, in the order asked for, page by page. Every document that is there from begin to
+/// end and does not change comes exactly once.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = ScrollDocumentsRequest, description = "Which documents, and in which order."),
+    responses((status = 200, description = "One page of documents.", body = DocumentList)),
+)]
+pub async fn scroll_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<ScrollDocumentsRequest>,
+) -> Result<Json<DocumentList>, ApiError> {
+    let filter = filter::parse(body.filter, api.service.limits())?;
+    let limit = check_limit(body.limit, "/limit", &api)?;
+    let order = match body.order {
+        ScrollOrder::Id => DocumentOrder::Id,
+        ScrollOrder::CreatedAt => DocumentOrder::CreatedAt,
+        ScrollOrder::UpdatedAt => DocumentOrder::UpdatedAt,
+    };
+    let what = json!([format!("{order:?}"), body.descending, filter::print(&filter)]).to_string();
+    let list = List::Scroll(&collection, &what);
+    let after = body.cursor.map(|text| position(&list, &text)).transpose()?;
+    let request = ScrollRequest { filter, order, descending: body.descending, limit, after };
+    let page = api.service.scroll_documents(&collection, request).await?;
+    let next = |after: ScrollPosition| cursor::encode(&list, &json!([after.at_ms, after.id.as_str()]).to_string());
+    Ok(Json(DocumentList {
+        documents: page.documents.into_iter().map(StoredDocument::from).collect(),
+        next_cursor: page.next.map(next),
+    }))
+}
+
+/// Count documents
+///
+/// Counts the documents that a filter leaves.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/count", tag = "documents",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = CountDocumentsRequest, description = "Which documents."),
+    responses((status = 200, description = "How many there are.", body = DocumentCount)),
+)]
+pub async fn count_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<CountDocumentsRequest>,
+) -> Result<Json<DocumentCount>, ApiError> {
+    let filter = filter::parse(body.filter, api.service.limits())?;
+    Ok(Json(DocumentCount { documents: api.service.count_documents(&collection, filter).await? }))
+}
+
+/// Delete documents by filter
+///
+/// Deletes the documents that match and were last stored before this request. It works in short transactions, so other writes go
+/// on in between, and a request that fails midway has deleted some of them; sending it again deletes the rest. Once it is
+/// answered, no search returns them.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+    ),
+    request_body(content = DeleteDocumentsRequest, description = "Which documents."),
+    responses((status = 200, description = "They are gone.", body = DeletedDocuments)),
+)]
+pub async fn delete_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
+) -> Result<Json<DeletedDocuments>, ApiError> {
+    let filter = filter::parse(Some(body.filter), api.service.limits())?;
+    let deleted = match key {
+        Some(key) => api.service.delete_matching_once(&collection, filter, key).await?,
+        None => api.service.delete_matching(&collection, filter).await?,
+    };
+    Ok(Json(DeletedDocuments { deleted }))
+}
+
+/// Count the values of fields
+///
+/// Counts how many of the documents that a filter leaves have each value of a field: the languages of a collection, say, or the
+/// most frequent tags.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/facets", tag = "documents",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = CountFacetsRequest, description = "Which fields, among which documents."),
+    responses((status = 200, description = "The values, all counted in one state of the collection.", body = FacetsResult)),
+)]
+pub async fn count_facets(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<CountFacetsRequest>,
+) -> Result<Json<FacetsResult>, ApiError> {
+    let filter = filter::parse(body.filter, api.service.limits())?;
+    let got = body.facets.len();
+    if !(1..=FACETS_MAX).contains(&got) {
+        return Err(ApiError::at(Code::InvalidRequest, "/facets", format!("must hold 1 to {FACETS_MAX} facets, got {got}")));
+    }
+    let read = |(index, input): (usize, FacetInput)| {
+        let limit = check_limit(input.limit, &format!("/facets/{index}/limit"), &api)?;
+        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, format!("/facets/{index}/field"), detail);
+        match Field::parse(&input.field).map_err(refuse)? {
+            Field::Id | Field::CreatedAt | Field::UpdatedAt => {
+                Err(refuse(format!("must be language or a path into the metadata, got {:?}", input.field)))
+            }
+            field => Ok(FacetRequest { field, limit }),
+        }
+    };
+    let facets = body.facets.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    let (documents, facets) = api.service.count_facets(&collection, filter, facets).await?;
+    Ok(Json(FacetsResult { documents, facets: facets.into_iter().map(Facet::from).collect() }))
+}
+
+fn page_default() -> usize {
+    PAGE_DEFAULT
+}
+
+fn values_default() -> usize {
+    VALUES_DEFAULT
+}
+
+fn check_limit(got: usize, pointer: &str, api: &Api) -> Result<usize, ApiError> {
+    let max = api.service.limits().page_max;
+    if (1..=max).contains(&got) {
+        return Ok(got);
+    }
+    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
+}
+
+fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
+    let invalid = || {
+        let detail = "must be the next_cursor of an earlier page of the same list, with the same filter and order, unchanged";
+        ApiError::at(Code::InvalidCursor, "/cursor", detail)
+    };
+    let after = cursor::decode(list, text).map_err(|_| invalid())?;
+    let (at_ms, id): (i64, String) = serde_json::from_str(&after).map_err(|_| invalid())?;
+    Ok(ScrollPosition { at_ms, id: DocumentId::parse(&id).map_err(|_| invalid())? })
+}
+
+impl From<FacetCounts> for Facet {
+    fn from(counts: FacetCounts) -> Self {
+        let value = |(scalar, documents)| FacetValue {
+            value: match scalar {
+                Scalar::Text(text) => json!(text),
+                Scalar::Integer(integer) => json!(integer),
+                Scalar::Real(real) => json!(real),
+                Scalar::Bool(truth) => json!(truth),
+            },
+            documents,
+        };
+        Self { field: counts.field.to_string(), values: counts.values.into_iter().map(value).collect(), missing: counts.missing }
+    }
+}

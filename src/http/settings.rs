@@ -1,0 +1,138 @@
+//! What the operator sets about the wire: bounds on traffic, who may call from a browser, what needs a key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Method};
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use super::envelope::REQUEST_ID;
+
+/// How long a browser may remember what is allowed.
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
+/// Headers that a page may send.
+const READ_HEADERS: [HeaderName; 5] =
+    [AUTHORIZATION, CONTENT_TYPE, IF_MATCH, REQUEST_ID, HeaderName::from_static("idempotency-key")];
+/// Headers of answers that a page may look at.
+const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
+
+/// The settings of the wire. `Default` is what the server starts with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Requests that run at once, over all callers; more are refused with 503.
+    pub requests_max: usize,
+    /// Requests of one caller that run at once; more are refused with 429. `None` means no bound.
+    pub caller_requests_max: Option<usize>,
+    /// Requests of one caller in time; more are refused with 429. `None` means no bound.
+    pub rate: Option<Rate>,
+    /// How long a request may take until its answer begins; those that stream are exempt.
+    pub request_timeout: Duration,
+    /// Web pages of these origins may call; none when empty.
+    pub cors_origins: Vec<Origin>,
+    /// Whether `/metrics` needs no key.
+    pub metrics_open: bool,
+    /// Turned when the server stops.
+    pub drain: Drain,
+}
+
+/// A token bucket: `burst` requests at once, and `per_second` more every second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Requests per second in the long run; above zero.
+    pub per_second: f64,
+    /// Requests at once, at least 1.
+    pub burst: u32,
+}
+
+/// Where a web page comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Anywhere.
+    Any,
+    /// This origin, as browsers send it: `https://example.com`, `http://localhost:5173`.
+    Exactly(HeaderValue),
+}
+
+/// A switch that is turned once: from then on new requests are refused while those that run end.
+#[derive(Debug, Clone, Default)]
+pub struct Drain(Arc<AtomicBool>);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            requests_max: 1_024,
+            caller_requests_max: None,
+            rate: None,
+            request_timeout: Duration::from_secs(60),
+            cors_origins: Vec::new(),
+            metrics_open: false,
+            drain: Drain::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// What lets web pages of the allowed origins in; `None` when there are none. Keys travel in a header, not in cookies, so no
+    /// page can use one that it does not hold.
+    pub fn cors(&self) -> Option<CorsLayer> {
+        let exactly = self.cors_origins.iter().filter_map(|origin| match origin {
+            Origin::Any => None,
+            Origin::Exactly(value) => Some(value.clone()),
+        });
+        let origins = match self.cors_origins.as_slice() {
+            [] => return None,
+            all if all.contains(&Origin::Any) => AllowOrigin::any(),
+            _ => AllowOrigin::list(exactly),
+        };
+        let layer = CorsLayer::new().allow_origin(origins).max_age(PREFLIGHT_MAX_AGE);
+        let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        Some(layer.allow_methods(methods).allow_headers(READ_HEADERS).expose_headers(SHOWN_HEADERS))
+    }
+}
+
+impl Origin {
+    /// Accepts `*`, or scheme and host with an optional port, without a path.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let well_formed = host.is_some_and(|host| {
+            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+        });
+        let value = HeaderValue::from_str(text).ok().filter(|_| well_formed);
+        let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        value.filter(|_| lower).map(Self::Exactly).ok_or_else(|| {
+            format!("must be * or an origin in lower case such as https://example.com, without a path, got {text:?}")
+        })
+    }
+}
+
+impl Drain {
+    /// Turns it.
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it was turned.
+    pub fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_as_browsers_send_them() {
+        for good in ["*", "https://example.com", "http://localhost:5173", "http://[::1]:8080"] {
+            assert!(Origin::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "example.com", "https://", "https://example.com/", "HTTPS://example.com", "https://Example.com", "null"] {
+            assert!(Origin::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

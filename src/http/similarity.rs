@@ -1,0 +1,156 @@
+//! `/v1/similarity`: how near texts are in meaning, pair by pair or every one with every other.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Api;
+use super::detection::check_texts;
+use super::embeddings::check_text;
+use super::error::ApiError;
+use super::extract::{JsonBody, objects};
+use super::openapi::{BODY_ERRORS, OperationErrors};
+use crate::domain::{Code, Limits};
+
+/// Codes of both operations.
+const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[("compare_pairs", CODES), ("compare_sets", CODES)];
+
+/// Pairs of texts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ComparePairsRequest {
+    /// The pairs: at least one; their texts together at most the server's limit (2048 unless configured otherwise).
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1)]
+    pub pairs: Vec<TextPair>,
+}
+
+/// Two texts, in any languages.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TextPair {
+    /// The one.
+    #[schema(min_length = 1)]
+    pub first: String,
+    /// The other.
+    #[schema(min_length = 1)]
+    pub second: String,
+}
+
+/// How near the texts of each pair are.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PairSimilarities {
+    /// One for each pair, in the order of the request.
+    pub results: Vec<PairSimilarity>,
+}
+
+/// How near two texts are.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PairSimilarity {
+    /// Cosine similarity, -1 to 1, higher is nearer.
+    #[schema(minimum = -1, maximum = 1)]
+    pub score: f32,
+    /// True when one of the two was longer than what the model reads, so that its end had no influence; omitted otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub truncated: bool,
+}
+
+/// Two sets of texts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompareSetsRequest {
+    /// The texts of the rows. Both sets together have at most the server's limit (2048 unless configured otherwise).
+    #[schema(min_items = 1)]
+    pub first: Vec<String>,
+    /// The texts of the columns; those of the rows when left out.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1)]
+    pub second: Option<Vec<String>>,
+}
+
+/// How near every text of one set is to every text of the other.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SimilarityMatrix {
+    /// A row for each text of `first`, in it the cosine similarity with each text of `second`.
+    pub scores: Vec<Vec<f32>>,
+    /// Places in `first` of texts that were longer than what the model reads; omitted when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub first_truncated: Vec<usize>,
+    /// The same of `second`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub second_truncated: Vec<usize>,
+}
+
+/// Compare pairs of texts
+///
+/// Gives the cosine similarity of the two texts of each pair, whatever languages they are in.
+#[utoipa::path(
+    post, path = "/v1/similarity", tag = "comparison",
+    request_body(content = ComparePairsRequest, description = "The pairs."),
+    responses((status = 200, description = "One score per pair, in their order.", body = PairSimilarities)),
+)]
+pub async fn compare_pairs(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<ComparePairsRequest>,
+) -> Result<Json<PairSimilarities>, ApiError> {
+    let limits = api.service.limits();
+    let (max, got) = (limits.embedding_inputs_max, body.pairs.len() * 2);
+    if !(1..=max).contains(&got) {
+        let detail = format!("must hold 2 to {max} texts (embedding_inputs_max), got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, "/pairs", detail));
+    }
+    for (index, pair) in body.pairs.iter().enumerate() {
+        check_text(&format!("/pairs/{index}/first"), &pair.first, limits)?;
+        check_text(&format!("/pairs/{index}/second"), &pair.second, limits)?;
+    }
+    let (first, second) = body.pairs.into_iter().map(|pair| (pair.first, pair.second)).unzip();
+    let compared = api.service.compare_pairs(first, second).await?;
+    let truncated = compared.first_truncated.into_iter().zip(compared.second_truncated).map(|(one, other)| one || other);
+    let result = |(score, truncated)| PairSimilarity { score, truncated };
+    Ok(Json(PairSimilarities { results: compared.scores.into_iter().zip(truncated).map(result).collect() }))
+}
+
+/// Compare sets of texts
+///
+/// Gives the cosine similarity of every text of one set with every text of another, or of the same one.
+#[utoipa::path(
+    post, path = "/v1/similarity/matrix", tag = "comparison",
+    request_body(content = CompareSetsRequest, description = "The sets."),
+    responses((status = 200, description = "The scores.", body = SimilarityMatrix)),
+)]
+pub async fn compare_sets(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<CompareSetsRequest>,
+) -> Result<Json<SimilarityMatrix>, ApiError> {
+    let CompareSetsRequest { first, second } = body;
+    let second = second.unwrap_or_else(|| first.clone());
+    check_sets(&first, &second, api.service.limits())?;
+    let compared = api.service.compare_sets(first, second).await?;
+    Ok(Json(SimilarityMatrix {
+        scores: compared.scores,
+        first_truncated: places(&compared.first_truncated),
+        second_truncated: places(&compared.second_truncated),
+    }))
+}
+
+fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<(), ApiError> {
+    check_texts("/first", first, limits)?;
+    check_texts("/second", second, limits)?;
+    let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
+    if got > max {
+        let detail = format!("both sets together may hold {max} texts (embedding_inputs_max), got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, "/second", detail));
+    }
+    Ok(())
+}
+
+fn places(truncated: &[bool]) -> Vec<usize> {
+    truncated.iter().enumerate().filter(|(_, truncated)| **truncated).map(|(place, _)| place).collect()
+}

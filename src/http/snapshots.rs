@@ -1,0 +1,395 @@
+//! `/v1/snapshots`: make, list, get, delete and restore; and their archives, to be sent and received.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use futures::stream::{self, Stream};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Api;
+use super::aliases::AliasInfo;
+use super::collections::rfc3339;
+use super::cursor::{self, List};
+use super::error::ApiError;
+use super::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
+use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
+
+/// The media type of an archive.
+const ZSTD: &str = "application/zstd";
+/// Bytes read of an archive at a time.
+const BYTES_PER_READ: usize = 256 << 10;
+
+/// What each operation can answer besides success.
+pub const ERRORS: &[OperationErrors] = &[
+    ("create_snapshot", &[WRITE_ERRORS, &[Code::CollectionNotFound]]),
+    ("list_snapshots", &[READ_ERRORS, &[Code::InvalidCursor, Code::InvalidSnapshot]]),
+    ("get_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
+    ("delete_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
+    (
+        "restore_snapshot",
+        &[
+            WRITE_ERRORS,
+            &[Code::SnapshotNotFound, Code::InvalidSnapshot],
+            &[Code::CollectionNotFound, Code::CollectionExists, Code::AliasExists, Code::TooManyCollections],
+            &[Code::ClassifierExists, Code::TooManyClassifiers],
+        ],
+    ),
+    ("download_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
+    (
+        "upload_snapshot",
+        &[
+            READ_ERRORS,
+            &[Code::MalformedFile, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::Overloaded],
+            &[Code::SnapshotExists, Code::InvalidSnapshot],
+        ],
+    ),
+];
+
+/// A snapshot to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSnapshotRequest {
+    /// Names of the collections that it should hold. When left out or empty, it is of the whole server: all collections, their
+    /// aliases, and the classifiers that have learned. Keys are in no snapshot.
+    #[serde(default)]
+    pub collections: Vec<String>,
+}
+
+/// What to restore of a snapshot.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreSnapshotRequest {
+    /// The name of one collection of the snapshot. When left out, all that it holds is restored, aliases and classifiers too.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub collection: Option<String>,
+    /// The name that this collection gets, instead of its own. Only together with `collection`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub rename_to: Option<String>,
+    /// Whether collections, aliases and classifiers that have these names already are replaced, with all that is in them. Without
+    /// it they are an error. A collection never gives way to an alias, nor an alias to a collection.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// A snapshot: copies of collections, each as it was at one moment, and of the whole server also aliases and classifiers.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SnapshotInfo {
+    /// The id, a UUID.
+    pub id: String,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// The version of the server that made it.
+    pub server_version: String,
+    /// What it holds.
+    pub collections: Vec<SnapshotCollectionInfo>,
+    /// Aliases of these collections; none unless it is of the whole server.
+    pub aliases: Vec<AliasInfo>,
+    /// Classifiers; none unless it is of the whole server.
+    pub classifiers: Vec<SnapshotClassifierInfo>,
+    /// Bytes of its archive.
+    pub archive_bytes: u64,
+    /// SHA-256 of its archive, in hexadecimal.
+    pub archive_sha256: String,
+}
+
+/// A collection in a snapshot.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SnapshotCollectionInfo {
+    /// The name that it had.
+    pub name: String,
+    /// The model that embeds its texts; omitted when its vectors are the caller's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model: Option<String>,
+    /// SHA-256 over what decides the model's embeddings. Restored on a server with another
+    /// model, the collection can be read, and `POST /v1/collections/{collection}/reembed` gives it that model. Omitted without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model_fingerprint: Option<String>,
+    /// Documents.
+    pub documents: u64,
+    /// The last change that the copy holds: the highest version of a document in it is not above it.
+    pub sequence: u64,
+    /// Bytes of its database, unpacked.
+    pub bytes: u64,
+    /// SHA-256 of its database, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A classifier in a snapshot, with all that it has learned.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SnapshotClassifierInfo {
+    /// The name that it had.
+    pub name: String,
+    /// The model whose embeddings it takes.
+    pub model: String,
+    /// SHA-256 over what decides the model's embeddings. Restored where another model is loaded it is outdated.
+    pub model_fingerprint: String,
+}
+
+/// One page of snapshots.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SnapshotList {
+    /// Snapshots, the newest first.
+    pub snapshots: Vec<SnapshotInfo>,
+    /// Where the next page begins; omitted on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// The archive of a snapshot: a tar file packed with Zstandard that holds the databases and, at its end, a manifest with their
+/// checksums.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct SnapshotArchive(pub String);
+
+/// The path parameter `snapshot`.
+pub struct SnapshotPath(pub SnapshotId);
+
+/// Make a snapshot
+///
+/// Accepts a job that copies the named collections, or the whole server with its aliases and classifiers, into a new snapshot,
+/// whose id is in the job's details. Writes and searches go on; each collection is copied as it is at one moment.
+#[utoipa::path(
+    post, path = "/v1/snapshots", tag = "snapshots",
+    request_body(content = CreateSnapshotRequest, description = "What the snapshot should hold."),
+    responses((
+        status = 202, description = "The job that makes the snapshot.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn create_snapshot(
+    State(api): State<Api>,
+    _: Parameters<NoParameters>,
+    JsonBody(body): JsonBody<CreateSnapshotRequest>,
+) -> Result<Accepted, ApiError> {
+    let mut collections = Vec::with_capacity(body.collections.len());
+    for (index, name) in body.collections.iter().enumerate() {
+        let name = collection_name(&format!("/collections/{index}"), name)?;
+        if collections.contains(&name) {
+            let detail = format!("names {name} a second time");
+            return Err(ApiError::at(Code::InvalidRequest, format!("/collections/{index}"), detail));
+        }
+        collections.push(name);
+    }
+    Ok(accepted(api.service.create_snapshot(collections).await?))
+}
+
+/// List snapshots
+///
+/// Lists snapshots, the newest first, page by page.
+#[utoipa::path(
+    get, path = "/v1/snapshots", tag = "snapshots", params(PageParameters),
+    responses((status = 200, description = "One page of snapshots.", body = SnapshotList)),
+)]
+pub async fn list_snapshots(
+    State(api): State<Api>,
+    Parameters(parameters): Parameters<PageParameters>,
+) -> Result<Json<SnapshotList>, ApiError> {
+    let page = parameters.page(&api, &List::Snapshots, SnapshotId::parse)?;
+    let (snapshots, next) = api.service.list_snapshots(page).await?;
+    Ok(Json(SnapshotList {
+        snapshots: snapshots.into_iter().map(SnapshotInfo::from).collect(),
+        next_cursor: next.map(|id| cursor::encode(&List::Snapshots, id.as_str())),
+    }))
+}
+
+/// Get a snapshot
+///
+/// Gives what a snapshot holds.
+#[utoipa::path(
+    get, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
+    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 200, description = "The snapshot.", body = SnapshotInfo)),
+)]
+pub async fn get_snapshot(
+    State(api): State<Api>,
+    SnapshotPath(id): SnapshotPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<SnapshotInfo>, ApiError> {
+    Ok(Json(api.service.get_snapshot(&id).await?.into()))
+}
+
+/// Delete a snapshot
+///
+/// Deletes a snapshot with its archive. Collections that were restored of it stay.
+#[utoipa::path(
+    delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
+    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 204, description = "The snapshot is gone.")),
+)]
+pub async fn delete_snapshot(
+    State(api): State<Api>,
+    SnapshotPath(id): SnapshotPath,
+    _: Parameters<NoParameters>,
+) -> Result<StatusCode, ApiError> {
+    api.service.delete_snapshot(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Restore a snapshot
+///
+/// Accepts a job that makes collections, aliases and classifiers of a snapshot. Everything is checked, unpacked and indexed beside
+/// what there is; then all of it takes its place at once, or, after a failure or a crash, not at all.
+#[utoipa::path(
+    post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
+    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    request_body(content = RestoreSnapshotRequest, description = "What to restore, and under which name."),
+    responses((
+        status = 202, description = "The job that restores.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn restore_snapshot(
+    State(api): State<Api>,
+    SnapshotPath(id): SnapshotPath,
+    _: Parameters<NoParameters>,
+    JsonBody(body): JsonBody<RestoreSnapshotRequest>,
+) -> Result<Accepted, ApiError> {
+    let RestoreSnapshotRequest { collection, rename_to, replace } = body;
+    let collection = collection.map(|name| collection_name("/collection", &name)).transpose()?;
+    let rename_to = rename_to.map(|name| collection_name("/rename_to", &name)).transpose()?;
+    if rename_to.is_some() && collection.is_none() {
+        return Err(ApiError::at(
+            Code::InvalidRequest,
+            "/rename_to",
+            "needs collection beside it: one name is for one collection",
+        ));
+    }
+    Ok(accepted(api.service.restore_snapshot(&id, RestoreRequest { collection, rename_to, replace }).await?))
+}
+
+/// Download a snapshot
+///
+/// Streams the archive of a snapshot, with its length. Another server can take it; with another model it can read
+/// the collections, and embed them anew.
+#[utoipa::path(
+    get, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
+    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((
+        status = 200, description = "The archive.", body = SnapshotArchive, content_type = "application/zstd",
+        example = json!("(binary)"),
+    )),
+)]
+pub async fn download_snapshot(
+    State(api): State<Api>,
+    SnapshotPath(id): SnapshotPath,
+    _: Parameters<NoParameters>,
+) -> Result<Response, ApiError> {
+    let (file, bytes) = api.service.open_snapshot(&id).await?;
+    let answer = Response::builder()
+        .header(CONTENT_TYPE, ZSTD)
+        .header(CONTENT_LENGTH, bytes)
+        .header(CONTENT_DISPOSITION, format!("attachment; filename=\"{id}.tar.zst\""));
+    answer.body(Body::from_stream(content(file, bytes))).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// Upload a snapshot
+///
+/// Receives the archive of a snapshot that was made here or by another server, under an id that is free. All of it is checked
+/// against its checksums before this is answered; a damaged one leaves nothing.
+#[utoipa::path(
+    put, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
+    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    request_body(
+        description = "The archive.", content((SnapshotArchive = "application/zstd", example = json!("(binary)"))),
+    ),
+    responses((
+        status = 201, description = "The snapshot.", body = SnapshotInfo,
+        headers(("location" = String, description = "Path of the snapshot.")),
+    )),
+)]
+pub async fn upload_snapshot(
+    State(api): State<Api>,
+    SnapshotPath(id): SnapshotPath,
+    _: Parameters<NoParameters>,
+    request: Request,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotInfo>), ApiError> {
+    let announced = archive_bytes(request.headers())?;
+    let snapshot = api.service.receive_snapshot(&id, announced, request.into_body().into_data_stream()).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/snapshots/{id}"))], Json(snapshot.into())))
+}
+
+/// Checks what the headers say of an archive; gives its bytes, if they say that.
+fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let media_type = header(CONTENT_TYPE).unwrap_or("none");
+    if !media_type.eq_ignore_ascii_case(ZSTD) {
+        let detail = format!("must be {ZSTD}, got {media_type:?}");
+        return Err(ApiError::parameter(Code::UnsupportedMediaType, "content-type", detail));
+    }
+    Ok(header(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok()))
+}
+
+fn collection_name(pointer: &str, name: &str) -> Result<CollectionName, ApiError> {
+    CollectionName::parse(name).map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
+}
+
+/// The first `bytes` of a file.
+fn content(file: File, bytes: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    stream::try_unfold(file.take(bytes), |mut file| async move {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut chunk = vec![0; BYTES_PER_READ];
+            let read = file.read(&mut chunk)?;
+            chunk.truncate(read);
+            Ok::<_, io::Error>((chunk, file))
+        });
+        let (chunk, file) = read.await.map_err(io::Error::other)??;
+        Ok(if chunk.is_empty() { None } else { Some((chunk, file)) })
+    })
+}
+
+impl FromRequestParts<Api> for SnapshotPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "snapshot", SnapshotId::parse)?))
+    }
+}
+
+impl From<Snapshot> for SnapshotInfo {
+    fn from(snapshot: Snapshot) -> Self {
+        let collection = |collection: crate::domain::SnapshotCollection| {
+            let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
+            SnapshotCollectionInfo {
+                name: collection.name.as_str().to_owned(),
+                model,
+                model_fingerprint,
+                documents: collection.documents,
+                sequence: collection.sequence,
+                bytes: collection.bytes,
+                sha256: collection.sha256,
+            }
+        };
+        let classifier = |classifier: crate::domain::SnapshotClassifier| SnapshotClassifierInfo {
+            name: classifier.name.as_str().to_owned(),
+            model: classifier.model.name,
+            model_fingerprint: classifier.model.fingerprint,
+        };
+        Self {
+            id: snapshot.id.as_str().to_owned(),
+            created_at: rfc3339(snapshot.created_at_ms),
+            server_version: snapshot.server_version,
+            collections: snapshot.collections.into_iter().map(collection).collect(),
+            aliases: snapshot.aliases.into_iter().map(AliasInfo::from).collect(),
+            classifiers: snapshot.classifiers.into_iter().map(classifier).collect(),
+            archive_bytes: snapshot.archive_bytes,
+            archive_sha256: snapshot.archive_sha256,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Bounds on traffic: how many requests run at once, over all and per caller, and how many a caller may send in time.
+//!
+//! A caller is a key; without keys, or with a wrong one, the client's address (of IPv6 its /64, which one subscriber has).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::error::ApiError;
+use super::settings::{Rate, Settings};
+use crate::domain::{Caller, Code, KeyId};
+
+/// Callers with an account of their own. When so many are active, further ones share one.
+const ACCOUNTS_MAX: usize = 10_000;
+/// How long it is taken for true that all accounts are in use.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The address that a request came from; the listener puts it into the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientAddress(pub IpAddr);
+
+/// Who pays for a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Payer {
+    /// A key.
+    Key(KeyId),
+    /// The admin key of the configuration.
+    Operator,
+    /// An address.
+    Address(IpAddr),
+    /// Callers without an account of their own.
+    Others,
+}
+
+/// The accounts of all callers.
+pub struct Traffic {
+    running: Arc<Semaphore>,
+    running_max: usize,
+    caller_running_max: Option<usize>,
+    rate: Option<Rate>,
+    accounts: Mutex<Accounts>,
+}
+
+/// Who has an account.
+#[derive(Default)]
+struct Accounts {
+    by_payer: HashMap<Payer, Account>,
+    /// When a look through all of them last found none to forget.
+    full_at: Option<Instant>,
+}
+
+/// A request's place among the bounded ones. Dropping it makes room for another.
+pub struct Admission {
+    traffic: Arc<Traffic>,
+    payer: Option<Payer>,
+}
+
+struct Account {
+    tokens: f64,
+    at: Instant,
+    running: usize,
+}
+
+impl Payer {
+    /// The payer for a caller whose request came from `address`.
+    pub fn of(caller: &Caller, address: Option<ClientAddress>) -> Self {
+        match caller {
+            Caller::Holder(key) => Self::Key(key.id.clone()),
+            Caller::Operator => Self::Operator,
+            Caller::Anyone => Self::at(address),
+        }
+    }
+
+    /// The payer for whoever is at `address`.
+    pub fn at(address: Option<ClientAddress>) -> Self {
+        let subscriber = |address: IpAddr| match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            v4 => v4,
+        };
+        address.map_or(Self::Others, |ClientAddress(address)| Self::Address(subscriber(address)))
+    }
+}
+
+impl Traffic {
+    /// Nothing runs, every account is full.
+    pub fn new(settings: &Settings) -> Arc<Self> {
+        Arc::new(Self {
+            running: Arc::new(Semaphore::new(settings.requests_max.min(Semaphore::MAX_PERMITS))),
+            running_max: settings.requests_max,
+            caller_running_max: settings.caller_requests_max,
+            rate: settings.rate,
+            accounts: Mutex::default(),
+        })
+    }
+
+    /// A place among all requests.
+    pub fn enter(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.running).try_acquire_owned().map_err(|_| {
+            let detail = format!("{} requests run already, the most that may (requests_max)", self.running_max);
+            ApiError::new(Code::Overloaded, detail)
+        })
+    }
+
+    /// A place among the caller's own requests, and one token of its account.
+    pub fn admit(self: &Arc<Self>, payer: Payer) -> Result<Admission, ApiError> {
+        self.admit_at(payer, Instant::now())
+    }
+
+    fn admit_at(self: &Arc<Self>, payer: Payer, now: Instant) -> Result<Admission, ApiError> {
+        if self.rate.is_none() && self.caller_running_max.is_none() {
+            return Ok(Admission { traffic: Arc::clone(self), payer: None });
+        }
+        let mut accounts = self.lock();
+        let payer = self.room_for(payer, &mut accounts, now);
+        let accounts = &mut accounts.by_payer;
+        let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
+        let account = accounts.entry(payer.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
+        if let Some(max) = self.caller_running_max.filter(|max| account.running >= *max) {
+            let detail = format!("{max} requests of this caller run already, the most that may (caller_requests_max)");
+            return Err(ApiError::new(Code::RateLimited, detail));
+        }
+        if let Some(rate) = self.rate {
+            account.refill(rate, now);
+            if account.tokens < 1.0 {
+                let wait_s = (1.0 - account.tokens) / rate.per_second;
+                let Rate { per_second, burst } = rate;
+                let detail =
+                    format!("a caller may send {per_second} requests per second (rate_per_s), and {burst} at once (rate_burst)");
+                let error = ApiError::new(Code::RateLimited, detail);
+                return Err(ApiError { retry_after_s: Some(wait_s.ceil().max(1.0) as u64), ..error });
+            }
+            account.tokens -= 1.0;
+        }
+        account.running += 1;
+        Ok(Admission { traffic: Arc::clone(self), payer: Some(payer) })
+    }
+
+    /// Makes room by forgetting accounts that are as a new one would be. Looking through all of them in vain is not repeated within
+    /// `LOOK_AGAIN`, so that a flood of new addresses does not make each request pay for it.
+    fn room_for(&self, payer: Payer, accounts: &mut Accounts, now: Instant) -> Payer {
+        if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
+            return payer;
+        }
+        if accounts.full_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK_AGAIN) {
+            return Payer::Others;
+        }
+        accounts.by_payer.retain(|_, account| {
+            let spent = self.rate.is_some_and(|rate| {
+                account.refill(rate, now);
+                account.tokens < f64::from(rate.burst)
+            });
+            account.running > 0 || spent
+        });
+        if accounts.by_payer.len() < ACCOUNTS_MAX {
+            return payer;
+        }
+        accounts.full_at = Some(now);
+        Payer::Others
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    fn refill(&mut self, rate: Rate, now: Instant) {
+        let passed_s = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + passed_s * rate.per_second).min(f64::from(rate.burst));
+        self.at = now;
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let Some(payer) = self.payer.take() else { return };
+        if let Some(account) = self.traffic.lock().by_payer.get_mut(&payer) {
+            account.running = account.running.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(rate: Option<Rate>, caller_requests_max: Option<usize>) -> Arc<Traffic> {
+        Traffic::new(&Settings { rate, caller_requests_max, ..Settings::default() })
+    }
+
+    fn address(text: &str) -> Payer {
+        Payer::at(Some(ClientAddress(text.parse().unwrap())))
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let traffic = traffic(Some(Rate { per_second: 0.5, burst: 3 }), None);
+        let start = Instant::now();
+        let at = |seconds: f64| traffic.admit_at(address("10.0.0.1"), start + Duration::from_secs_f64(seconds)).err();
+        assert!((0..3).all(|_| at(0.0).is_none()));
+        let refused = at(0.0).unwrap();
+        assert_eq!((refused.code, refused.retry_after_s), (Code::RateLimited, Some(2)));
+        assert_eq!(at(1.0).unwrap().retry_after_s, Some(1));
+        assert!(at(2.0).is_none());
+        assert!(at(2.1).is_some());
+        assert!((0..3).all(|_| at(1_000.0).is_none()) && at(1_000.0).is_some(), "a bucket holds its burst, not more");
+        assert!(traffic.admit_at(address("10.0.0.2"), start).is_ok(), "another caller has its own bucket");
+    }
+
+    #[test]
+    fn a_caller_gets_its_place_back() {
+        let traffic = traffic(None, Some(2));
+        let (one, two) = (traffic.admit(Payer::Operator).unwrap(), traffic.admit(Payer::Operator).unwrap());
+        assert_eq!(traffic.admit(Payer::Operator).err().unwrap().code, Code::RateLimited);
+        drop(one);
+        assert!(traffic.admit(Payer::Operator).is_ok());
+        drop(two);
+    }
+
+    #[test]
+    fn accounts_are_bounded() {
+        let traffic = traffic(Some(Rate { per_second: 1.0, burst: 1 }), None);
+        let start = Instant::now();
+        let nth = |number: u32| Payer::Address(IpAddr::from(number.to_be_bytes()));
+        for number in 0..ACCOUNTS_MAX as u32 {
+            drop(traffic.admit_at(nth(number), start));
+        }
+        drop(traffic.admit_at(nth(u32::MAX), start).unwrap());
+        assert!(traffic.lock().by_payer.contains_key(&Payer::Others), "all accounts are spent: the next callers share one");
+        let soon = start + Duration::from_millis(100);
+        assert!(traffic.admit_at(nth(u32::MAX), soon).is_err(), "the shared account is spent, and nobody looks for room so soon");
+        drop(traffic.admit_at(nth(u32::MAX), start + Duration::from_secs(5)).unwrap());
+        assert!(traffic.lock().by_payer.len() == 1, "full accounts are forgotten");
+    }
+
+    #[test]
+    fn addresses_are_subscribers() {
+        assert_eq!(address("2001:db8:1:2::1"), address("2001:db8:1:2:ffff::9"));
+        assert_ne!(address("2001:db8:1:2::1"), address("2001:db8:1:3::1"));
+        assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));
+        assert_ne!(address("192.0.2.1"), address("192.0.2.2"));
+    }
+}

@@ -1,0 +1,352 @@
+//! One usearch graph: values quantized as its parameters say, distances turned into scores.
+//!
+//! usearch's own conversion to i8 scales by the length of the vector, which leaves a value of 256 dimensions some eight levels.
+//! Under cosine any scale will do, so here the largest value becomes 127. usearch takes bits in whole bytes; a dimension that
+//! fills no byte is padded with zeros in every vector, which changes no distance.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use half::slice::HalfFloatSliceExt as _;
+use usearch::ffi::Matches;
+use usearch::{IndexMetadata, IndexOptions, MetricKind, ScalarKind, b1x8};
+
+use super::{IndexError, IndexParameters};
+use crate::domain::embedding::squared_distance;
+use crate::domain::{Embedding, Metric, Quantization};
+
+/// A graph without any lock: see `hnsw` for what may run beside what.
+pub(super) struct Engine {
+    usearch: usearch::Index,
+    dimension: usize,
+    metric: Metric,
+    quantization: Quantization,
+}
+
+/// A node and how near it is.
+pub(super) type Scored = (u64, f32);
+
+/// Room for the values of one node.
+pub(super) struct Reading {
+    bits: Vec<i16>,
+    halves: Vec<half::f16>,
+    values: Vec<f32>,
+}
+
+enum Values<'a> {
+    Floats(Cow<'a, [f32]>),
+    Integers(Vec<i8>),
+    Bits(Vec<u8>),
+}
+
+impl Reading {
+    pub(super) fn new(dimension: usize) -> Self {
+        Self { bits: vec![0; dimension], halves: vec![half::f16::ZERO; dimension], values: vec![0.0; dimension] }
+    }
+}
+
+impl Engine {
+    pub(super) fn create(parameters: &IndexParameters) -> Result<Self, IndexError> {
+        let options = IndexOptions {
+            dimensions: engine_dimension(parameters),
+            metric: metric_kind(parameters),
+            quantization: scalar_kind(parameters.quantization),
+            connectivity: parameters.connectivity,
+            expansion_add: parameters.expansion_add,
+            // usearch takes the larger of this and the number of nodes asked for, which is the caller's expansion.
+            expansion_search: 1,
+            multi: false,
+        };
+        let usearch = usearch::Index::new(&options).map_err(|source| failed("create an index", source))?;
+        let IndexParameters { dimension, metric, quantization, .. } = *parameters;
+        Ok(Self { usearch, dimension, metric, quantization })
+    }
+
+    /// Reads a saved graph into memory. The bytes must be checked before: usearch trusts them.
+    pub(super) fn load(&self, path: &Path) -> Result<(), IndexError> {
+        self.usearch.load(utf8(path)?).map_err(|source| failed("load the saved index", source))
+    }
+
+    /// Searches a saved graph where it lies, without changing it.
+    pub(super) fn view(&self, path: &Path) -> Result<(), IndexError> {
+        self.usearch.view(utf8(path)?).map_err(|source| failed("map the saved index", source))
+    }
+
+    pub(super) fn save(&self, path: &Path) -> Result<(), IndexError> {
+        self.usearch.save(utf8(path)?).map_err(|source| failed("save the index", source))
+    }
+
+    pub(super) fn saved_bytes(&self) -> u64 {
+        self.usearch.serialized_length() as u64
+    }
+
+    /// Nodes that stand for a passage; those of removed keys do not count.
+    pub(super) fn size(&self) -> usize {
+        self.usearch.size()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.usearch.capacity()
+    }
+
+    pub(super) fn contains(&self, key: u64) -> bool {
+        self.usearch.contains(key)
+    }
+
+    /// Makes room. Nothing else may use the engine meanwhile.
+    pub(super) fn reserve(&self, nodes: usize, threads: usize) -> Result<(), IndexError> {
+        self.usearch.reserve_capacity_and_threads(nodes, threads).map_err(|source| failed("reserve memory", source))
+    }
+
+    pub(super) fn add(&self, key: u64, embedding: &Embedding) -> Result<(), IndexError> {
+        let added = match self.quantize(embedding) {
+            Values::Floats(values) => self.usearch.add(key, &values),
+            Values::Integers(values) => self.usearch.add(key, &values),
+            Values::Bits(values) => self.usearch.add(key, b1x8::from_u8s(&values)),
+        };
+        added.map_err(|source| failed("add", source))
+    }
+
+    pub(super) fn remove(&self, key: u64) -> Result<usize, IndexError> {
+        self.usearch.remove(key).map_err(|source| failed("remove", source))
+    }
+
+    /// Gives a node another key.
+    pub(super) fn rename(&self, from: u64, to: u64) -> Result<(), IndexError> {
+        self.usearch.rename(from, to).map(drop).map_err(|source| failed("rename", source))
+    }
+
+    /// Walks the graph with `count` candidates and gives them, nearest first.
+    pub(super) fn search(&self, query: &Embedding, count: usize) -> Result<Vec<Scored>, IndexError> {
+        self.scored(match self.quantize(query) {
+            Values::Floats(values) => self.usearch.search(&values, count),
+            Values::Integers(values) => self.usearch.search(&values, count),
+            Values::Bits(values) => self.usearch.search(b1x8::from_u8s(&values), count),
+        })
+    }
+
+    /// Compares with all nodes and gives the nearest `count`, nearest first.
+    pub(super) fn search_exact(&self, query: &Embedding, count: usize) -> Result<Vec<Scored>, IndexError> {
+        self.scored(match self.quantize(query) {
+            Values::Floats(values) => self.usearch.exact_search(&values, count),
+            Values::Integers(values) => self.usearch.exact_search(&values, count),
+            Values::Bits(values) => self.usearch.exact_search(b1x8::from_u8s(&values), count),
+        })
+    }
+
+    /// Walks the graph until `count` candidates are accepted, and gives them, nearest first.
+    pub(super) fn search_matching(
+        &self,
+        query: &Embedding,
+        count: usize,
+        accept: impl Fn(u64) -> bool,
+    ) -> Result<Vec<Scored>, IndexError> {
+        self.scored(match self.quantize(query) {
+            Values::Floats(values) => self.usearch.filtered_search(&values, count, accept),
+            Values::Integers(values) => self.usearch.filtered_search(&values, count, accept),
+            Values::Bits(values) => self.usearch.filtered_search(b1x8::from_u8s(&values), count, accept),
+        })
+    }
+
+    /// The values of a node, as it keeps them; `None` when it is not there. Not for coarse quantizations. Those of f16 are read as
+    /// they are stored and widened here: usearch would do that value by value, which takes ten times as long as comparing.
+    pub(super) fn read<'r>(&self, key: u64, reading: &'r mut Reading) -> Result<Option<&'r [f32]>, IndexError> {
+        let Reading { bits, halves, values } = reading;
+        let got = match self.quantization {
+            Quantization::F16 => self.usearch.get(key, usearch::f16::from_mut_i16s(bits)),
+            _ => self.usearch.get(key, values.as_mut_slice()),
+        };
+        if got.map_err(|source| failed("read a node", source))? == 0 {
+            return Ok(None);
+        }
+        if self.quantization == Quantization::F16 {
+            for (half, bits) in halves.iter_mut().zip(bits) {
+                *half = half::f16::from_bits(bits.cast_unsigned());
+            }
+            halves.convert_to_f32_slice(values);
+        }
+        Ok(Some(values))
+    }
+
+    /// Whether the scores of its nodes are no more than a first guess.
+    pub(super) fn is_coarse(&self) -> bool {
+        self.quantization == Quantization::B1
+    }
+
+    /// The Euclidean distance of an embedding and a node that a search gave this score, by the node's rounded values.
+    pub(super) fn gap(&self, embedding: &Embedding, (key, score): Scored) -> Result<f32, IndexError> {
+        match self.metric {
+            Metric::Cosine => Ok((2.0 * (1.0 - score)).max(0.0).sqrt()),
+            Metric::L2 => Ok(-score),
+            Metric::Dot => {
+                let mut values = vec![0.0f32; self.dimension];
+                self.usearch.get(key, &mut values).map_err(|source| failed("read a node", source))?;
+                Ok(squared_distance(&values, embedding.as_slice()).sqrt())
+            }
+        }
+    }
+
+    fn quantize<'e>(&self, embedding: &'e Embedding) -> Values<'e> {
+        let values = embedding.as_slice();
+        match self.quantization {
+            // Their product is the cosine of unit vectors only.
+            Quantization::F16 if self.metric == Metric::Cosine && !embedding.has_unit_length() => {
+                let unit = Embedding::normalized(values.to_vec()).unwrap_or_else(|| embedding.clone());
+                Values::Floats(Cow::Owned(unit.as_slice().to_vec()))
+            }
+            Quantization::F32 | Quantization::Bf16 | Quantization::F16 => Values::Floats(Cow::Borrowed(values)),
+            Quantization::I8 => {
+                let largest = values.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
+                let scale = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+                Values::Integers(values.iter().map(|value| (value * scale).round() as i8).collect())
+            }
+            Quantization::B1 => {
+                let byte = |eight: &[f32]| {
+                    eight.iter().enumerate().fold(0, |byte, (bit, value)| if *value > 0.0 { byte | 128 >> bit } else { byte })
+                };
+                Values::Bits(values.chunks(8).map(byte).collect())
+            }
+        }
+    }
+
+    fn scored(
+        &self,
+        matches: Result<Matches, impl std::error::Error + Send + Sync + 'static>,
+    ) -> Result<Vec<Scored>, IndexError> {
+        let Matches { keys, distances } = matches.map_err(|source| failed("search", source))?;
+        Ok(keys.into_iter().zip(distances).map(|(key, distance)| (key, self.score(distance))).collect())
+    }
+
+    fn score(&self, distance: f32) -> f32 {
+        match (self.metric, self.quantization) {
+            // Of random directions, the part of the signs that differ is their angle by half a turn.
+            (Metric::Cosine, Quantization::B1) => (std::f32::consts::PI * distance / self.dimension as f32).cos(),
+            (Metric::Cosine, _) => (1.0 - distance).clamp(-1.0, 1.0),
+            (Metric::Dot, _) => 1.0 - distance,
+            (Metric::L2, _) => -distance.max(0.0).sqrt(),
+        }
+    }
+}
+
+/// Checks that a saved graph has these parameters; gives what else its head says.
+pub(super) fn check_head(path: &Path, parameters: &IndexParameters) -> Result<IndexMetadata, IndexError> {
+    let head = usearch::Index::metadata(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
+    let refuse = |what, expected: String, got: String| Err(IndexError::Parameters { what, expected, got });
+    let dimension = engine_dimension(parameters);
+    if head.dimensions != dimension as u64 {
+        return refuse("dimension", dimension.to_string(), head.dimensions.to_string());
+    }
+    // A graph of halves that was saved when they were compared by cosine says the same, and goes on as it was.
+    let same_order = parameters.metric == Metric::Cosine && head.metric == MetricKind::Cos;
+    let metric_fits = head.metric == metric_kind(parameters) || (same_order && parameters.quantization == Quantization::F16);
+    if head.quantization != scalar_kind(parameters.quantization) || !metric_fits {
+        let expected = format!("{} under {}", parameters.quantization.name(), parameters.metric.name());
+        return refuse("values", expected, "others".to_owned());
+    }
+    Ok(head)
+}
+
+fn engine_dimension(parameters: &IndexParameters) -> usize {
+    match parameters.quantization {
+        Quantization::B1 => parameters.dimension.next_multiple_of(8),
+        _ => parameters.dimension,
+    }
+}
+
+fn metric_kind(parameters: &IndexParameters) -> MetricKind {
+    match (parameters.metric, parameters.quantization) {
+        (Metric::Cosine, Quantization::B1) => MetricKind::Hamming,
+        // Of vectors of unit length the product is the cosine. It takes a quarter less time to add with it, for usearch need not
+        // work out both lengths each time. Halves keep the length to a few parts in 100,000; bf16 does not, and i8 scales it away.
+        (Metric::Cosine, Quantization::F16) => MetricKind::IP,
+        (Metric::Cosine, _) => MetricKind::Cos,
+        (Metric::Dot, _) => MetricKind::IP,
+        (Metric::L2, _) => MetricKind::L2sq,
+    }
+}
+
+fn scalar_kind(quantization: Quantization) -> ScalarKind {
+    match quantization {
+        Quantization::F32 => ScalarKind::F32,
+        Quantization::Bf16 => ScalarKind::BF16,
+        Quantization::F16 => ScalarKind::F16,
+        Quantization::I8 => ScalarKind::I8,
+        Quantization::B1 => ScalarKind::B1,
+    }
+}
+
+fn failed(action: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> IndexError {
+    IndexError::Engine { action, source: Box::new(source) }
+}
+
+fn utf8(path: &Path) -> Result<&str, IndexError> {
+    path.to_str().ok_or_else(|| IndexError::Path { path: path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::HnswSettings;
+
+    fn embedding(number: usize) -> Embedding {
+        Embedding::normalized((0..16).map(|place| ((number * 16 + place) as f32 * 0.7).sin()).collect()).unwrap()
+    }
+
+    #[test]
+    fn under_cosine_no_length_counts() {
+        for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
+            let parameters = IndexParameters::of(16, Metric::Cosine, quantization, HnswSettings::default());
+            let engine = Engine::create(&parameters).unwrap();
+            engine.reserve(60, 1).unwrap();
+            let scaled = |number: usize, by: f32| {
+                Embedding::unscaled(embedding(number).as_slice().iter().map(|value| value * by).collect()).unwrap()
+            };
+            for number in 0..50 {
+                engine.add(number as u64, &scaled(number, 0.1 + number as f32)).unwrap();
+            }
+            for number in 0..50 {
+                let (key, score) = engine.search(&scaled(number, 7.0), 5).unwrap()[0];
+                assert!((score - 1.0).abs() < 0.01, "{quantization:?}: {number} found {key} with {score}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_graph_saved_when_halves_were_compared_by_cosine_goes_on() {
+        let parameters = IndexParameters::of(16, Metric::Cosine, Quantization::F16, HnswSettings::default());
+        let options = IndexOptions {
+            dimensions: 16,
+            metric: MetricKind::Cos,
+            quantization: ScalarKind::F16,
+            connectivity: parameters.connectivity,
+            expansion_add: parameters.expansion_add,
+            expansion_search: 1,
+            multi: false,
+        };
+        let (old, new) = (usearch::Index::new(&options).unwrap(), Engine::create(&parameters).unwrap());
+        old.reserve(60).unwrap();
+        new.reserve(60, 1).unwrap();
+        for number in 0..50 {
+            old.add(number as u64, embedding(number).as_slice()).unwrap();
+            new.add(number as u64, &embedding(number)).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.usearch");
+        old.save(path.to_str().unwrap()).unwrap();
+        check_head(&path, &parameters).unwrap();
+        let loaded = Engine::create(&parameters).unwrap();
+        loaded.load(&path).unwrap();
+        loaded.reserve(60, 1).unwrap();
+        loaded.add(50, &embedding(50)).unwrap();
+        new.add(50, &embedding(50)).unwrap();
+        for number in 0..51 {
+            let [found, expected] = [&loaded, &new].map(|engine| engine.search(&embedding(number), 5).unwrap());
+            assert_eq!((found.len(), found[0].0), (5, number as u64));
+            for ((_, score), (_, expected)) in found.into_iter().zip(expected) {
+                assert!((score - expected).abs() < 1e-3, "{number}: {score} and {expected}");
+            }
+        }
+        let wrong = IndexParameters { metric: Metric::L2, ..parameters };
+        assert!(matches!(check_head(&path, &wrong), Err(IndexError::Parameters { what: "values", .. })));
+    }
+}

@@ -1,0 +1,194 @@
+//! Searching among some of the passages: through the graph with a predicate, or by comparing with each of them.
+
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor, lock, read};
+use crate::domain::{Embedding, PassageId};
+use crate::index::IndexError;
+use crate::index::engine::Reading;
+use crate::index::nearest::Nearest;
+
+impl Index {
+    /// Searches among the passages that `matches` accepts. It is asked for each node that the walk comes by, many times more
+    /// often than `limit`, so it must be fast and must not block. When it accepts fewer passages than `expansion`, the walk goes
+    /// over the whole graph.
+    pub fn search_matching(
+        &self,
+        query: &Embedding,
+        limit: usize,
+        expansion: usize,
+        matches: impl Fn(PassageId) -> bool,
+    ) -> Result<Vec<Neighbor>, IndexError> {
+        let _span = tracing::info_span!("index_search", limit).entered();
+        self.check_dimension(query)?;
+        let _permit = self.permits.take();
+        let graph = read(&self.graph);
+        let wanted = limit.min(graph.len());
+        if wanted == 0 {
+            return Ok(Vec::new());
+        }
+        let accept = |key| matches(PassageId(key));
+        let nodes = if graph.engine.size() <= EXACT_SIZE_MAX {
+            graph.engine.search_exact(query, graph.engine.size())?
+        } else {
+            let copies = read(&graph.copies);
+            graph.engine.search_matching(query, wanted.max(expansion), |node| copies.any(node, accept))?
+        };
+        Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
+    }
+
+    /// Compares with each of `passages` and gives the nearest `limit`, nearest first. Those that it does not hold are left out.
+    /// `None` when it keeps too little of each value: then the caller has to compare by what the store has.
+    pub fn search_among(
+        &self,
+        query: &Embedding,
+        limit: usize,
+        passages: impl Iterator<Item = PassageId>,
+    ) -> Result<Option<Vec<Neighbor>>, IndexError> {
+        if self.parameters.quantization.is_coarse() {
+            return Ok(None);
+        }
+        let _span = tracing::info_span!("index_search", limit).entered();
+        self.check_dimension(query)?;
+        let metric = self.parameters.metric;
+        let mut parts: Vec<Vec<u64>> = vec![Vec::new(); KEY_LOCKS];
+        passages.for_each(|passage| parts[(passage.0 % KEY_LOCKS as u64) as usize].push(passage.0));
+        let mut reading = Reading::new(query.dimension());
+        let mut nearest = Nearest::new(limit);
+        for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
+            // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+            let _keys = lock(keys);
+            let graph = read(&self.graph);
+            // A node may bear the key of a near-copy, so these come first.
+            read(&graph.copies).take_scored(&mut part, (metric, query), &mut nearest);
+            for key in part {
+                if let Some(values) = graph.engine.read(key, &mut reading)? {
+                    nearest.offer(key, metric.score_values(query.as_slice(), values));
+                }
+            }
+        }
+        Ok(Some(nearest.into_sorted()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::IndexParameters;
+    use super::*;
+    use crate::domain::{HnswSettings, Metric, Quantization};
+
+    fn random(seed: u64) -> Embedding {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        Embedding::normalized((0..12).map(|_| next()).collect()).unwrap()
+    }
+
+    fn filled(size: u64) -> Index {
+        let index = Index::create(&IndexParameters::new(12)).unwrap();
+        for key in 1..=size {
+            index.add(PassageId(key), &random(key)).unwrap();
+        }
+        index
+    }
+
+    fn among(index: &Index, query: &Embedding, limit: usize, passages: impl Iterator<Item = PassageId>) -> Vec<Neighbor> {
+        index.search_among(query, limit, passages).unwrap().unwrap()
+    }
+
+    fn keys(found: &[Neighbor]) -> Vec<u64> {
+        found.iter().map(|neighbor| neighbor.passage.0).collect()
+    }
+
+    #[test]
+    fn comparing_with_each_finds_the_nearest_of_them_alone() {
+        let index = filled(2_000);
+        let some = || (1..=2_100).step_by(7).map(PassageId);
+        let query = random(9_999);
+        let mut expect: Vec<(u64, f32)> = (1..=2_000).step_by(7).map(|key| (key, query.cosine(&random(key)))).collect();
+        expect.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let found = among(&index, &query, 10, some());
+        assert_eq!(keys(&found), expect.iter().take(10).map(|(key, _)| *key).collect::<Vec<_>>());
+        assert!(found.iter().zip(&expect).all(|(found, expect)| (found.score - expect.1).abs() < 1e-2), "{found:?}");
+        assert_eq!(among(&index, &query, 0, some()), []);
+        assert_eq!(among(&index, &query, 5_000, some()).len(), expect.len());
+    }
+
+    #[test]
+    fn a_predicate_is_never_broken_and_costs_little_recall() {
+        for size in [900, 3_000] {
+            let index = filled(size);
+            let (mut hits, mut wanted) = (0, 0);
+            for number in 0..50 {
+                let query = random(50_000 + number);
+                let found = index.search_matching(&query, 10, 40, |passage| passage.0.is_multiple_of(5)).unwrap();
+                assert!(found.iter().all(|neighbor| neighbor.passage.0.is_multiple_of(5)));
+                let exact = among(&index, &query, 10, (5..=size).step_by(5).map(PassageId));
+                wanted += exact.len();
+                hits += keys(&exact).iter().filter(|key| keys(&found).contains(key)).count();
+            }
+            assert!(hits * 100 >= wanted * 95, "{size}: {hits} of {wanted}");
+        }
+    }
+
+    #[test]
+    fn comparing_goes_on_while_others_add_and_remove() {
+        let index = filled(1_500);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for key in 1_501..=2_500 {
+                    index.add(PassageId(key), &random(key)).unwrap();
+                    index.remove(PassageId(key - 1_000)).unwrap();
+                }
+            });
+            for thread in 0..2 {
+                let index = &index;
+                scope.spawn(move || {
+                    for number in 0..20 {
+                        let found = among(index, &random(thread * 100 + number), 5, (1..=3_000).map(PassageId));
+                        assert!(found.len() == 5 && found.is_sorted_by(|a, b| a.score >= b.score));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn near_copies_are_compared_as_themselves() {
+        for metric in Metric::ALL {
+            for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16] {
+                let index = Index::create(&IndexParameters::of(12, metric, quantization, HnswSettings::default())).unwrap();
+                let near = |key: u64| {
+                    let mut values = random(key % 10 + 1).as_slice().to_vec();
+                    values[0] += key as f32 * 1e-5;
+                    match metric {
+                        Metric::Cosine => Embedding::normalized(values).unwrap(),
+                        Metric::Dot | Metric::L2 => Embedding::unscaled(values).unwrap(),
+                    }
+                };
+                (1..=2_000).for_each(|key| index.add(PassageId(key), &near(key)).unwrap());
+                // The passages that nodes were made for go, so that nodes bear the keys of near-copies.
+                (1..=20).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
+                let query = near(2_003);
+                let found = among(&index, &query, 2_000, (1..=2_000).map(PassageId));
+                assert_eq!(found.len(), 1_980, "{metric:?} {quantization:?}");
+                for neighbor in found {
+                    let expect = metric.score(&query, &near(neighbor.passage.0));
+                    let wrong = (neighbor.score - expect).abs();
+                    assert!(wrong < 0.01, "{metric:?} {quantization:?} {neighbor:?} {expect}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_are_hardly_kept_are_not_compared() {
+        for quantization in [Quantization::I8, Quantization::B1] {
+            let parameters = IndexParameters::of(12, Metric::Cosine, quantization, HnswSettings::default());
+            let index = Index::create(&parameters).unwrap();
+            assert_eq!(index.search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap(), None);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The best of what a search comes by, as a list that never grows far beyond its limit.
+
+use super::Neighbor;
+use super::exact::nearer_first;
+use crate::domain::PassageId;
+
+/// Keeps the nearest `limit` of what it is offered.
+#[derive(Debug)]
+pub(super) struct Nearest {
+    limit: usize,
+    found: Vec<Neighbor>,
+    /// Below this nothing can be among the nearest any more.
+    floor: f32,
+}
+
+impl Nearest {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, found: Vec::new(), floor: f32::NEG_INFINITY }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether something of this score could be among the nearest.
+    pub(super) fn wants(&self, score: f32) -> bool {
+        score >= self.floor
+    }
+
+    pub(super) fn offer(&mut self, key: u64, score: f32) {
+        if !self.wants(score) {
+            return;
+        }
+        self.found.push(Neighbor { passage: PassageId(key), score });
+        if self.found.len() >= self.limit.saturating_mul(2).max(64) {
+            self.shrink();
+        }
+    }
+
+    /// All of them, nearest first.
+    pub(super) fn into_sorted(mut self) -> Vec<Neighbor> {
+        self.shrink();
+        self.found.sort_unstable_by(nearer_first);
+        self.found
+    }
+
+    fn shrink(&mut self) {
+        if self.limit == 0 {
+            self.found.clear();
+        } else if self.found.len() >= self.limit {
+            let (_, last, _) = self.found.select_nth_unstable_by(self.limit - 1, nearer_first);
+            self.floor = last.score;
+            self.found.truncate(self.limit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_are_kept_in_whatever_order_they_come() {
+        for step in [1u64, 7, 389] {
+            let mut nearest = Nearest::new(10);
+            for turn in 0..1_000 {
+                let key = turn * step % 1_000;
+                nearest.offer(key, -(key as f32));
+            }
+            let found: Vec<_> = nearest.into_sorted().iter().map(|neighbor| neighbor.passage.0).collect();
+            assert_eq!(found, (0..10).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_limit_of_none_keeps_none() {
+        let mut nearest = Nearest::new(0);
+        (0..200).for_each(|key| nearest.offer(key, 1.0));
+        assert!(nearest.into_sorted().is_empty());
+    }
+}

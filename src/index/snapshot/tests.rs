@@ -1,0 +1,267 @@
+//! Tests of the saved index.
+
+use super::*;
+use crate::domain::{Embedding, Metric, PassageId, Quantization};
+
+const PARAMETERS: IndexParameters = IndexParameters {
+    dimension: 8,
+    metric: Metric::Cosine,
+    quantization: Quantization::F16,
+    connectivity: 16,
+    expansion_add: 64,
+    expansion_search: 64,
+};
+
+const ORIGIN: &str = "c0ffee";
+
+/// A direction of its own for each number.
+fn embedding(number: u64) -> Embedding {
+    // The end of SplitMix64.
+    let value = |place: u64| {
+        let z = (number * 8 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40
+    };
+    Embedding::normalized((0..8).map(|place| value(place) as f32 / (1 << 24) as f32 - 0.5).collect()).unwrap()
+}
+
+fn index_of(keys: std::ops::Range<u64>) -> Index {
+    let index = Index::create(&PARAMETERS).unwrap();
+    for key in keys {
+        index.add(PassageId(key), &embedding(key)).unwrap();
+    }
+    index
+}
+
+/// Whether both find the same for many queries.
+fn assert_alike(one: &Index, other: &Index) {
+    for number in 0..50 {
+        assert_eq!(one.search(&embedding(number), 20).unwrap(), other.search(&embedding(number), 20).unwrap());
+    }
+}
+
+/// A folder with a saved index of 100 passages that reaches change 42.
+fn saved() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    save(&index_of(0..100), folder.path(), Sequence(42), ORIGIN).unwrap();
+    folder
+}
+
+/// Says why `load` refuses the folder, without the paths.
+fn refusal(folder: &Path) -> String {
+    match load(folder, &PARAMETERS, ORIGIN) {
+        Ok(loaded) => panic!("loaded {loaded:?}"),
+        Err(error) => error.to_string().replace(folder.to_str().unwrap(), ""),
+    }
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let folder = saved();
+    let loaded = load(folder.path(), &PARAMETERS, ORIGIN).unwrap();
+    assert_eq!(loaded.sequence, Sequence(42));
+    assert_eq!(loaded.index.len(), 100);
+    assert_eq!(loaded.index.search(&embedding(3), 5).unwrap(), index_of(0..100).search(&embedding(3), 5).unwrap());
+}
+
+#[test]
+fn a_loaded_index_takes_more_and_forgets_what_was_removed() {
+    let index = index_of(0..100);
+    index.remove(PassageId(5)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    save(&index, folder.path(), Sequence(1), ORIGIN).unwrap();
+    let loaded = load(folder.path(), &PARAMETERS, ORIGIN).unwrap().index;
+    assert_eq!(loaded.len(), 99);
+    assert!(!loaded.remove(PassageId(5)).unwrap());
+    for key in 200..500 {
+        loaded.add(PassageId(key), &embedding(key)).unwrap();
+    }
+    assert_eq!(loaded.len(), 399);
+}
+
+#[test]
+fn an_empty_index_round_trips() {
+    let folder = tempfile::tempdir().unwrap();
+    save(&index_of(0..0), folder.path(), Sequence(0), ORIGIN).unwrap();
+    let loaded = load(folder.path(), &PARAMETERS, ORIGIN).unwrap().index;
+    assert!(loaded.is_empty());
+    loaded.add(PassageId(1), &embedding(1)).unwrap();
+    assert_eq!(loaded.search(&embedding(1), 3).unwrap().len(), 1);
+}
+
+#[test]
+fn saving_again_replaces_the_files_and_leaves_nothing_else() {
+    let folder = saved();
+    save(&index_of(0..7), folder.path(), Sequence(43), ORIGIN).unwrap();
+    assert_eq!(load(folder.path(), &PARAMETERS, ORIGIN).unwrap().sequence, Sequence(43));
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [COPIES, DESCRIPTION, GRAPH]);
+}
+
+#[test]
+fn a_missing_file_is_said() {
+    for name in [GRAPH, COPIES, DESCRIPTION] {
+        let folder = saved();
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+        assert_eq!(refusal(folder.path()), format!("there is no /{name}"));
+    }
+}
+
+#[test]
+fn a_torn_graph_is_refused() {
+    let folder = saved();
+    let path = folder.path().join(GRAPH);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let expect = format!("/{GRAPH} has {} bytes, its description says {}", bytes.len() / 2, bytes.len());
+    assert_eq!(refusal(folder.path()), expect);
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_the_files_is_refused() {
+    let folder = saved();
+    for name in [GRAPH, COPIES] {
+        let path = folder.path().join(name);
+        let length = std::fs::metadata(&path).unwrap().len() as usize;
+        for at in [0, length / 3, length - 1] {
+            flip(&path, at);
+            assert!(matches!(load(folder.path(), &PARAMETERS, ORIGIN), Err(IndexError::Checksum { .. })), "byte {at} of {name}");
+            flip(&path, at);
+        }
+    }
+}
+
+#[test]
+fn a_changed_sequence_is_refused() {
+    let folder = saved();
+    let path = folder.path().join(DESCRIPTION);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"sequence\": 42", "\"sequence\": 46")).unwrap();
+    assert!(matches!(load(folder.path(), &PARAMETERS, ORIGIN), Err(IndexError::Checksum { .. })));
+}
+
+#[test]
+fn a_torn_description_is_refused() {
+    let folder = saved();
+    let path = folder.path().join(DESCRIPTION);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(refusal(folder.path()), format!("/{DESCRIPTION} does not describe an index"));
+}
+
+#[test]
+fn a_pair_of_two_saves_is_refused() {
+    for (kept, length_differs) in [(GRAPH, true), (DESCRIPTION, true), (GRAPH, false), (DESCRIPTION, false)] {
+        let folder = saved();
+        let before = std::fs::read(folder.path().join(kept)).unwrap();
+        let later = if length_differs { index_of(0..120) } else { index_of(1_000..1_100) };
+        save(&later, folder.path(), Sequence(50), ORIGIN).unwrap();
+        std::fs::write(folder.path().join(kept), before).unwrap();
+        let error = load(folder.path(), &PARAMETERS, ORIGIN).unwrap_err();
+        assert!(matches!(error, IndexError::Torn { .. } | IndexError::Checksum { .. }), "{error}");
+    }
+}
+
+#[test]
+fn other_parameters_are_refused_by_name() {
+    let folder = saved();
+    for (what, parameters) in [
+        ("dimension", IndexParameters { dimension: 9, ..PARAMETERS }),
+        ("metric", IndexParameters { metric: Metric::L2, ..PARAMETERS }),
+        ("quantization", IndexParameters { quantization: Quantization::B1, ..PARAMETERS }),
+        ("connectivity", IndexParameters { connectivity: 32, ..PARAMETERS }),
+        ("expansion_add", IndexParameters { expansion_add: 128, ..PARAMETERS }),
+    ] {
+        match load(folder.path(), &parameters, ORIGIN) {
+            Err(IndexError::Parameters { what: got, .. }) => assert_eq!(got, what),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_wider_search_needs_no_rebuild() {
+    let folder = saved();
+    assert!(load(folder.path(), &IndexParameters { expansion_search: 200, ..PARAMETERS }, ORIGIN).is_ok());
+}
+
+#[test]
+fn a_folder_that_is_not_there_cannot_be_saved_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = save(&index_of(0..3), &folder.path().join("gone"), Sequence(1), ORIGIN).unwrap_err();
+    assert!(matches!(error, IndexError::Engine { .. } | IndexError::Missing { .. }), "{error}");
+}
+
+#[test]
+fn near_copies_survive_whose_first_passage_is_gone() {
+    let index = Index::create(&PARAMETERS).unwrap();
+    for key in 0..1_000 {
+        index.add(PassageId(key), &embedding(key % 11)).unwrap();
+    }
+    index.remove(PassageId(0)).unwrap();
+    index.remove(PassageId(12)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    save(&index, folder.path(), Sequence(1), ORIGIN).unwrap();
+    let loaded = load(folder.path(), &PARAMETERS, ORIGIN).unwrap().index;
+    assert_eq!(loaded.len(), 998);
+    assert_alike(&index, &loaded);
+    for key in (0..1_000).rev() {
+        assert_eq!(loaded.remove(PassageId(key)).unwrap(), key != 0 && key != 12);
+    }
+    assert!(loaded.is_empty());
+    assert!(loaded.search(&embedding(1), 5).unwrap().is_empty());
+}
+
+#[test]
+fn an_index_that_lies_in_its_file_answers_as_one_in_memory() {
+    let folder = saved();
+    let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
+    assert!(viewed.is_viewed());
+    assert_alike(&viewed, &index_of(0..100));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_alike(&viewed, &index_of(0..100)));
+        }
+    });
+}
+
+#[test]
+fn the_first_change_of_an_index_that_lies_in_its_file_reads_it() {
+    for change in [0, 1] {
+        let folder = saved();
+        let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
+        if change == 0 {
+            viewed.add(PassageId(500), &embedding(500)).unwrap();
+        } else {
+            assert!(viewed.remove(PassageId(7)).unwrap());
+        }
+        assert!(!viewed.is_viewed());
+        assert_eq!(viewed.len(), if change == 0 { 101 } else { 99 });
+        save(&viewed, folder.path(), Sequence(43), ORIGIN).unwrap();
+        assert_alike(&viewed, &load(folder.path(), &PARAMETERS, ORIGIN).unwrap().index);
+    }
+}
+
+#[test]
+fn an_index_of_another_database_is_refused() {
+    let folder = saved();
+    let error = load(folder.path(), &PARAMETERS, "decaf").unwrap_err();
+    assert_eq!(error.to_string(), "the saved index has origin c0ffee, this program wants decaf");
+}
+
+#[test]
+fn what_an_unfinished_save_left_is_removed() {
+    let folder = saved();
+    for name in FILES {
+        std::fs::write(unfinished(folder.path(), name), "half of it").unwrap();
+    }
+    load(folder.path(), &PARAMETERS, ORIGIN).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len());
+}

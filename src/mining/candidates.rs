@@ -1,0 +1,200 @@
+//! From candidates to proposed pairs (Artetxe and Schwenk, 2019, section 3). The strategies are those of the evaluation in `training`.
+
+use std::cmp::Ordering;
+
+use super::{Candidate, Margin, MarginScores, NeighborLists};
+
+/// How candidate pairs become proposed pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Strategy {
+    /// The best of each sentence of the first language; one of the second may be proposed many times.
+    Forward,
+    /// The best of each sentence of the second language; one of the first may be proposed many times.
+    Backward,
+    /// Pairs that are the best both ways. One to one.
+    Intersection,
+    /// All of forward and backward by falling score, each sentence once. One to one; what EMS is measured with.
+    #[default]
+    MaxScore,
+}
+
+/// The pairs that a strategy proposes, by falling score; of equal scores the lower first number first, then the lower second.
+pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> {
+    let (first, second) = scores.sizes();
+    let mut pairs: Vec<Candidate> = match strategy {
+        Strategy::Forward => gather(first, scores.best_forward()),
+        Strategy::Backward => gather(second, scores.best_backward()),
+        Strategy::Intersection => {
+            let mut best_of_second = vec![u32::MAX; second];
+            scores.best_backward().for_each(|pair| best_of_second[pair.second as usize] = pair.first);
+            let both = scores.best_forward().filter(|pair| best_of_second[pair.second as usize] == pair.first);
+            gather(first.min(second), both)
+        }
+        Strategy::MaxScore => {
+            let pairs = gather(first + second, scores.best_forward().chain(scores.best_backward()));
+            return one_to_one(pairs, first, second);
+        }
+    };
+    pairs.sort_unstable_by(higher_first);
+    pairs
+}
+
+/// All pairs that are neighbors in either direction, each once, by falling score as `propose`. With `one_to_one` a sentence whose
+/// best is taken gets the next; takes up to 12 bytes per neighbor, where `propose` takes 12 per sentence.
+pub fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
+    let (first, second) = scores.sizes();
+    let forward = (0..first).flat_map(|first| scores.of_first(first));
+    let backward = (0..second).flat_map(|second| scores.of_second(second));
+    let mut pairs = gather(scores.neighbors(), forward.chain(backward));
+    // The two directions may round a cosine differently: the higher score stays.
+    pairs.sort_unstable_by(|a, b| (a.first, a.second).cmp(&(b.first, b.second)).then(b.score.total_cmp(&a.score)));
+    pairs.dedup_by_key(|pair| (pair.first, pair.second));
+    pairs.sort_unstable_by(higher_first);
+    pairs
+}
+
+/// Takes pairs by falling score and leaves out those with a sentence that was already taken: greedy matching. Of equal scores the
+/// lower first number is taken first, then the lower second. Numbers are below `first` and `second`.
+pub fn one_to_one(mut pairs: Vec<Candidate>, first: usize, second: usize) -> Vec<Candidate> {
+    pairs.sort_unstable_by(higher_first);
+    let (mut first_used, mut second_used) = (vec![false; first], vec![false; second]);
+    pairs.retain(|pair| {
+        let used = (&mut first_used[pair.first as usize], &mut second_used[pair.second as usize]);
+        let free = !*used.0 && !*used.1;
+        if free {
+            (*used.0, *used.1) = (true, true);
+        }
+        free
+    });
+    pairs
+}
+
+/// Bytes that mining takes at its height besides texts and embeddings, for `first` and `second` sentences with `per_query` neighbors
+/// each: what a job says before it starts. Grouping texts comes before, takes up to 72 bytes per different text, and gives most of it
+/// back.
+pub fn bytes_needed(first: u64, second: u64, per_query: u64, margin: Margin) -> u64 {
+    let sentences = first.saturating_add(second);
+    let mean_bytes = if margin == Margin::Absolute { 0 } else { 8 };
+    // Per sentence a pair of 12 bytes, one byte for whether it was taken, and 4 for the group of its text.
+    let lists = NeighborLists::bytes(first, per_query).saturating_add(NeighborLists::bytes(second, per_query));
+    lists.saturating_add(sentences.saturating_mul(mean_bytes + 12 + 1 + 4))
+}
+
+/// Takes room for `most` pairs at once: a vector that grows holds up to three times what is in it.
+fn gather(most: usize, pairs: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
+    let mut gathered = Vec::with_capacity(most);
+    gathered.extend(pairs);
+    gathered
+}
+
+/// The order of pairs everywhere.
+pub(super) fn higher_first(a: &Candidate, b: &Candidate) -> Ordering {
+    b.score.total_cmp(&a.score).then_with(|| (a.first, a.second).cmp(&(b.first, b.second)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mining::neighbors::tests_support::both_ways;
+    use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, proptest};
+    use proptest::strategy::Strategy as _;
+    use std::collections::BTreeSet;
+
+    #[track_caller]
+    fn check(found: &[Candidate], expect: &[(u32, u32)]) {
+        assert_eq!(found.iter().map(|pair| (pair.first, pair.second)).collect::<Vec<_>>(), expect);
+    }
+
+    fn pairs(pairs: &[(u32, u32, f32)]) -> Vec<Candidate> {
+        pairs.iter().map(|&(first, second, score)| Candidate { first, second, score }).collect()
+    }
+
+    #[test]
+    fn strategies_propose_what_was_worked_by_hand() {
+        //       b0    b1    b2
+        // a0   0.9   0.8   0.1
+        // a1   0.85  0.2   0.3
+        // a2   0.1   0.7   0.6
+        // Forward a0-b0, a1-b0, a2-b1; backward a0-b0, a0-b1, a2-b2.
+        let (forward, backward) = both_ways(&[&[0.9, 0.8, 0.1], &[0.85, 0.2, 0.3], &[0.1, 0.7, 0.6]], 3);
+        let scores = MarginScores::new(&forward, &backward, Margin::Absolute).unwrap();
+        check(&propose(Strategy::Forward, &scores), &[(0, 0), (1, 0), (2, 1)]);
+        check(&propose(Strategy::Backward, &scores), &[(0, 0), (0, 1), (2, 2)]);
+        check(&propose(Strategy::Intersection, &scores), &[(0, 0)]);
+        // a1-b0 and a0-b1 come too late; a2-b1 (0.7) is before a2-b2 (0.6).
+        check(&propose(Strategy::MaxScore, &scores), &[(0, 0), (2, 1)]);
+        // Out of all pairs a1 and b2, both left over, get each other.
+        let all = candidate_pairs(&scores);
+        assert_eq!(all.len(), 9);
+        check(&all[..4], &[(0, 0), (1, 0), (0, 1), (2, 1)]);
+        check(&one_to_one(all, 3, 3), &[(0, 0), (2, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn of_equal_scores_the_lower_numbers_are_taken() {
+        let tied = pairs(&[(1, 1, 0.5), (1, 0, 0.5), (0, 1, 0.5), (0, 0, 0.5)]);
+        check(&one_to_one(tied, 2, 2), &[(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn a_pair_found_both_ways_is_one() {
+        let (forward, backward) = both_ways(&[&[0.5]], 1);
+        let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
+        check(&candidate_pairs(&scores), &[(0, 0)]);
+        check(&propose(Strategy::MaxScore, &scores), &[(0, 0)]);
+    }
+
+    #[test]
+    fn empty_sets_propose_nothing() {
+        let (forward, backward) = (NeighborLists::new(0, 2, 4).unwrap(), NeighborLists::new(2, 0, 4).unwrap());
+        let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
+        for strategy in [Strategy::Forward, Strategy::Backward, Strategy::Intersection, Strategy::MaxScore] {
+            check(&propose(strategy, &scores), &[]);
+        }
+        check(&candidate_pairs(&scores), &[]);
+    }
+
+    #[test]
+    fn the_memory_of_a_sentence_is_what_is_said() {
+        assert_eq!(std::mem::size_of::<Candidate>(), 12);
+        assert_eq!(bytes_needed(1, 0, 4, Margin::Ratio), 33 + 25);
+        assert_eq!(bytes_needed(1_000_000, 1_000_000, 16, Margin::Ratio), 308_000_000);
+        assert_eq!(bytes_needed(u64::MAX, 1, 16, Margin::Ratio), u64::MAX);
+    }
+
+    fn cosines() -> impl proptest::strategy::Strategy<Value = (usize, Vec<f32>)> {
+        (1_usize..7, 1_usize..7).prop_flat_map(|(first, second)| {
+            // Few values, so that scores are often equal.
+            let cosine = (1_u8..6).prop_map(|tenths| f32::from(tenths) / 10.0);
+            (Just(second), prop::collection::vec(cosine, first * second))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn strategies_keep_what_they_promise((second, cosines) in cosines(), per_query in 1_usize..4) {
+            let rows: Vec<&[f32]> = cosines.chunks(second).collect();
+            let (forward, backward) = both_ways(&rows, per_query);
+            let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
+            let set = |strategy| propose(strategy, &scores).iter().map(|pair| (pair.first, pair.second)).collect::<BTreeSet<_>>();
+            let [forward, backward, both, most] =
+                [Strategy::Forward, Strategy::Backward, Strategy::Intersection, Strategy::MaxScore].map(set);
+            prop_assert_eq!(&both, &forward.intersection(&backward).copied().collect());
+            prop_assert!(most.is_subset(&forward.union(&backward).copied().collect()));
+            for strategy in [Strategy::Intersection, Strategy::MaxScore] {
+                let found = propose(strategy, &scores);
+                prop_assert!(found.is_sorted_by(|a, b| higher_first(a, b).is_lt()));
+                let firsts: BTreeSet<u32> = found.iter().map(|pair| pair.first).collect();
+                let seconds: BTreeSet<u32> = found.iter().map(|pair| pair.second).collect();
+                prop_assert!(firsts.len() == found.len() && seconds.len() == found.len());
+            }
+            // Greedy: a pair is left out only for one that is not worse and shares a sentence with it.
+            let all = candidate_pairs(&scores);
+            let taken = one_to_one(all.clone(), rows.len(), second);
+            for pair in &all {
+                let blocked = |other: &Candidate| (other.first == pair.first || other.second == pair.second) && !higher_first(other, pair).is_gt();
+                prop_assert!(taken.iter().any(blocked));
+            }
+        }
+    }
+}

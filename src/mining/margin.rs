@@ -1,0 +1,208 @@
+//! Margin scoring of translation candidates (Artetxe and Schwenk, 2019, "Margin-based parallel corpus mining", section 3, equations 1
+//! and 2; EMS, 2024, sections V-C and V-D).
+//!
+//! A cosine alone says little across sentences: some are near to everything. So the cosine a of a pair is compared with how near the
+//! neighbors of both are on the average:
+//!
+//! b = Σ cos(x, z) / 2k over the k nearest z of x + Σ cos(y, z) / 2k over the k nearest z of y
+//!
+//! Neighbors are looked for in the other language. A sentence with fewer than k counts those that it has. With the margin "ratio"
+//! these are the scores of the evaluation in `training`, but for rounding: here they have 32 bits.
+
+use super::{MiningError, NeighborLists};
+
+/// k of Artetxe and Schwenk, and of the evaluation in `training`.
+pub const NEIGHBORS: usize = 4;
+
+/// How a cosine is compared with its neighborhood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Margin {
+    /// The cosine itself: a.
+    Absolute,
+    /// How much it is above: a - b.
+    Distance,
+    /// How many times it is: a / b. Above 1 the two are nearer to each other than to their neighbors. The papers' choice.
+    #[default]
+    Ratio,
+}
+
+/// A candidate pair: 12 bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Number in the first language.
+    pub first: u32,
+    /// Number in the second language.
+    pub second: u32,
+    /// By margin.
+    pub score: f32,
+}
+
+/// Scores pairs, given the neighbors of both directions.
+#[derive(Debug)]
+pub struct MarginScores<'a> {
+    forward: &'a NeighborLists,
+    backward: &'a NeighborLists,
+    margin: Margin,
+    /// Mean cosines of the neighborhoods. Empty for `Margin::Absolute`.
+    first_means: Vec<f64>,
+    second_means: Vec<f64>,
+}
+
+impl Margin {
+    /// The score of a pair with the cosine `cosine`, given the mean cosines of the neighborhoods of both. Where the neighborhoods
+    /// point away from both sentences a ratio has nothing to compare with: 0.
+    pub fn score(self, cosine: f64, first_mean: f64, second_mean: f64) -> f64 {
+        let neighborhood = (first_mean + second_mean) / 2.0;
+        match self {
+            Self::Absolute => cosine,
+            Self::Distance => cosine - neighborhood,
+            Self::Ratio if neighborhood > 0.0 => cosine / neighborhood,
+            Self::Ratio => 0.0,
+        }
+    }
+}
+
+impl<'a> MarginScores<'a> {
+    /// `forward` has the neighbors of the first language among the second, `backward` those of the second among the first.
+    pub fn new(forward: &'a NeighborLists, backward: &'a NeighborLists, margin: Margin) -> Result<Self, MiningError> {
+        if forward.len() != backward.others() || backward.len() != forward.others() {
+            return Err(MiningError::Directions {
+                forward_queries: forward.len(),
+                forward_others: forward.others(),
+                backward_queries: backward.len(),
+                backward_others: backward.others(),
+            });
+        }
+        let means = |lists: &NeighborLists| match margin {
+            Margin::Absolute => Vec::new(),
+            Margin::Distance | Margin::Ratio => (0..lists.len()).map(|query| lists.mean_cosine(query)).collect(),
+        };
+        Ok(Self { forward, backward, margin, first_means: means(forward), second_means: means(backward) })
+    }
+
+    /// How many sentences the two languages have.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.forward.len(), self.backward.len())
+    }
+
+    /// How many neighbors all sentences of both languages have.
+    pub fn neighbors(&self) -> usize {
+        self.forward.filled() + self.backward.filled()
+    }
+
+    /// For each sentence of the first language, the one among its neighbors that scores highest; of equal ones the nearest. Sentences
+    /// without neighbors are left out.
+    pub fn best_forward(&self) -> impl Iterator<Item = Candidate> {
+        (0..self.forward.len()).filter_map(|first| highest(self.of_first(first)))
+    }
+
+    /// As `best_forward`, for each sentence of the second language.
+    pub fn best_backward(&self) -> impl Iterator<Item = Candidate> {
+        (0..self.backward.len()).filter_map(|second| highest(self.of_second(second)))
+    }
+
+    /// The candidates of one sentence of the first language, nearest first.
+    pub fn of_first(&self, first: usize) -> impl Iterator<Item = Candidate> {
+        self.forward.of(first).map(move |(second, cosine)| self.candidate(first as u32, second, cosine))
+    }
+
+    /// The candidates of one sentence of the second language, nearest first.
+    pub fn of_second(&self, second: usize) -> impl Iterator<Item = Candidate> {
+        self.backward.of(second).map(move |(first, cosine)| self.candidate(first, second as u32, cosine))
+    }
+
+    fn candidate(&self, first: u32, second: u32, cosine: f32) -> Candidate {
+        let mean = |means: &[f64], number: u32| means.get(number as usize).copied().unwrap_or(0.0);
+        let (first_mean, second_mean) = (mean(&self.first_means, first), mean(&self.second_means, second));
+        let score = self.margin.score(f64::from(cosine), first_mean, second_mean) as f32;
+        Candidate { first, second, score }
+    }
+}
+
+fn highest(candidates: impl Iterator<Item = Candidate>) -> Option<Candidate> {
+    candidates.reduce(|best, candidate| if candidate.score > best.score { candidate } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mining::neighbors::tests_support::both_ways;
+
+    #[track_caller]
+    fn check(found: impl Iterator<Item = Candidate>, expect: &[(u32, u32, f32)]) {
+        let found: Vec<Candidate> = found.collect();
+        assert_eq!(found.len(), expect.len(), "{found:?}");
+        for (pair, &(first, second, score)) in found.iter().zip(expect) {
+            assert_eq!((pair.first, pair.second), (first, second), "{found:?}");
+            assert!((pair.score - score).abs() < 1e-6, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn scores_compare_cosines_with_both_neighborhoods() {
+        //          b0=(1,0)  b1=(0.6,0.8)     mean
+        // a0=(1,0)    1        0.6             0.8
+        // a1=(0.8,.6) 0.8      0.96            0.88
+        // mean        0.9      0.78
+        // a0-b0: 1 / ((0.8 + 0.9) / 2) = 1.1764706, 1 - 0.85 = 0.15; a1-b1: 0.96 / 0.83 = 1.1566265, 0.96 - 0.83 = 0.13.
+        let (forward, backward) = both_ways(&[&[1.0, 0.6], &[0.8, 0.96]], 2);
+        let scores = |margin| MarginScores::new(&forward, &backward, margin).unwrap();
+        check(scores(Margin::Ratio).best_forward(), &[(0, 0, 1.176_470_6), (1, 1, 1.156_626_5)]);
+        check(scores(Margin::Ratio).best_backward(), &[(0, 0, 1.176_470_6), (1, 1, 1.156_626_5)]);
+        check(scores(Margin::Distance).best_forward(), &[(0, 0, 0.15), (1, 1, 0.13)]);
+        check(scores(Margin::Absolute).best_forward(), &[(0, 0, 1.0), (1, 1, 0.96)]);
+        // a1-b0: 0.8 / 0.89 = 0.8988764, after the nearer b1.
+        check(scores(Margin::Ratio).of_first(1), &[(1, 1, 1.156_626_5), (1, 0, 0.898_876_4)]);
+    }
+
+    #[test]
+    fn a_candidate_that_is_near_to_everything_loses_to_a_less_near_one() {
+        //             b0=(0.96,0.28)  b1=(0.6,0.8)    mean
+        // a0=(0.8,0.6)    0.936          0.96          0.948
+        // a1=(0.6,0.8)    0.8            1             0.9
+        // a2=(0.28,0.96)  0.5376         0.936         0.7368
+        // mean            0.7578667      0.9653333
+        // By cosine a0 goes to b1 (0.96 > 0.936). By margin to b0: 0.936 / ((0.948 + 0.7578667) / 2) = 1.0973894 >
+        // 0.96 / ((0.948 + 0.9653333) / 2) = 1.0034843; by distance too: 0.0830667 > 0.0033333.
+        let (forward, backward) = both_ways(&[&[0.936, 0.96], &[0.8, 1.0], &[0.5376, 0.936]], 3);
+        let first = |margin| MarginScores::new(&forward, &backward, margin).unwrap().best_forward().take(1).collect::<Vec<_>>();
+        check(first(Margin::Ratio).into_iter(), &[(0, 0, 1.097_389_4)]);
+        check(first(Margin::Distance).into_iter(), &[(0, 0, 0.083_066_7)]);
+        check(first(Margin::Absolute).into_iter(), &[(0, 1, 0.96)]);
+    }
+
+    #[test]
+    fn only_the_nearest_are_candidates() {
+        // The neighborhood of a0 is b1 alone, that of b0 and b1 is a0. a0-b1: 0.8 / ((0.8 + 0.8) / 2) = 1;
+        // a0-b0: 0.6 / ((0.8 + 0.6) / 2) = 0.8571429.
+        let (forward, backward) = both_ways(&[&[0.6, 0.8]], 1);
+        let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
+        check(scores.best_forward(), &[(0, 1, 1.0)]);
+        check(scores.best_backward(), &[(0, 0, 0.857_142_9), (0, 1, 1.0)]);
+    }
+
+    #[test]
+    fn of_equal_scores_the_nearest_is_best_and_the_lonely_are_left_out() {
+        let mut forward = NeighborLists::new(2, 2, 2).unwrap();
+        forward.put(1, &[(1, 0.5), (0, 0.5)]).unwrap();
+        let backward = NeighborLists::new(2, 2, 2).unwrap();
+        let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
+        // Nobody is near to the second language: 0.5 / ((0.5 + 0) / 2) = 2.
+        check(scores.best_forward(), &[(1, 0, 2.0)]);
+        check(scores.best_backward(), &[]);
+    }
+
+    #[test]
+    fn neighborhoods_that_point_away_score_nothing() {
+        assert_eq!(Margin::Ratio.score(-0.5, -0.5, -0.5), 0.0);
+        assert_eq!(Margin::Ratio.score(0.5, 0.5, 0.0), 2.0);
+        assert_eq!(Margin::Distance.score(-0.5, -0.5, -1.0), 0.25);
+    }
+
+    #[test]
+    fn directions_that_do_not_belong_together_are_refused() {
+        let (forward, backward) = (NeighborLists::new(2, 3, 1).unwrap(), NeighborLists::new(3, 3, 1).unwrap());
+        let error = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap_err().to_string();
+        assert_eq!(error, "forward is from 2 sentences to 3, backward from 3 to 3");
+    }
+}

@@ -1,0 +1,148 @@
+//! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at the end.
+//!
+//! Bounded everywhere: so many connections at once, so long for a TLS handshake, so long until the head of a request is there.
+
+pub mod tls;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tower::ServiceExt as _;
+
+use crate::http::settings::Drain;
+use crate::http::traffic::ClientAddress;
+pub use tls::{Tls, TlsError};
+
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted, for lack of file descriptors, say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How to serve.
+pub struct ServeOptions {
+    /// Connections at once; more wait in the system's queue.
+    pub connections_max: usize,
+    /// How long a connection may stay without the complete head of its next request, also when it is idle.
+    pub header_timeout: Duration,
+    /// Certificate and key; without, plain HTTP.
+    pub tls: Option<Arc<Tls>>,
+    /// Turned when the server begins to stop.
+    pub drain: Drain,
+}
+
+/// Serves `router` until `stop` becomes true and the requests that run then have been answered. Meanwhile new requests reach the
+/// router, too, which refuses them: a client learns at once that it should go elsewhere. Dropping the future ends it early.
+pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
+    let slots = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
+    // Each connection from before the end holds a sender; when all are gone, nothing is received.
+    let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
+    let mut alive = Some(alive);
+    let shared = Arc::new(Shared { router, header_timeout: options.header_timeout, tls: options.tls, stop: stop.clone() });
+    loop {
+        tokio::select! {
+            biased;
+            _ = all_gone.recv(), if alive.is_none() => return,
+            _ = stop.wait_for(|stop| *stop), if alive.is_some() => {
+                tracing::info!("stopping");
+                options.drain.begin();
+                alive = None;
+            }
+            accepted = accept(&listener, &slots) => {
+                let (stream, address, slot) = accepted;
+                let connection = Connection { shared: Arc::clone(&shared), address, alive: alive.clone() };
+                tokio::spawn(async move {
+                    connection.run(stream).await;
+                    drop(slot);
+                });
+            }
+        }
+    }
+}
+
+struct Shared {
+    router: Router,
+    header_timeout: Duration,
+    tls: Option<Arc<Tls>>,
+    stop: watch::Receiver<bool>,
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    /// Gone when the connection came after the end began.
+    alive: Option<mpsc::Sender<Infallible>>,
+}
+
+/// Waits for a free place, then for a connection.
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+    loop {
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else { std::future::pending().await };
+        match listener.accept().await {
+            Ok((stream, address)) => return (stream, address, slot),
+            Err(error) if is_of_one_connection(&error) => (),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a connection cannot be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether only the connection that was coming failed.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::ConnectionRefused | Kind::ConnectionAborted | Kind::ConnectionReset)
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream) {
+        // Answers are written whole: waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.shared.tls else { return self.speak(stream).await };
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => self.speak(stream).await,
+            Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a TLS handshake failed"),
+            Err(_) => tracing::debug!(address = %self.address, "a TLS handshake took too long"),
+        }
+    }
+
+    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let client = ClientAddress(self.address.ip());
+        let service = service_fn(|request: Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(client);
+            self.shared.router.clone().oneshot(request)
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(self.shared.header_timeout).keep_alive(self.alive.is_some());
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let mut stop = self.shared.stop.clone();
+        let stopped = async move {
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stopped, if self.alive.is_some() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(address = %self.address, error = &error as &dyn std::error::Error, "a connection failed");
+        }
+    }
+}

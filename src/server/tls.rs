@@ -1,0 +1,143 @@
+//! TLS: certificate and key from PEM files, read again when they change.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::CryptoProvider;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{self, ServerConfig};
+
+/// How often the files are looked at.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{} holds no {expected} in PEM form", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// Certificate and key do not belong together, or are of a kind that is not supported.
+    #[error("the certificate and its key cannot be used")]
+    Pair(#[source] rustls::Error),
+}
+
+/// Certificate and key of the server.
+pub struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// What was last read, good or bad.
+    seen: Mutex<Files>,
+    current: Arc<Current>,
+    acceptor: TlsAcceptor,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Files {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The pair that new connections get.
+#[derive(Debug)]
+struct Current(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl Tls {
+    /// Reads both files and checks that they belong together.
+    pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let files = read(certificate, key)?;
+        let pair = pair(&files, certificate, key, &provider)?;
+        let current = Arc::new(Current(RwLock::new(Arc::new(pair))));
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(TlsError::Pair)?;
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&current) as _;
+        let mut config = config.with_no_client_auth().with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), seen: Mutex::new(files), current, acceptor })
+    }
+
+    /// What accepts connections.
+    pub fn acceptor(&self) -> &TlsAcceptor {
+        &self.acceptor
+    }
+
+    /// Reads the files again and says whether there is a new pair. Connections that are open keep the old one; when the new
+    /// one cannot be used, all do.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let files = read(&self.certificate, &self.key)?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == files {
+            return Ok(false);
+        }
+        let pair = pair(&files, &self.certificate, &self.key, self.acceptor.config().crypto_provider());
+        *seen = files;
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair?);
+        Ok(true)
+    }
+
+    /// Reloads when the files have changed, and at once on SIGHUP; for ever.
+    pub async fn keep_current(self: Arc<Self>, mut hangup: tokio::signal::unix::Signal) {
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => (),
+                () = tokio::time::sleep(LOOK_PERIOD) => (),
+            }
+            let tls = Arc::clone(&self);
+            match tokio::task::spawn_blocking(move || tls.reload()).await {
+                Ok(Ok(true)) => tracing::info!(certificate = %self.certificate.display(), "certificate loaded again"),
+                Ok(Err(error)) if !failing => {
+                    failing = true;
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "the changed certificate cannot be used, the one before stays");
+                    continue;
+                }
+                Ok(Err(_)) => continue,
+                Ok(Ok(false)) => (),
+                Err(_) => return,
+            }
+            failing = false;
+        }
+    }
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<Files, TlsError> {
+    let read = |path: &Path| fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source });
+    Ok(Files { certificate: read(certificate)?, key: read(key)? })
+}
+
+fn pair(files: &Files, certificate: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let bad = |path: &Path, expected| TlsError::Pem { path: path.to_owned(), expected };
+    let chain = CertificateDer::pem_slice_iter(&files.certificate).collect::<Result<Vec<_>, _>>();
+    let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| bad(certificate, "certificate"))?;
+    let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|_| bad(key, "private key"))?;
+    CertifiedKey::from_der(chain, key, provider).map_err(TlsError::Pair)
+}

@@ -1,0 +1,187 @@
+//! Making classifiers, and training them again.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::super::collections::now_ms;
+use super::super::jobs::{NewJob, new_job_id};
+use super::super::runtime::OpenCollection;
+use super::super::{Error, Service, State, blocking};
+use super::definition::{read_definition, write_definition};
+use super::error::ClassifierError;
+use super::examples;
+use crate::domain::{
+    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Job, JobFailure, JobId, JobType, JobUnit,
+    LabeledText, Metadata, NewClassifier, RequestKey,
+};
+use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};
+
+impl Service {
+    /// Accepts a classifier and the job that trains it. Both are durable when this is answered.
+    pub async fn create_classifier(&self, new: NewClassifier) -> Result<Classifier, Error> {
+        self.create_classifier_once(new, None).await
+    }
+
+    /// As `create_classifier`, unless the request created a classifier before: then it gives that one, as it is now.
+    pub async fn create_classifier_once(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
+        self.check_running()?;
+        if let Some(request) = request.clone() {
+            let state = Arc::clone(&self.state);
+            if let Some(before) = blocking(move || state.classifier_created_before(&request)).await? {
+                return self.view_classifier(before);
+            }
+        }
+        self.check_new(&new).await?;
+        let place = self.job_place()?;
+        let job = new_job_id()?;
+        let collection = new.definition.source.as_ref().map(|source| source.collection.clone());
+        let (row, texts) = self.new_row(new, job.clone())?;
+        let new = training_job(&row, job, collection, texts.len());
+        // Of requests with one key at once one is done.
+        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let (state, created) = (Arc::clone(&self.state), row.clone());
+        let before = blocking(move || {
+            let _naming = naming;
+            if let Some(before) = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten()
+            {
+                return Ok(Some(before));
+            }
+            state.check_classifier_room(1)?;
+            if !state.catalog.create_classifier(&created, &texts, request.as_ref())? {
+                return Err(ClassifierError::Exists { name: created.name }.into());
+            }
+            Ok(None)
+        });
+        if let Some(before) = before.await? {
+            return self.view_classifier(before);
+        }
+        if let Err(error) = self.submit_job(place, new).await {
+            // Should this fail, too, the next start says that it failed.
+            let (state, name) = (Arc::clone(&self.state), row.name);
+            let _ = blocking(move || Ok(state.catalog.delete_classifier(&name)?)).await;
+            return Err(error);
+        }
+        self.view_classifier(row)
+    }
+
+    /// Refuses what cannot be trained, as far as that can be told before.
+    async fn check_new(&self, new: &NewClassifier) -> Result<(), Error> {
+        let definition = &new.definition;
+        let refuse = |problem: String| Err(ClassifierError::TrainingSet { problem }.into());
+        if definition.kind == ClassifierKind::Prototype {
+            let labels: std::collections::BTreeSet<&str> = new.labels.iter().map(|label| label.name.as_str()).collect();
+            if labels.len() < 2 {
+                return refuse(format!("a prototype classifier must have at least two labels, got {}", labels.len()));
+            }
+            for example in &new.examples {
+                if let Some(label) = example.labels.iter().find(|label| !labels.contains(label.as_str())) {
+                    let place = format!("example {:?}", example.text.chars().take(40).collect::<String>());
+                    return Err(ClassifierError::UnknownLabel { name: new.name.clone(), label: label.clone(), place }.into());
+                }
+            }
+        } else if definition.source.is_none() {
+            let mut labels: Vec<&str> = new.examples.iter().flat_map(|one| &one.labels).map(String::as_str).collect();
+            labels.sort_unstable();
+            labels.dedup();
+            if let Err(problem) = examples::check_labels(definition, new.examples.len(), &labels) {
+                return refuse(problem);
+            }
+        }
+        self.check_labels_of(definition).await
+    }
+
+    /// Refuses labels of a collection that nothing can be learned from.
+    async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<(), Error> {
+        let Some(source) = definition.source.clone() else { return Ok(()) };
+        let collection = self.collection(&source.collection)?;
+        self.state.check_embedded(&collection)?;
+        let definition = definition.clone();
+        let check = move |collection: &Arc<OpenCollection>| examples::check_source(&collection.store, &source, &definition);
+        self.on_collection(&collection, check).await
+    }
+
+    fn new_row(&self, new: NewClassifier, job: JobId) -> Result<(StoredClassifier, Vec<ClassifierText>), Error> {
+        let (model, NewClassifier { name, definition, examples, labels }) = (self.model(), new);
+        let row = StoredClassifier {
+            id: Uuid::now_v7().to_string(),
+            name,
+            job,
+            next_job: None,
+            version: 0,
+            progress: TrainingProgress::Training,
+            model: model.name.clone(),
+            model_fingerprint: model.fingerprint.clone(),
+            dimension: model.dimension,
+            definition: write_definition(&definition)?,
+            report: None,
+            error: None,
+            created_at_ms: now_ms(),
+            trained_at_ms: None,
+        };
+        let descriptions = labels.into_iter().flat_map(|label| {
+            let said = if label.descriptions.is_empty() { vec![label.name.clone()] } else { label.descriptions };
+            said.into_iter().map(move |text| (true, LabeledText { text, labels: vec![label.name.clone()], language: None }))
+        });
+        let examples = examples.into_iter().map(|example| (false, example));
+        let texts = descriptions.chain(examples).map(|(description, text)| {
+            let LabeledText { text, labels, language } = text;
+            ClassifierText { description, text, labels, language, embedding: None }
+        });
+        Ok((row, texts.collect()))
+    }
+
+    /// Accepts a job that trains a classifier again, on the labels of now and for the model of now. Until its end the classifier
+    /// answers as before, and if it fails also after.
+    pub async fn retrain_classifier(&self, name: &ClassifierName) -> Result<Job, Error> {
+        self.check_running()?;
+        let row = self.classifier_row(name).await?;
+        if let Some(job) = row.next_job.as_ref().or((row.progress == TrainingProgress::Training).then_some(&row.job)) {
+            return Err(ClassifierError::NotReady { name: row.name, problem: format!("job {job} still trains it") }.into());
+        }
+        let definition = read_definition(&row.definition)?;
+        self.check_labels_of(&definition).await?;
+        let (place, id) = (self.job_place()?, new_job_id()?);
+        let (state, job, begun) = (Arc::clone(&self.state), id.clone(), row.clone());
+        let texts = blocking(move || {
+            if !state.catalog.begin_retraining(&begun.id, &job)? {
+                let problem = "it was changed at the same moment; try again".to_owned();
+                return Err(ClassifierError::NotReady { name: begun.name, problem }.into());
+            }
+            Ok(state.catalog.classifier_texts(&begun.id)?.len())
+        });
+        let texts = texts.await?;
+        let collection = definition.source.map(|source| source.collection);
+        let submitted = self.submit_job(place, training_job(&row, id.clone(), collection, texts)).await;
+        if let Err(error) = &submitted {
+            let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };
+            let state = Arc::clone(&self.state);
+            // Should this fail, too, the next start says so.
+            let _ = blocking(move || Ok(state.catalog.fail_training(&id, &failure)?)).await;
+        }
+        submitted
+    }
+}
+
+impl State {
+    /// The classifier that a request created before. Blocks.
+    fn classifier_created_before(&self, request: &RequestKey) -> Result<Option<StoredClassifier>, Error> {
+        let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
+        let found = self.catalog.classifier_by_id(&id)?;
+        Ok(Some(found.ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })?))
+    }
+}
+
+/// The job that trains a classifier with so many texts.
+fn training_job(row: &StoredClassifier, id: JobId, collection: Option<CollectionName>, texts: usize) -> NewJob {
+    let members = [("classifier", row.id.as_str()), ("name", row.name.as_str())];
+    NewJob {
+        id,
+        kind: JobType::Train,
+        collection,
+        request: members.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
+        details: Metadata::from_iter([("classifier".to_owned(), row.name.as_str().into())]),
+        total: texts as u64 + 1,
+        unit: JobUnit::Steps,
+    }
+}

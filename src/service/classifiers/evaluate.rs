@@ -1,0 +1,333 @@
+//! Judging a classifier by labeled texts or documents: a few at once, a whole collection as a job.
+//!
+//! A job changes nothing but its own result, so one that a restart interrupts begins again. It judges the classifier as it was when
+//! the job began, also when it is trained again meanwhile.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::super::collections::sync_dir;
+use super::super::jobs::{Halt, JobContext, NewJob, new_job_id};
+use super::super::runtime::OpenCollection;
+use super::super::{Error, Service, blocking};
+use super::apply::{collection_gone, planned_classifier, planned_collection};
+use super::error::ClassifierError;
+use super::examples::no_label;
+use super::judged::Judged;
+use super::kept_evaluation;
+use super::kept_filter;
+use super::texts::{Asked, embed_texts, of_documents};
+use super::trained::{Trained, labeled};
+use super::training::wait_for_index;
+use super::voters::Electorate;
+use crate::domain::{
+    ClassifierName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit, LabeledDocuments,
+    LabeledText, Metadata, labels_at,
+};
+use crate::embed::Priority;
+use crate::store::EmbeddedDocument;
+
+/// Labeled documents that are judged within a request: bounds its time.
+const AT_ONCE_MAX: usize = 20_000;
+/// Of these, documents that still wait for their embedding.
+const AT_ONCE_WAITING_MAX: usize = 1_000;
+/// Labeled documents that a job judges: bounds its memory.
+const IN_JOB_MAX: usize = 1_000_000;
+/// Documents that a job reads at a time.
+const DOCUMENTS_PER_STEP: usize = 500;
+/// The file of a job's result.
+const RESULT: &str = "evaluation.json";
+
+/// What is asked and what is known of it.
+#[derive(Default)]
+struct Known {
+    asked: Vec<Asked>,
+    expected: Vec<Vec<String>>,
+    /// How errors name each.
+    places: Vec<String>,
+}
+
+/// What a job was accepted with.
+struct Planned {
+    classifier: String,
+    name: ClassifierName,
+    collection: String,
+    documents: LabeledDocuments,
+    threshold: Option<f32>,
+}
+
+impl Service {
+    /// Judges a classifier. A document is not evidence for itself: a classifier that lives off the same collection is asked
+    /// about each without it.
+    pub async fn evaluate(&self, name: &ClassifierName, set: EvaluationSet, threshold: Option<f32>) -> Result<Evaluation, Error> {
+        let trained = self.trained(name).await?;
+        let surroundings = self.state.surroundings(&trained, false)?;
+        let known = match set {
+            EvaluationSet::Texts(texts) => self.known_texts(texts).await?,
+            EvaluationSet::Documents(documents) => self.known_documents(&trained, documents).await?,
+        };
+        if known.asked.is_empty() {
+            return Err(nothing().into());
+        }
+        blocking(move || {
+            let mut judged = Judged::default();
+            let mut electorate = trained.electorate(&surroundings, known.asked.len())?;
+            judge(&trained, (&mut electorate, threshold), known, &mut judged)?;
+            Ok(judged.evaluation(&trained)?)
+        })
+        .await
+    }
+
+    /// Accepts a job that judges a classifier by all labeled documents of a collection.
+    pub async fn start_evaluation(
+        &self,
+        name: &ClassifierName,
+        documents: LabeledDocuments,
+        threshold: Option<f32>,
+    ) -> Result<Job, Error> {
+        let trained = self.trained(name).await?;
+        let collection = self.collection(&documents.collection)?;
+        self.state.check_embedded(&collection)?;
+        drop(self.state.surroundings(&trained, false)?);
+        let place = self.job_place()?;
+        let filter = labeled(&documents);
+        let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&filter, IN_JOB_MAX + 1)?);
+        let total = self.on_collection(&collection, count).await?;
+        if total == 0 {
+            return Err(nothing().into());
+        }
+        if total > IN_JOB_MAX {
+            let problem = format!("an evaluation may have at most {IN_JOB_MAX} labeled documents; narrow the filter");
+            return Err(ClassifierError::EvaluationSet { problem }.into());
+        }
+        let members = [
+            ("classifier", json!(trained.id)),
+            ("name", json!(name.as_str())),
+            ("collection_id", json!(collection.row.id.0)),
+            ("filter", kept_filter::write(&documents.filter)),
+            ("field", json!(documents.field.keys())),
+            ("threshold", json!(threshold)),
+        ];
+        let request: Metadata = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let details = Metadata::from_iter([("classifier".to_owned(), name.as_str().into())]);
+        let (id, kind, unit) = (new_job_id()?, JobType::Evaluate, JobUnit::Documents);
+        let collection = Some(documents.collection);
+        self.submit_job(place, NewJob { id, kind, collection, request, details, total: total as u64, unit }).await
+    }
+
+    /// What a job of `start_evaluation` found.
+    pub async fn evaluation_of_job(&self, id: &JobId) -> Result<Evaluation, Error> {
+        let job = self.get_job(id).await?;
+        if job.kind != JobType::Evaluate || job.status != JobStatus::Succeeded {
+            let (kind, status) = (job.kind.name(), job.status.name());
+            return Err(ClassifierError::NoEvaluation { id: id.clone(), kind, status }.into());
+        }
+        let path = self.state.job_dir(id).join(RESULT);
+        blocking(move || {
+            let text = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
+            Ok(kept_evaluation::read(&text)?)
+        })
+        .await
+    }
+
+    async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<Known, Error> {
+        let bodies = texts.iter().map(|one| one.text.clone()).collect();
+        let embedded = embed_texts(&self.state, bodies, Priority::Ingest).await?;
+        let places = (0..texts.len()).map(|place| format!("example {place}")).collect();
+        let asked = texts.iter().zip(embedded).map(|(text, (detected, embedding))| Asked {
+            document: None,
+            place: None,
+            language: text.language.or(detected),
+            embedding,
+        });
+        let asked = asked.collect();
+        Ok(Known { asked, places, expected: texts.into_iter().map(|one| one.labels).collect() })
+    }
+
+    async fn known_documents(&self, trained: &Arc<Trained>, documents: LabeledDocuments) -> Result<Known, Error> {
+        let collection = self.collection(&documents.collection)?;
+        self.state.check_embedded(&collection)?;
+        let (filter, multi_label) = (labeled(&documents), trained.definition.multi_label);
+        let read = move |collection: &Arc<OpenCollection>| {
+            let found = collection.store.embedded_documents(&filter, None, AT_ONCE_MAX + 1)?;
+            let too_many = |problem: String| {
+                Error::from(ClassifierError::EvaluationSet {
+                    problem: format!("{problem}; start it as a job, or narrow the filter"),
+                })
+            };
+            if found.len() > AT_ONCE_MAX {
+                return Err(too_many(format!("at most {AT_ONCE_MAX} labeled documents are evaluated at once")));
+            }
+            let waiting = found.iter().filter(|one| one.embedding.is_none()).count();
+            if waiting > AT_ONCE_WAITING_MAX {
+                let problem =
+                    format!("{waiting} of the documents wait for their embedding, at once at most {AT_ONCE_WAITING_MAX} may");
+                return Err(too_many(problem));
+            }
+            known_of(found, &documents, multi_label)
+        };
+        let (found, expected) = self.on_collection(&collection, read).await?;
+        let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
+        Ok(Known { asked: of_documents(&self.state, found, Priority::Ingest).await?, expected, places })
+    }
+}
+
+/// Judges the classifier that the job's request names, from the beginning.
+pub(in crate::service) async fn run(context: &JobContext) -> Result<(), Halt> {
+    let planned = Planned::of(context)?;
+    let collection = planned_collection(context, &planned.collection)?;
+    match judge_all(context, &collection, planned).await {
+        Err(Halt::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
+        other => other,
+    }
+}
+
+async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, planned: Planned) -> Result<(), Halt> {
+    let trained = planned_classifier(&context.state()?, &planned.classifier, &planned.name).await?;
+    let live = trained.definition.source.as_ref().filter(|_| trained.is_live());
+    if let Some(source) = live {
+        let source = context.state()?.collection(&source.collection)?;
+        wait_for_index(context, &source).await?;
+    }
+    let surroundings = context.state()?.surroundings(&trained, false)?;
+    let (of, filter) = (Arc::clone(collection), labeled(&planned.documents));
+    let total = blocking(move || Ok(of.store.count_matching(&filter, IN_JOB_MAX)? as u64)).await?;
+    context.measure(0, total);
+    let (mut judged, mut after, mut read) = (Judged::default(), None, 0);
+    loop {
+        context.check()?;
+        let state = context.state()?;
+        state.check_embedded(collection)?;
+        check_there(context, collection, &planned).await?;
+        let (of, documents, multi_label) = (Arc::clone(collection), planned.documents.clone(), trained.definition.multi_label);
+        let page = blocking(move || {
+            let found = of.store.embedded_documents(&labeled(&documents), after.as_ref(), DOCUMENTS_PER_STEP)?;
+            let last = found.last().map(|one| one.document.id.clone());
+            Ok((last, found.len(), known_of(found, &documents, multi_label)?))
+        });
+        let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
+        let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
+        let asked = of_documents(&state, found, Priority::Ingest).await?;
+        let (judging, near, threshold) = (Arc::clone(&trained), surroundings.clone(), planned.threshold);
+        judged = blocking(move || {
+            let mut electorate = judging.electorate(&near, asked.len())?;
+            judge(&judging, (&mut electorate, threshold), Known { asked, expected, places }, &mut judged)?;
+            Ok(judged)
+        })
+        .await?;
+        (after, read) = (last, read + count);
+        context.set_done(read as u64);
+        if count < DOCUMENTS_PER_STEP || judged.len() >= IN_JOB_MAX {
+            break;
+        }
+    }
+    check_there(context, collection, &planned).await?;
+    if judged.len() == 0 {
+        return Err(Error::from(nothing()).into());
+    }
+    keep(context, &trained, judged).await
+}
+
+/// Refuses to go on with a classifier or documents that were deleted meanwhile.
+async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &Planned) -> Result<(), Halt> {
+    if collection.is_deleted() {
+        return Err(collection_gone(context).into());
+    }
+    let (state, id) = (context.state()?, planned.classifier.clone());
+    match blocking(move || Ok(state.catalog.classifier_by_id(&id)?)).await? {
+        Some(_) => Ok(()),
+        None => Err(Error::from(ClassifierError::NotFound { name: planned.name.clone() }).into()),
+    }
+}
+
+/// Keeps what was found, durably, and says the most important in the job's details.
+async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> Result<(), Halt> {
+    let (folder, judging) = (context.state()?.job_dir(&context.live.id), Arc::clone(trained));
+    let evaluation = blocking(move || {
+        let evaluation = judged.evaluation(&judging)?;
+        let (partial, whole) = (folder.join("evaluation.partial"), folder.join(RESULT));
+        let text = kept_evaluation::write(&evaluation)?;
+        let write = || {
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(&partial, &text)?;
+            std::fs::File::open(&partial)?.sync_all()?;
+            std::fs::rename(&partial, &whole)?;
+            sync_dir(&folder)
+        };
+        write().map_err(|source| Error::Folder { path: whole.clone(), source })?;
+        Ok(evaluation)
+    });
+    let all = evaluation.await?.all;
+    let details = [
+        ("classifier", json!(trained.name.as_str())),
+        ("version", json!(trained.version)),
+        ("examples", json!(all.examples)),
+        ("accuracy", json!(all.accuracy)),
+        ("macro_f1", json!(all.macro_f1)),
+    ];
+    let (progress, _) = context.live.progress();
+    context.progress(progress.done, details.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()).await
+}
+
+/// The documents with the labels that they have. Blocks.
+fn known_of(
+    found: Vec<EmbeddedDocument>,
+    documents: &LabeledDocuments,
+    multi_label: bool,
+) -> Result<(Vec<EmbeddedDocument>, Vec<Vec<String>>), Error> {
+    let mut known = Vec::with_capacity(found.len());
+    for one in found {
+        let labels = labels_at(&one.document.metadata, &documents.field, multi_label);
+        if let Some(labels) = labels.map_err(|problem| no_label(&one.document.id, &problem))? {
+            known.push((one, labels));
+        }
+    }
+    Ok(known.into_iter().unzip())
+}
+
+fn judge(
+    trained: &Trained,
+    (electorate, threshold): (&mut Option<Electorate<'_>>, Option<f32>),
+    known: Known,
+    judged: &mut Judged,
+) -> Result<(), Error> {
+    let Known { asked, expected, places } = known;
+    if !trained.is_live() {
+        // Neighbors of a live collection may have any label; the others can never be right about one that they do not have.
+        let unknown = expected.iter().zip(&places).find_map(|(labels, place)| {
+            let label = labels.iter().find(|label| trained.labels.number(label).is_none())?;
+            Some((label.clone(), place.clone()))
+        });
+        if let Some((label, place)) = unknown {
+            return Err(ClassifierError::UnknownLabel { name: trained.name.clone(), label, place }.into());
+        }
+    }
+    let scored = trained.score(electorate, &asked.iter().collect::<Vec<_>>())?;
+    for ((asked, expected), scored) in asked.iter().zip(expected).zip(&scored) {
+        judged.add((expected, asked.language), trained.decide(scored, threshold), scored);
+    }
+    Ok(())
+}
+
+fn nothing() -> ClassifierError {
+    ClassifierError::EvaluationSet { problem: "there is nothing to judge by: no labeled example".to_owned() }
+}
+
+impl Planned {
+    fn of(context: &JobContext) -> Result<Self, Error> {
+        let request = &context.live.request;
+        let broken = || Error::JobState { id: context.live.id.clone(), problem: "its request cannot be read" };
+        let text = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned).ok_or_else(broken);
+        let field = request.get("field").and_then(kept_filter::read_path).ok_or_else(broken)?;
+        let filter = request.get("filter").and_then(kept_filter::read).ok_or_else(broken)?;
+        let collection = context.live.collection.clone().ok_or_else(broken)?;
+        Ok(Self {
+            classifier: text("classifier")?,
+            name: ClassifierName::parse(&text("name")?)?,
+            collection: text("collection_id")?,
+            documents: LabeledDocuments { collection, field, filter },
+            threshold: request.get("threshold").and_then(Value::as_f64).map(|threshold| threshold as f32),
+        })
+    }
+}

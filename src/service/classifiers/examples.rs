@@ -1,0 +1,169 @@
+//! What a classifier learns from: labeled embeddings, out of a collection or of the request.
+
+use std::collections::BTreeMap;
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use super::error::ClassifierError;
+use super::trained::{EmbeddedText, labeled};
+use crate::classify::LabelNames;
+use crate::domain::{
+    ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabeledDocuments, Language, TrainingReport, labels_at,
+};
+use crate::store::{DocumentStore, EmbeddedDocument};
+
+/// Labeled documents that one training, or one evaluation, reads at most.
+pub(super) const DOCUMENTS_MAX: usize = 100_000;
+/// Labels that a classifier may have.
+pub(super) const LABELS_MAX: usize = 1_000;
+/// Longest label, in bytes.
+pub(super) const LABEL_BYTES_MAX: usize = 256;
+/// Documents read at a time.
+const PAGE: usize = 500;
+
+/// A labeled example.
+#[derive(Debug, Clone)]
+pub(super) struct Example {
+    /// The document that it is, if it is one.
+    pub(super) document: Option<DocumentId>,
+    pub(super) labels: Vec<String>,
+    pub(super) language: Option<Language>,
+    pub(super) embedding: Embedding,
+}
+
+/// Labeled examples.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Examples {
+    pub(super) rows: Vec<Example>,
+    /// Labeled documents without embedding.
+    pub(super) left_out: usize,
+}
+
+impl Examples {
+    /// Refuses what nothing can be learned from.
+    pub(super) fn check(&self, definition: &ClassifierDefinition) -> Result<(), ClassifierError> {
+        let counts = sorted_counts(&self.rows);
+        let left_out = match self.left_out {
+            0 => String::new(),
+            count => format!("; {count} labeled documents wait for their embedding"),
+        };
+        check_labels(definition, self.rows.len(), &counts.iter().map(|(label, _)| label.as_str()).collect::<Vec<_>>())
+            .map_err(|problem| ClassifierError::TrainingSet { problem: format!("{problem}{left_out}") })
+    }
+
+    /// The labels of each example by number.
+    pub(super) fn numbers(&self, names: &LabelNames) -> Vec<Vec<u32>> {
+        self.rows.iter().map(|row| row.labels.iter().filter_map(|label| names.number(label)).collect()).collect()
+    }
+
+    /// What there is to learn from, in numbers.
+    pub(super) fn report(&self) -> TrainingReport {
+        let mut languages: BTreeMap<Option<Language>, usize> = BTreeMap::new();
+        self.rows.iter().for_each(|row| *languages.entry(row.language).or_default() += 1);
+        let mut languages: Vec<_> = languages.into_iter().collect();
+        languages.sort_by_key(|(_, examples)| std::cmp::Reverse(*examples));
+        TrainingReport {
+            examples: self.rows.len(),
+            left_out: self.left_out,
+            labels: sorted_counts(&self.rows),
+            languages,
+            ..TrainingReport::default()
+        }
+    }
+}
+
+/// Each label with its examples, by name.
+pub(super) fn sorted_counts(rows: &[Example]) -> Vec<(String, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    rows.iter().flat_map(|row| &row.labels).for_each(|label| *counts.entry(label).or_default() += 1);
+    counts.into_iter().map(|(label, count)| (label.to_owned(), count)).collect()
+}
+
+/// Says why nothing can be learned from so many examples with these labels.
+pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, labels: &[&str]) -> Result<(), String> {
+    let (needed, what) = if definition.multi_label { (1, "at least one label") } else { (2, "at least two labels") };
+    if examples == 0 {
+        return Err("there is nothing to learn from: no labeled example".to_owned());
+    }
+    if labels.len() < needed {
+        let one = labels.first().map(|label| format!(": {label:?}")).unwrap_or_default();
+        return Err(format!("examples must have {what}, got {}{one}", labels.len()));
+    }
+    if labels.len() > LABELS_MAX {
+        return Err(format!("examples may have at most {LABELS_MAX} labels, got {}", labels.len()));
+    }
+    match labels.iter().find(|label| label.len() > LABEL_BYTES_MAX) {
+        Some(long) => Err(format!("a label may have at most {LABEL_BYTES_MAX} bytes, got {}", long.len())),
+        None => Ok(()),
+    }
+}
+
+/// The examples among the texts that came with the request.
+pub(super) fn of_texts(texts: &[EmbeddedText]) -> Examples {
+    let rows = texts.iter().filter(|text| !text.description).map(|text| Example {
+        document: None,
+        labels: text.labels.clone(),
+        language: text.language,
+        embedding: text.embedding.clone(),
+    });
+    Examples { rows: rows.collect(), left_out: 0 }
+}
+
+/// Looks at the labels of a collection before a training is accepted. Blocks.
+pub(super) fn check_source(
+    store: &DocumentStore,
+    source: &LabeledDocuments,
+    definition: &ClassifierDefinition,
+) -> Result<(), Error> {
+    let found = store.matching_metadata(&labeled(source), DOCUMENTS_MAX + 1)?;
+    if definition.kind != ClassifierKind::Knn && found.len() > DOCUMENTS_MAX {
+        let problem = format!("a training may have at most {DOCUMENTS_MAX} labeled documents; narrow the filter");
+        return Err(ClassifierError::TrainingSet { problem }.into());
+    }
+    let mut labels = std::collections::BTreeSet::new();
+    for (id, metadata) in &found {
+        let own = labels_at(metadata, &source.field, definition.multi_label);
+        labels.extend(own.map_err(|problem| no_label(id, &problem))?.into_iter().flatten());
+    }
+    let names: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let checked = check_labels(definition, found.len(), &names);
+    Ok(checked.map_err(|problem| ClassifierError::TrainingSet { problem })?)
+}
+
+/// Reads the labeled documents of a collection with their embeddings. Blocks.
+pub(super) fn gather(
+    collection: &OpenCollection,
+    source: &LabeledDocuments,
+    definition: &ClassifierDefinition,
+    stop: impl Fn() -> bool,
+) -> Result<Examples, Error> {
+    let mut examples = Examples::default();
+    let mut after: Option<DocumentId> = None;
+    loop {
+        let page = collection.store.embedded_documents(&labeled(source), after.as_ref(), PAGE)?;
+        let full = page.len() == PAGE;
+        after = page.last().map(|one| one.document.id.clone());
+        for EmbeddedDocument { document, embedding } in page {
+            let labels = labels_at(&document.metadata, &source.field, definition.multi_label);
+            let labels = labels.map_err(|problem| no_label(&document.id, &problem))?;
+            match (labels, embedding) {
+                (None, _) => (),
+                (Some(_), None) => examples.left_out += 1,
+                (Some(labels), Some(embedding)) => {
+                    let (document, language) = (Some(document.id), document.language);
+                    examples.rows.push(Example { document, labels, language, embedding });
+                }
+            }
+        }
+        // The neighbors that vote are all of the collection's; a part of them is enough to be calibrated by.
+        if !full || examples.rows.len() >= DOCUMENTS_MAX || stop() {
+            examples.rows.truncate(DOCUMENTS_MAX);
+            return Ok(examples);
+        }
+    }
+}
+
+/// An error of a document whose value is no label.
+pub(super) fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
+    ClassifierError::TrainingSet { problem: format!("document {id}: {problem}") }
+}

@@ -1,0 +1,172 @@
+//! Calibration of the kinds that learn no weights: which temperature makes their probabilities mean what they say.
+
+use super::super::Error;
+use super::error::ClassifierError;
+use super::examples::{Example, Examples};
+use super::texts::Asked;
+use super::trained::{EmbeddedText, Scored, prototypes, vote_rule, voted};
+use super::training::{BINS, Outcome, calibration_error};
+use super::voters::{Surroundings, Voter};
+use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
+use crate::domain::{ClassifierDefinition, NeighborWeight, TrainingReport};
+
+/// Examples whose neighbors are asked, each without itself. More would not change the second digit of a share.
+const ASKED_MAX: usize = 500;
+/// Temperatures that are tried. Cosines of neighbors lie so close that these cover all from one voter to all alike.
+const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.25, 0.5];
+/// How much worse than the best a temperature may be. In the language of training neighbors are nearer and surer than in others, so
+/// that the best there is too cold for the others: of nearly equal ones the higher is better across languages.
+const NEARLY: f64 = 1.01;
+/// The part of a probability that is spread over all labels before its logarithm is taken: a vote without a dissenter must not
+/// cost infinitely much when it is wrong.
+const SPREAD: f64 = 0.02;
+
+/// Asks the neighbors of examples, each example left out of its own, for the temperature at which they tell the labels best.
+/// Blocks.
+pub(super) fn fit_neighbors(
+    definition: &ClassifierDefinition,
+    surroundings: &Surroundings,
+    texts: &[EmbeddedText],
+    examples: &Examples,
+) -> Result<Outcome, Error> {
+    let step = examples.rows.len().div_ceil(ASKED_MAX).max(1);
+    let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
+    // Examples of the request are its texts, in their order: this kind has no descriptions among them.
+    let asked = chosen.iter().map(|(place, example)| Asked {
+        document: example.document.clone(),
+        place: Some(*place),
+        language: example.language,
+        embedding: example.embedding.clone(),
+    });
+    let asked: Vec<Asked> = asked.collect();
+    let mut electorate = surroundings.electorate(texts, asked.len())?;
+    let voters = electorate.voters(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
+    let around: Vec<(&Example, Vec<Voter>)> = chosen.iter().map(|(_, example)| *example).zip(voters).collect();
+    let fitted = match (definition.knn.weight, definition.knn.temperature) {
+        (NeighborWeight::Softmax, None) => best_temperature(definition, &around, examples.report().labels.len())?,
+        _ => None,
+    };
+    let rule = vote_rule(&definition.knn, fitted);
+    let (mut answers, mut right) = (Vec::with_capacity(around.len()), 0);
+    for (example, found) in &around {
+        let scored = voted(found, &rule)?;
+        let correct = match definition.multi_label {
+            true => told(&scored) == example.labels,
+            false => scored.ranked.first().is_some_and(|(label, _)| example.labels.contains(label)),
+        };
+        right += usize::from(correct);
+        if let Some((_, share)) = scored.ranked.first() {
+            answers.push((share.clamp(0.0, 1.0), correct));
+        }
+    }
+    let error = reliability(answers, BINS).map_err(ClassifierError::from)?.expected_error;
+    let report = TrainingReport {
+        validation_examples: around.len(),
+        validation_quality: (!around.is_empty()).then(|| right as f64 / around.len() as f64),
+        calibration_error: (!definition.multi_label && !around.is_empty()).then_some(error),
+        temperature: fitted,
+        ..examples.report()
+    };
+    Ok(Outcome { report, weights: None })
+}
+
+fn best_temperature(
+    definition: &ClassifierDefinition,
+    around: &[(&Example, Vec<Voter>)],
+    labels: usize,
+) -> Result<Option<f32>, Error> {
+    let mut losses = Vec::with_capacity(TEMPERATURES.len());
+    for temperature in TEMPERATURES {
+        let rule = vote_rule(&definition.knn, Some(temperature));
+        let loss = mean_loss(around, &rule, labels, definition.multi_label)?;
+        losses.extend(loss.is_finite().then_some((temperature, loss)));
+    }
+    Ok(warmest(&losses))
+}
+
+/// Of the temperatures that are nearly as good as the best the highest; `losses` are by rising temperature.
+fn warmest(losses: &[(f32, f64)]) -> Option<f32> {
+    let least = losses.iter().map(|(_, loss)| *loss).reduce(f64::min)?;
+    losses.iter().rev().find(|(_, loss)| *loss <= least * NEARLY).map(|(temperature, _)| *temperature)
+}
+
+/// The mean negative log likelihood of the labels of examples, by the votes of their neighbors. NaN without examples.
+fn mean_loss(
+    around: &[(&Example, Vec<Voter>)],
+    rule: &VoteRule,
+    labels: usize,
+    multi_label: bool,
+) -> Result<f64, ClassifierError> {
+    let mut loss = 0.0;
+    for (example, found) in around {
+        let scored = voted(found, rule)?;
+        let share = |label: &str| scored.ranked.iter().find(|(one, _)| one == label).map_or(0.0, |(_, share)| f64::from(*share));
+        if multi_label {
+            let near = scored.ranked.iter().map(|(label, _)| label.as_str());
+            let own = example.labels.iter().map(String::as_str).filter(|label| share(label) == 0.0);
+            for label in near.chain(own) {
+                let likely = share(label) * (1.0 - SPREAD) + SPREAD / 2.0;
+                loss -= if example.labels.iter().any(|one| one == label) { likely.ln() } else { (1.0 - likely).ln() };
+            }
+        } else {
+            let own = example.labels.first().map_or(0.0, |label| share(label));
+            loss -= (own * (1.0 - SPREAD) + SPREAD / labels.max(1) as f64).ln();
+        }
+    }
+    Ok(loss / around.len() as f64)
+}
+
+/// The labels with at least half of the votes, by name.
+fn told(scored: &Scored) -> Vec<String> {
+    let mut labels: Vec<String> =
+        scored.ranked.iter().filter(|(_, share)| *share >= 0.5).map(|(label, _)| label.clone()).collect();
+    labels.sort_unstable();
+    labels
+}
+
+/// Makes a direction of each label, and calibrates them by the examples, if there are any. Blocks.
+pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Result<Outcome, Error> {
+    let described = texts.iter().filter(|text| text.description).flat_map(|text| text.labels.iter().cloned());
+    let names = LabelNames::of(described);
+    let prototypes = prototypes(&names, texts)?;
+    let class = |example: &Example| example.labels.first().and_then(|label| names.number(label));
+    let judged: Vec<(&Example, u32)> = examples.rows.iter().filter_map(|example| Some((example, class(example)?))).collect();
+    let classes: Vec<u32> = judged.iter().map(|(_, class)| *class).collect();
+    let mut cosines = Vec::with_capacity(judged.len() * names.len());
+    for (example, _) in &judged {
+        cosines.extend(prototypes.cosines(&example.embedding).map_err(ClassifierError::from)?);
+    }
+    let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len()).map_err(ClassifierError::from)?;
+    let temperature = fit.map_or(Prototypes::TEMPERATURE, |fit| fit.temperature);
+    let calibrated = prototypes.calibrated(temperature).map_err(ClassifierError::from)?;
+    let (mut probabilities, mut right) = (Vec::with_capacity(cosines.len()), 0);
+    for (example, class) in &judged {
+        let row = calibrated.probabilities(&example.embedding).map_err(ClassifierError::from)?;
+        right += usize::from(crate::classify::knn::highest(&row) == Some(*class));
+        probabilities.extend(row);
+    }
+    let found = examples.report();
+    let with_none = |label: &str| found.labels.iter().find(|(one, _)| one == label).map_or(0, |(_, count)| *count);
+    let report = TrainingReport {
+        labels: names.iter().map(|label| (label.to_owned(), with_none(label))).collect(),
+        validation_examples: classes.len(),
+        validation_quality: (!classes.is_empty()).then(|| right as f64 / classes.len() as f64),
+        calibration_error: calibration_error(&probabilities, &classes, names.len())?,
+        temperature: Some(temperature),
+        ..found
+    };
+    Ok(Outcome { report, weights: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::warmest;
+
+    #[test]
+    fn of_nearly_equal_temperatures_the_highest_is_taken() {
+        assert_eq!(warmest(&[(0.03, 1.2), (0.05, 1.082), (0.07, 1.087), (0.1, 1.117)]), Some(0.07));
+        assert_eq!(warmest(&[(0.05, 1.0), (0.07, 1.02)]), Some(0.05));
+        assert_eq!(warmest(&[(0.05, 0.0), (0.07, 0.0)]), Some(0.07));
+        assert_eq!(warmest(&[]), None);
+    }
+}

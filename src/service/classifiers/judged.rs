@@ -1,0 +1,168 @@
+//! What a classifier answered beside what is known, and how well that is: in all, by label and by language.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::error::ClassifierError;
+use super::trained::{Scored, Trained};
+use super::training::BINS;
+use crate::classify::{
+    ClassReport, ClassScore, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
+};
+use crate::domain::{ConfidenceBin, ConfusionCount, Evaluation, LabelScore, Language, Scores, TransferGap};
+
+/// Answers so far. A million take about 150 MB.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// The labels by the numbers that `rows` have.
+    labels: Vec<String>,
+    numbers: HashMap<String, u32>,
+    expected: Vec<Vec<u32>>,
+    answered: Vec<Option<Vec<u32>>>,
+    languages: Vec<Option<Language>>,
+    /// The confidence in the most likely label, and whether it is right; nothing where there is none.
+    sure: Vec<(f32, bool)>,
+}
+
+impl Judged {
+    /// How many answers there are.
+    pub(super) fn len(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Adds an answer.
+    pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &Scored) {
+        let (expected, language) = known;
+        self.sure.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
+        let expected = self.of_labels(expected);
+        self.expected.push(expected);
+        let answer = answer.map(|labels| self.of_labels(labels));
+        self.answered.push(answer);
+        self.languages.push(language);
+    }
+
+    /// Says how well the classifier did.
+    pub(super) fn evaluation(mut self, trained: &Trained) -> Result<Evaluation, ClassifierError> {
+        // Numbers in the order of the names, with labels that nothing had among them.
+        let names = LabelNames::of(trained.labels.iter().map(str::to_owned).chain(self.labels.iter().cloned()));
+        let sorted: Vec<u32> = self.labels.iter().filter_map(|label| names.number(label)).collect();
+        for set in self.expected.iter_mut().chain(self.answered.iter_mut().flatten()) {
+            set.iter_mut().for_each(|number| *number = sorted[*number as usize]);
+            set.sort_unstable();
+        }
+        match trained.definition.multi_label {
+            true => self.label_sets(&names),
+            false => self.classes(&names, trained.report.trained_in()),
+        }
+    }
+
+    fn of_labels(&mut self, labels: Vec<String>) -> Vec<u32> {
+        let number = |label: String| match self.numbers.get(&label) {
+            Some(number) => *number,
+            None => {
+                let number = self.labels.len() as u32;
+                self.labels.push(label.clone());
+                self.numbers.insert(label, number);
+                number
+            }
+        };
+        labels.into_iter().map(number).collect()
+    }
+
+    fn classes(&self, names: &LabelNames, trained_in: Option<Language>) -> Result<Evaluation, ClassifierError> {
+        let expected: Vec<u32> = self.expected.iter().filter_map(|labels| labels.first().copied()).collect();
+        let answered: Vec<Option<u32>> = self.answered.iter().map(|answer| answer.as_ref()?.first().copied()).collect();
+        let found = evaluate_languages(&expected, &answered, names.len(), &self.languages, trained_in)?;
+        let reliable = reliability(self.sure.iter().copied(), BINS)?;
+        let bins = reliable.bins.iter().map(|bin| ConfidenceBin {
+            examples: bin.count,
+            confidence: bin.confidence,
+            accuracy: bin.accuracy,
+        });
+        let name = |number: u32| names.name(number).unwrap_or_default().to_owned();
+        let confusion = found.all.confusion.iter().map(|(expected, answered, count)| ConfusionCount {
+            expected: name(expected),
+            answered: answered.map(name),
+            count,
+        });
+        let most = majority(&expected).map(|class| {
+            let count = expected.iter().filter(|one| **one == class).count();
+            (name(class), count as f64 / expected.len() as f64)
+        });
+        Ok(Evaluation {
+            all: of_classes(&found.all),
+            majority: most,
+            labels: label_scores(names, &found.all.classes),
+            confusion: confusion.collect(),
+            languages: by_size(found.languages.iter().map(|(language, report)| (*language, of_classes(report))).collect()),
+            transfer: found.transfer.map(|transfer| TransferGap {
+                from: transfer.from,
+                own: transfer.own,
+                mean: transfer.mean,
+                gaps: transfer.gaps.into_iter().collect(),
+            }),
+            calibration: Some((reliable.expected_error, bins.collect())),
+        })
+    }
+
+    fn label_sets(&self, names: &LabelNames) -> Result<Evaluation, ClassifierError> {
+        let (expected, answered) = (&self.expected, &self.answered);
+        let all = evaluate_labels(expected, answered, names.len())?;
+        let mut places: BTreeMap<Option<Language>, Vec<usize>> = BTreeMap::new();
+        self.languages.iter().enumerate().for_each(|(place, language)| places.entry(*language).or_default().push(place));
+        let mut languages = Vec::with_capacity(places.len());
+        for (language, places) in places {
+            let expected: Vec<_> = places.iter().map(|place| expected[*place].clone()).collect();
+            let answered: Vec<_> = places.iter().map(|place| answered[*place].clone()).collect();
+            languages.push((language, of_labels(&evaluate_labels(&expected, &answered, names.len())?)));
+        }
+        Ok(Evaluation {
+            labels: label_scores(names, &all.labels),
+            all: of_labels(&all),
+            majority: None,
+            confusion: Vec::new(),
+            languages: by_size(languages),
+            transfer: None,
+            calibration: None,
+        })
+    }
+}
+
+fn of_classes(report: &ClassReport) -> Scores {
+    Scores {
+        examples: report.examples,
+        abstained: report.abstained,
+        accuracy: report.accuracy,
+        macro_f1: report.macro_f1,
+        micro: None,
+    }
+}
+
+fn of_labels(report: &LabelReport) -> Scores {
+    Scores {
+        examples: report.examples,
+        abstained: report.abstained,
+        accuracy: report.exact,
+        macro_f1: report.macro_f1,
+        micro: Some((report.micro_precision, report.micro_recall, report.micro_f1)),
+    }
+}
+
+/// Labels that are expected or answered at least once, by name.
+fn label_scores(names: &LabelNames, scores: &[ClassScore]) -> Vec<LabelScore> {
+    let seen = names.iter().zip(scores).filter(|(_, score)| score.support + score.answered > 0);
+    let score = seen.map(|(label, score)| LabelScore {
+        label: label.to_owned(),
+        precision: score.precision,
+        recall: score.recall,
+        f1: score.f1,
+        support: score.support,
+        answered: score.answered,
+    });
+    score.collect()
+}
+
+/// Languages with the most examples first.
+fn by_size(mut languages: Vec<(Option<Language>, Scores)>) -> Vec<(Option<Language>, Scores)> {
+    languages.sort_by_key(|(_, scores)| std::cmp::Reverse(scores.examples));
+    languages
+}

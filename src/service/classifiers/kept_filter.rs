@@ -1,0 +1,139 @@
+//! Filters as the catalog keeps them, in classifiers and in the requests of jobs: one JSON array per node, its kind first.
+
+use serde_json::{Value, json};
+
+use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+
+/// Writes a filter.
+pub(super) fn write(filter: &Filter) -> Value {
+    let all = |filters: &[Filter]| filters.iter().map(write).collect::<Vec<_>>();
+    match filter {
+        Filter::And(filters) => json!(["and", all(filters)]),
+        Filter::Or(filters) => json!(["or", all(filters)]),
+        Filter::Not(filter) => json!(["not", write(filter)]),
+        Filter::Field(field, test) => {
+            let (operator, value) = match test {
+                Test::Eq(value) => ("eq", scalar(value)),
+                Test::Ne(value) => ("ne", scalar(value)),
+                Test::In(values) => ("in", values.iter().map(scalar).collect()),
+                Test::Any(values) => ("any", values.iter().map(scalar).collect()),
+                Test::Compare(relation, value) => (relation_name(*relation), scalar(value)),
+                Test::Exists(expected) => ("exists", json!(expected)),
+                Test::Prefix(prefix) => ("prefix", json!(prefix)),
+            };
+            json!(["field", written_field(field), operator, value])
+        }
+    }
+}
+
+/// Reads what `write` wrote.
+pub(super) fn read(value: &Value) -> Option<Filter> {
+    let all = |value: &Value| value.as_array()?.iter().map(read).collect::<Option<Vec<_>>>();
+    let parts = value.as_array()?;
+    Some(match (parts.first()?.as_str()?, parts.get(1)?) {
+        ("and", filters) => Filter::And(all(filters)?),
+        ("or", filters) => Filter::Or(all(filters)?),
+        ("not", filter) => Filter::Not(Box::new(read(filter)?)),
+        ("field", field) => {
+            let value = parts.get(3)?;
+            let values = || value.as_array()?.iter().map(read_scalar).collect::<Option<Vec<_>>>();
+            let test = match parts.get(2)?.as_str()? {
+                "eq" => Test::Eq(read_scalar(value)?),
+                "ne" => Test::Ne(read_scalar(value)?),
+                "in" => Test::In(values()?),
+                "any" => Test::Any(values()?),
+                "exists" => Test::Exists(value.as_bool()?),
+                "prefix" => Test::Prefix(value.as_str()?.to_owned()),
+                relation => Test::Compare(read_relation(relation)?, read_scalar(value)?),
+            };
+            Filter::Field(read_field(field)?, test)
+        }
+        _ => return None,
+    })
+}
+
+/// The document's own fields are names, a path into its metadata is an array of keys.
+fn written_field(field: &Field) -> Value {
+    match field {
+        Field::Metadata(path) => json!(path.keys()),
+        own => json!(own.to_string()),
+    }
+}
+
+fn read_field(value: &Value) -> Option<Field> {
+    match value.as_str() {
+        Some(own) => Field::parse(own).ok().filter(|field| !matches!(field, Field::Metadata(_))),
+        None => read_path(value).map(Field::Metadata),
+    }
+}
+
+/// Reads a path into the metadata from its keys.
+pub(super) fn read_path(value: &Value) -> Option<MetadataPath> {
+    let keys = value.as_array()?.iter().map(|key| key.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
+    MetadataPath::new(keys?)
+}
+
+fn scalar(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Text(text) => json!({"text": text}),
+        Scalar::Integer(integer) => json!({"integer": integer}),
+        Scalar::Real(real) => json!({"real": real.to_bits()}),
+        Scalar::Bool(truth) => json!({"bool": truth}),
+    }
+}
+
+fn read_scalar(value: &Value) -> Option<Scalar> {
+    let (kind, value) = value.as_object()?.iter().next()?;
+    Some(match kind.as_str() {
+        "text" => Scalar::Text(value.as_str()?.to_owned()),
+        "integer" => Scalar::Integer(value.as_i64()?),
+        "real" => Scalar::Real(f64::from_bits(value.as_u64()?)),
+        "bool" => Scalar::Bool(value.as_bool()?),
+        _ => return None,
+    })
+}
+
+const RELATIONS: [(Relation, &str); 4] =
+    [(Relation::Gt, "gt"), (Relation::Gte, "gte"), (Relation::Lt, "lt"), (Relation::Lte, "lte")];
+
+fn relation_name(relation: Relation) -> &'static str {
+    RELATIONS.iter().find(|(one, _)| *one == relation).map_or("", |(_, name)| name)
+}
+
+fn read_relation(name: &str) -> Option<Relation> {
+    RELATIONS.iter().find(|(_, one)| *one == name).map(|(relation, _)| *relation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_filter_is_read_as_it_was_written() {
+        let path =
+            |keys: &[&str]| Field::Metadata(MetadataPath::new(keys.iter().map(|key| (*key).to_owned()).collect()).unwrap());
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        let fields = [
+            Filter::Field(Field::Id, Test::Prefix("é".to_owned())),
+            Filter::Field(Field::Language, Test::In(vec![text("fr"), text("ja")])),
+            Filter::Field(Field::CreatedAt, Test::Compare(Relation::Gte, Scalar::Integer(i64::MIN))),
+            Filter::Field(Field::UpdatedAt, Test::Compare(Relation::Lt, Scalar::Integer(7))),
+            Filter::Field(path(&["id"]), Test::Eq(Scalar::Real(0.1 + 0.2))),
+            Filter::Field(path(&["a.b", "c\\"]), Test::Ne(Scalar::Bool(false))),
+            Filter::Field(path(&["tags"]), Test::Any(vec![text("x"), Scalar::Integer(1)])),
+            Filter::Field(path(&["x"]), Test::Exists(false)),
+        ];
+        let filter = Filter::And(vec![Filter::Or(fields.to_vec()), Filter::Not(Box::default())]);
+        let kept = serde_json::from_str(&write(&filter).to_string()).unwrap();
+        assert_eq!(read(&kept), Some(filter));
+    }
+
+    #[test]
+    fn what_is_no_filter_is_not_read() {
+        for text in
+            ["null", "[]", r#"["xor", []]"#, r#"["field", "title", "eq", {"text": "a"}]"#, r#"["field", [], "exists", true]"#]
+        {
+            assert_eq!(read(&serde_json::from_str(text).unwrap()), None, "{text}");
+        }
+    }
+}

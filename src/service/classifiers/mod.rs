@@ -1,0 +1,222 @@
+//! Classifiers: listing and deleting them, and which of them are in memory. `creation` makes one or trains it again, `training` is
+//! the job that does so, `trained` what answers with what `voters` finds, `predict`, `evaluate` and `apply` are what it is asked.
+//!
+//! A document is compared by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it learned
+//! on: with another one loaded it can be listed and deleted, but not asked.
+
+mod apply;
+mod carried;
+mod creation;
+mod definition;
+mod error;
+mod evaluate;
+mod examples;
+mod fitting;
+mod judged;
+mod kept_evaluation;
+mod kept_filter;
+mod predict;
+mod texts;
+mod trained;
+mod training;
+mod voters;
+
+use std::sync::{Arc, Mutex};
+
+pub(super) use apply::run as run_apply;
+pub(super) use carried::check_carried;
+pub use error::ClassifierError;
+pub(super) use evaluate::run as run_evaluation;
+use trained::Trained;
+pub(super) use training::run as run_training;
+use voters::Surroundings;
+
+use super::jobs::Live;
+use super::runtime::{OpenCollection, lock, short};
+use super::{Error, Service, State, blocking};
+use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
+use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
+use definition::{read_definition, read_report};
+
+/// Classifiers that are held in memory; the least recently asked goes first.
+const HELD_MAX: usize = 16;
+
+/// Classifiers in memory, the most recently asked last.
+#[derive(Default)]
+pub(super) struct HeldClassifiers(Mutex<Vec<Arc<Trained>>>);
+
+impl Service {
+    /// Reads a classifier.
+    pub async fn get_classifier(&self, name: &ClassifierName) -> Result<Classifier, Error> {
+        let row = self.classifier_row(name).await?;
+        self.view_classifier(row)
+    }
+
+    /// Lists classifiers by name; also says which is the last of the page, when there is a next one.
+    pub async fn list_classifiers(&self, page: Page<ClassifierName>) -> Result<(Vec<Classifier>, Option<ClassifierName>), Error> {
+        let (state, limit) = (Arc::clone(&self.state), page.limit);
+        let one_more = Page { limit: limit.saturating_add(1), after: page.after };
+        let mut rows = blocking(move || Ok(state.catalog.classifiers(&one_more)?)).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = if more { rows.last().map(|row| row.name.clone()) } else { None };
+        let views = rows.into_iter().map(|row| self.view_classifier(row)).collect::<Result<_, _>>()?;
+        Ok((views, next))
+    }
+
+    /// Deletes a classifier. Its training is canceled; a job that writes its labels stops at its next step; an answer that is
+    /// being made is finished.
+    pub async fn delete_classifier(&self, name: &ClassifierName) -> Result<(), Error> {
+        self.check_running()?;
+        let (state, wanted) = (Arc::clone(&self.state), name.clone());
+        let row = blocking(move || Ok(state.catalog.delete_classifier(&wanted)?)).await?;
+        let row = row.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?;
+        lock(&self.state.classifiers.0).retain(|held| held.id != row.id);
+        tracing::info!(classifier = %name, "classifier deleted");
+        let first = (row.progress == TrainingProgress::Training).then_some(&row.job);
+        for job in first.into_iter().chain(&row.next_job) {
+            match self.cancel_job(job).await {
+                Ok(_) | Err(Error::JobFinished { .. } | Error::JobNotFound { .. }) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn classifier_row(&self, name: &ClassifierName) -> Result<StoredClassifier, Error> {
+        let (state, wanted) = (Arc::clone(&self.state), name.clone());
+        let found = blocking(move || Ok(state.catalog.classifier(&wanted)?)).await?;
+        Ok(found.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?)
+    }
+
+    fn view_classifier(&self, row: StoredClassifier) -> Result<Classifier, Error> {
+        let current = row.model_fingerprint == self.model().fingerprint;
+        Ok(Classifier {
+            name: row.name,
+            state: match row.progress {
+                TrainingProgress::Training => ClassifierState::Training,
+                TrainingProgress::Failed if row.next_job.is_some() => ClassifierState::Training,
+                TrainingProgress::Failed => ClassifierState::Failed,
+                TrainingProgress::Ready if current => ClassifierState::Ready,
+                TrainingProgress::Ready => ClassifierState::Outdated,
+            },
+            job: row.job,
+            next_job: row.next_job,
+            version: row.version,
+            definition: read_definition(&row.definition)?,
+            report: row.report.as_ref().map(read_report).transpose()?,
+            error: row.error,
+            model: row.model,
+            model_fingerprint: row.model_fingerprint,
+            created_at_ms: row.created_at_ms,
+            trained_at_ms: row.trained_at_ms,
+        })
+    }
+
+    /// A classifier that can be asked, in memory.
+    async fn trained(&self, name: &ClassifierName) -> Result<Arc<Trained>, Error> {
+        self.check_running()?;
+        let row = self.classifier_row(name).await?;
+        let state = Arc::clone(&self.state);
+        blocking(move || state.trained(row)).await
+    }
+}
+
+impl State {
+    /// Refuses a classifier of another model than the one that is loaded.
+    fn check_classifier_model(&self, row: &StoredClassifier) -> Result<(), Error> {
+        let loaded = self.embedder.model();
+        if row.model_fingerprint == loaded.fingerprint {
+            return Ok(());
+        }
+        let error = ClassifierError::Model {
+            name: row.name.clone(),
+            expected: row.model.clone(),
+            expected_fingerprint: short(&row.model_fingerprint),
+            loaded: loaded.name.clone(),
+            loaded_fingerprint: short(&loaded.fingerprint),
+        };
+        Err(error.into())
+    }
+
+    /// Reads a classifier into memory, unless it is there. Blocks.
+    fn trained(&self, row: StoredClassifier) -> Result<Arc<Trained>, Error> {
+        let problem = match (row.progress, &row.next_job) {
+            (TrainingProgress::Ready, _) => None,
+            (TrainingProgress::Training, _) => Some(format!("job {} still trains it", row.job)),
+            (TrainingProgress::Failed, Some(job)) => Some(format!("job {job} still trains it")),
+            (TrainingProgress::Failed, None) => {
+                Some(format!("its training failed: {}", row.error.as_ref().map_or("", |error| &error.detail)))
+            }
+        };
+        if let Some(problem) = problem {
+            return Err(ClassifierError::NotReady { name: row.name, problem }.into());
+        }
+        self.check_classifier_model(&row)?;
+        {
+            let mut held = lock(&self.classifiers.0);
+            if let Some(place) = held.iter().position(|one| one.id == row.id && one.version == row.version) {
+                let found = held.remove(place);
+                held.push(Arc::clone(&found));
+                return Ok(found);
+            }
+        }
+        // All of one state: it may be trained again at this moment.
+        let whole = self.catalog.whole_classifier(&row.id)?.ok_or(ClassifierError::NotFound { name: row.name })?;
+        let WholeClassifier { row, weights, texts } = whole;
+        self.check_classifier_model(&row)?;
+        let definition = read_definition(&row.definition)?;
+        let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
+        let trained = Arc::new(Trained::assemble((row.id, row.version, row.name), definition, report, weights, texts)?);
+        let mut held = lock(&self.classifiers.0);
+        held.retain(|one| one.id != trained.id);
+        held.push(Arc::clone(&trained));
+        if held.len() > HELD_MAX {
+            held.remove(0);
+        }
+        Ok(trained)
+    }
+
+    /// Where a classifier looks for labeled passages: needed by those that live off a collection, and to explain.
+    fn surroundings(&self, trained: &Trained, explain: bool) -> Result<Surroundings, Error> {
+        let multi_label = trained.definition.multi_label;
+        let wanted = trained.definition.source.clone().filter(|_| explain || trained.is_live());
+        let Some(source) = wanted else { return Ok(Surroundings { multi_label, source: None }) };
+        let collection = self.collection(&source.collection)?;
+        self.check_embedded(&collection)?;
+        collection.index()?;
+        Ok(Surroundings { multi_label, source: Some((collection, source)) })
+    }
+
+    /// Refuses a collection whose embeddings are not of the loaded model: another one's, or the callers' own.
+    fn check_embedded(&self, collection: &OpenCollection) -> Result<(), Error> {
+        collection.check_model(self.embedder.model())?;
+        match collection.row.model {
+            Some(_) => Ok(()),
+            None => Err(Error::NoModel { collection: collection.row.name.clone(), dimension: collection.row.dimension }),
+        }
+    }
+
+    /// Says of a classifier whose training ended without success why; one that was trained before goes on as it was. Blocks.
+    pub(super) fn end_training(&self, live: &Live, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        let failure = match (status, error) {
+            (JobStatus::Canceled, _) => {
+                JobFailure { code: Code::ClassifierNotReady, detail: "its training was canceled".to_owned() }
+            }
+            (_, Some(error)) => error.clone(),
+            _ => return Ok(()),
+        };
+        Ok(self.catalog.fail_training(&live.id, &failure)?)
+    }
+
+    /// Says of classifiers whose training was not accepted before the server stopped that it failed; `unfinished` are the
+    /// jobs that go on. Blocks.
+    pub(super) fn settle_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
+        let detail = "the server stopped before it accepted the training".to_owned();
+        let failure = JobFailure { code: Code::ClassifierNotReady, detail };
+        for job in self.catalog.trainings()?.iter().filter(|job| !unfinished.contains(job)) {
+            self.catalog.fail_training(job, &failure)?;
+        }
+        Ok(())
+    }
+}

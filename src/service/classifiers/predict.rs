@@ -1,0 +1,53 @@
+//! Telling the labels of texts and of stored documents.
+
+use std::sync::Arc;
+
+use super::super::{Error, Service, blocking, priority};
+use super::texts::{Asked, embed_texts, of_documents};
+use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
+
+impl Service {
+    /// Tells the labels of texts or documents, in their order.
+    pub async fn predict(
+        &self,
+        name: &ClassifierName,
+        items: PredictItems,
+        options: PredictOptions,
+    ) -> Result<Vec<Prediction>, Error> {
+        let trained = self.trained(name).await?;
+        let surroundings = self.state.surroundings(&trained, options.explain > 0)?;
+        let asked = self.asked(items).await?;
+        let source = surroundings.source.as_ref().map(|(collection, _)| Arc::clone(collection));
+        let answered = blocking(move || trained.predict(&surroundings, &asked, &options)).await;
+        match source {
+            Some(collection) if answered.is_err() && collection.is_deleted() => {
+                Err(Error::CollectionNotFound { name: collection.row.name.clone() })
+            }
+            _ => answered,
+        }
+    }
+
+    async fn asked(&self, items: PredictItems) -> Result<Vec<Asked>, Error> {
+        match items {
+            PredictItems::Texts(texts) => {
+                let order = priority(texts.len());
+                let embedded = embed_texts(&self.state, texts, order).await?;
+                let asked =
+                    embedded.into_iter().map(|(language, embedding)| Asked { document: None, place: None, language, embedding });
+                Ok(asked.collect())
+            }
+            PredictItems::Documents { collection: name, ids } => {
+                let collection = self.collection(&name)?;
+                self.state.check_embedded(&collection)?;
+                let wanted = ids.clone();
+                let read = move |collection: &Arc<super::OpenCollection>| Ok(collection.store.embedded_by_id(&wanted)?);
+                let found = self.on_collection(&collection, read).await?;
+                let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
+                let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
+                let documents = documents.collect::<Result<Vec<_>, _>>()?;
+                let order = priority(documents.iter().filter(|one| one.embedding.is_none()).count());
+                of_documents(&self.state, documents, order).await
+            }
+        }
+    }
+}

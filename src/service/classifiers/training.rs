@@ -1,0 +1,275 @@
+//! Training: a job that embeds what came with the request, reads what a collection holds, learns, and stores what came of it.
+//!
+//! Embeddings of the request's texts are stored as they come, so that a restart goes on there; what was learned is stored at
+//! once at the end, and a restart before that learns again, with the same result. A classifier that is trained again stays as it
+//! was until then: for another model its texts are embedded anew, and these embeddings, too, are stored at the end.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::super::collections::now_ms;
+use super::super::jobs::{Halt, JobContext};
+use super::super::runtime::OpenCollection;
+use super::super::{Error, blocking};
+use super::definition::{damaged, read_definition, write_report};
+use super::error::ClassifierError;
+use super::examples::{Examples, gather, of_texts, sorted_counts};
+use super::fitting::{fit_neighbors, fit_prototypes};
+use super::texts::embed_texts;
+use super::trained::EmbeddedText;
+use super::voters::{Surroundings, threads};
+use crate::classify::mlp::Activation;
+use crate::classify::{
+    LabelNames, MlpParameters, Targets, Training, fit_temperature, reliability, strata_of_label_sets, stratified_split,
+};
+use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, MlpSettings, TrainingReport};
+use crate::embed::Priority;
+use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
+
+/// Texts that are embedded before their embeddings are stored.
+const TEXTS_PER_STEP: usize = 128;
+/// Pause between two looks at whether a collection's index answers.
+const INDEX_PAUSE: Duration = Duration::from_millis(50);
+/// Bins of the calibration error.
+pub(super) const BINS: usize = 10;
+
+/// What came of training.
+pub(super) struct Outcome {
+    pub(super) report: TrainingReport,
+    pub(super) weights: Option<Vec<u8>>,
+}
+
+/// Trains the classifier that the job's request names.
+pub(in crate::service) async fn run(context: &JobContext) -> Result<(), Halt> {
+    let row = row(context).await?;
+    let again = row.next_job.as_ref() == Some(&context.live.id);
+    if row.job != context.live.id && !again {
+        return Err(Error::from(ClassifierError::NotFound { name: row.name }).into());
+    }
+    if row.progress == TrainingProgress::Ready && !again {
+        // Learned before the last restart, which came before that was noted.
+        return Ok(());
+    }
+    if !again {
+        context.state()?.check_classifier_model(&row)?;
+    }
+    let model = context.state()?.embedder.model().clone();
+    let definition = read_definition(&row.definition).map_err(Error::from)?;
+    let (texts, embedded) = embed_all(context, &row, &definition).await?;
+    let source = match &definition.source {
+        None => None,
+        Some(source) => {
+            let state = context.state()?;
+            let collection = state.collection(&source.collection)?;
+            state.check_embedded(&collection)?;
+            drop(state);
+            wait_for_index(context, &collection).await?;
+            Some((collection, source.clone()))
+        }
+    };
+    let (working, dimension) = (context.clone(), model.dimension);
+    let surroundings = Surroundings { multi_label: definition.multi_label, source };
+    let learned = blocking(move || learn(&working, &definition, &surroundings, texts, dimension)).await;
+    context.check()?;
+    let Outcome { report, weights } = learned?;
+    let (state, id, job) = (context.state()?, row.id.clone(), context.live.id.clone());
+    let stored = blocking(move || {
+        let done = FinishedTraining {
+            id,
+            job,
+            model: model.name,
+            model_fingerprint: model.fingerprint,
+            dimension: model.dimension,
+            report: write_report(&report)?,
+            weights,
+            embedded,
+            now_ms: now_ms(),
+        };
+        Ok(state.catalog.finish_training(&done)?)
+    });
+    if !stored.await? {
+        return Err(Error::from(ClassifierError::NotFound { name: row.name }).into());
+    }
+    tracing::info!(classifier = %row.name, "classifier trained");
+    let details = Metadata::from_iter([("classifier".to_owned(), row.name.as_str().into())]);
+    let (progress, _) = context.live.progress();
+    context.progress(progress.total, details).await
+}
+
+/// Waits until an index that is being recovered answers.
+pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollection) -> Result<(), Halt> {
+    while let Err(error) = collection.index() {
+        if collection.is_deleted() {
+            return Err(error.into());
+        }
+        context.pause(INDEX_PAUSE).await?;
+    }
+    Ok(())
+}
+
+async fn row(context: &JobContext) -> Result<StoredClassifier, Halt> {
+    let request = &context.live.request;
+    let text = |name: &str| request.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    let broken = || Error::JobState { id: context.live.id.clone(), problem: "it names no classifier" };
+    let (id, name) = (text("classifier").ok_or_else(broken)?, text("name").ok_or_else(broken)?);
+    let reading = context.state()?;
+    let found = blocking(move || Ok(reading.catalog.classifier_by_id(&id)?)).await?;
+    let name = crate::domain::ClassifierName::parse(&name).map_err(Error::from)?;
+    found.ok_or_else(|| Error::from(ClassifierError::NotFound { name }).into())
+}
+
+/// Texts with their embeddings, and what of these is to be stored at the end.
+type Embedded = (Vec<EmbeddedText>, Vec<(i64, Option<Language>, Embedding)>);
+
+/// Embeds the texts that came with the request, those that have no embedding of the loaded model yet.
+async fn embed_all(context: &JobContext, row: &StoredClassifier, definition: &ClassifierDefinition) -> Result<Embedded, Halt> {
+    let (reading, id) = (context.state()?, row.id.clone());
+    let keep_at_once = row.model_fingerprint == reading.embedder.model().fingerprint;
+    let mut texts = blocking(move || Ok(reading.catalog.classifier_texts(&id)?)).await?;
+    if !keep_at_once {
+        texts.iter_mut().for_each(|(_, text)| text.embedding = None);
+    }
+    let mut at_the_end = Vec::new();
+    let epochs = match definition.kind {
+        ClassifierKind::Mlp => definition.mlp.runs.saturating_mul(definition.mlp.epochs_max),
+        ClassifierKind::Knn | ClassifierKind::Prototype => 1,
+    };
+    let done = texts.iter().filter(|(_, text)| text.embedding.is_some()).count();
+    context.measure(done as u64, (texts.len() + epochs) as u64);
+    let mut done = done as u64;
+    let waiting: Vec<usize> = (0..texts.len()).filter(|place| texts[*place].1.embedding.is_none()).collect();
+    for places in waiting.chunks(TEXTS_PER_STEP) {
+        context.check()?;
+        // Held for one step only, so that a service that goes away takes the job with it.
+        let state = context.state()?;
+        let part = places.iter().map(|place| texts[*place].1.text.clone()).collect();
+        let embedded = embed_texts(&state, part, Priority::Ingest).await?;
+        let mut stored = Vec::with_capacity(places.len());
+        for (place, (detected, embedding)) in places.iter().zip(embedded) {
+            let (key, text) = &mut texts[*place];
+            let language: Option<Language> = text.language.or(detected);
+            text.language = language;
+            text.embedding = Some(embedding.clone());
+            stored.push((*key, language, embedding));
+        }
+        match keep_at_once {
+            true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
+            false => at_the_end.extend(stored),
+        }
+        done += places.len() as u64;
+        context.set_done(done);
+    }
+    let embedded = texts.into_iter().map(|(_, text)| {
+        let embedding = text.embedding.ok_or_else(|| damaged("a text has no embedding"))?;
+        let (description, labels, language, text) = (text.description, text.labels, text.language, text.text);
+        Ok(EmbeddedText { description, text, labels, language, embedding })
+    });
+    let embedded = embedded.collect::<Result<_, ClassifierError>>().map_err(Error::from)?;
+    Ok((embedded, at_the_end))
+}
+
+/// Learns. Blocks.
+fn learn(
+    context: &JobContext,
+    definition: &ClassifierDefinition,
+    surroundings: &Surroundings,
+    texts: Vec<EmbeddedText>,
+    dimension: usize,
+) -> Result<Outcome, Error> {
+    let examples = match &surroundings.source {
+        Some((collection, source)) => gather(collection, source, definition, || context.check().is_err())?,
+        None => of_texts(&texts),
+    };
+    match definition.kind {
+        ClassifierKind::Mlp => {
+            examples.check(definition)?;
+            learn_mlp(context, definition, &examples, dimension)
+        }
+        ClassifierKind::Knn => {
+            examples.check(definition)?;
+            fit_neighbors(definition, surroundings, &texts, &examples)
+        }
+        ClassifierKind::Prototype => fit_prototypes(&texts, &examples),
+    }
+}
+
+fn learn_mlp(
+    context: &JobContext,
+    definition: &ClassifierDefinition,
+    examples: &Examples,
+    dimension: usize,
+) -> Result<Outcome, Error> {
+    let settings = &definition.mlp;
+    let names = LabelNames::of(examples.rows.iter().flat_map(|row| row.labels.iter().cloned()));
+    let sets = examples.numbers(&names);
+    let classes: Vec<u32> = sets.iter().filter_map(|set| set.first().copied()).collect();
+    let (targets, strata) = match definition.multi_label {
+        true => (Targets::LabelSets(&sets), strata_of_label_sets(&sets)),
+        false => (Targets::Classes(&classes), classes.clone()),
+    };
+    let split = stratified_split(&strata, settings.validation_share, settings.seed).map_err(ClassifierError::from)?;
+    let embeddings: Vec<f32> = examples.rows.iter().flat_map(|row| row.embedding.as_slice().iter().copied()).collect();
+    let parameters = parameters(settings);
+    let (labels, threads) = (names.len(), threads());
+    let training =
+        Training { embeddings: &embeddings, dimension, targets, labels, split: &split, parameters: &parameters, threads };
+    let (before, _) = context.live.progress();
+    let done = AtomicU64::new(before.done);
+    let trained = training.train(&|_| {
+        context.set_done(done.fetch_add(1, Ordering::Relaxed) + 1);
+        if context.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let trained = trained.map_err(ClassifierError::from)?;
+    let run_qualities =
+        trained.runs.iter().filter_map(|run| run.report.kept.validation.map(|validated| validated.quality)).collect();
+    let best = trained.into_best();
+    let apart: Vec<f32> =
+        split.validation.iter().flat_map(|place| examples.rows[*place as usize].embedding.as_slice().iter().copied()).collect();
+    let logits = best.mlp.logits(&apart).map_err(ClassifierError::from)?;
+    let apart_sets: Vec<Vec<u32>> = split.validation.iter().map(|place| sets[*place as usize].clone()).collect();
+    let apart_classes: Vec<u32> = apart_sets.iter().filter_map(|set| set.first().copied()).collect();
+    let apart_targets = if definition.multi_label { Targets::LabelSets(&apart_sets) } else { Targets::Classes(&apart_classes) };
+    let fit = fit_temperature(&logits, apart_targets, labels).map_err(ClassifierError::from)?;
+    let mut mlp = best.mlp;
+    if let Some(fit) = fit {
+        mlp = mlp.calibrated(fit.temperature).map_err(ClassifierError::from)?;
+    }
+    let probabilities = mlp.probabilities(&apart).map_err(ClassifierError::from)?;
+    let report = TrainingReport {
+        validation_examples: split.validation.len(),
+        validation_quality: best.report.kept.validation.map(|validated| validated.quality),
+        calibration_error: if definition.multi_label { None } else { calibration_error(&probabilities, &apart_classes, labels)? },
+        temperature: Some(mlp.temperature()),
+        run_qualities,
+        ..examples.report()
+    };
+    debug_assert_eq!(report.labels.len(), names.len(), "{:?}", sorted_counts(&examples.rows));
+    Ok(Outcome { report, weights: Some(mlp.to_bytes()) })
+}
+
+/// How far the confidence in the most likely class is off; `None` without examples.
+pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: usize) -> Result<Option<f64>, ClassifierError> {
+    if classes.is_empty() {
+        return Ok(None);
+    }
+    let answers = probabilities.chunks_exact(labels).zip(classes).map(|(row, class)| {
+        let best = crate::classify::knn::highest(row).unwrap_or_default();
+        (row[best as usize].clamp(0.0, 1.0), best == *class)
+    });
+    Ok(Some(reliability(answers, BINS)?.expected_error))
+}
+
+fn parameters(settings: &MlpSettings) -> MlpParameters {
+    MlpParameters {
+        hidden: settings.hidden,
+        activation: if settings.relu { Activation::Relu } else { Activation::Tanh },
+        dropout: settings.dropout,
+        learning_rate: settings.learning_rate,
+        batch: settings.batch,
+        epochs_max: settings.epochs_max,
+        patience: settings.patience,
+        runs: settings.runs,
+        seed: settings.seed,
+    }
+}

@@ -1,0 +1,246 @@
+//! The labeled passages near texts: what votes of a `knn` are counted from, for one text or for many at once.
+//!
+//! For many, what is read is read once: the set of labeled passages, their embeddings where they are few, and whose each passage
+//! is and which labels it has. Comparing goes on several threads.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use super::super::search::LabeledPassages;
+use super::texts::Asked;
+use super::trained::{EmbeddedText, labeled};
+use crate::domain::{DocumentId, LabeledDocuments, LabeledNeighborText, PassageId, labels_at};
+use crate::index::Neighbor;
+
+/// Texts whose neighbors are looked for together: bounds the memory of what was found.
+const TEXTS_PER_PART: usize = 256;
+/// Texts that are worth a thread of their own.
+const TEXTS_PER_THREAD: usize = 16;
+/// Owners of passages that are remembered.
+const OWNERS_MAX: usize = 100_000;
+
+/// What votes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Voter {
+    pub(super) labels: Arc<[String]>,
+    /// Its cosine with the text.
+    pub(super) score: f32,
+}
+
+/// Where labeled passages are looked for.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) multi_label: bool,
+    /// The labeled documents, if they are a collection's.
+    pub(super) source: Option<(Arc<OpenCollection>, LabeledDocuments)>,
+}
+
+/// Whose a passage is, and the labels there.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    document: DocumentId,
+    /// `None` when what is there is no label by now.
+    labels: Option<Arc<[String]>>,
+}
+
+/// Labeled passages of one moment, with what was read of them.
+pub(super) enum Electorate<'t> {
+    /// Of a collection.
+    Passages { passages: LabeledPassages, source: LabeledDocuments, multi_label: bool, owners: HashMap<PassageId, Option<Owner>> },
+    /// Texts that came with the classifier, with their labels.
+    Texts { texts: &'t [EmbeddedText], labels: Vec<Arc<[String]>> },
+}
+
+impl Surroundings {
+    /// What votes on so many texts. Blocks.
+    pub(super) fn electorate<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<Electorate<'t>, Error> {
+        Ok(match &self.source {
+            Some((collection, source)) => Electorate::Passages {
+                passages: LabeledPassages::of(collection, &labeled(source), texts)?,
+                source: source.clone(),
+                multi_label: self.multi_label,
+                owners: HashMap::new(),
+            },
+            None => Electorate::Texts { texts: own, labels: own.iter().map(|text| Arc::from(text.labels.as_slice())).collect() },
+        })
+    }
+}
+
+impl Electorate<'_> {
+    /// For each text up to `limit` voters, nearest first, none of the text's own document: it is no evidence for itself. Blocks.
+    pub(super) fn voters(&mut self, asked: &[&Asked], limit: usize) -> Result<Vec<Vec<Voter>>, Error> {
+        let mut found = Vec::with_capacity(asked.len());
+        for part in asked.chunks(TEXTS_PER_PART) {
+            found.extend(match self {
+                Self::Texts { texts, labels } => {
+                    let voter = |(place, score): (usize, f32)| Voter { labels: Arc::clone(&labels[place]), score };
+                    side_by_side(part, |asked| {
+                        Ok::<_, Error>(nearest_texts(texts, asked, limit).into_iter().map(voter).collect::<Vec<_>>())
+                    })?
+                }
+                Self::Passages { passages, source, multi_label, owners } => {
+                    of_passages(passages, (source, *multi_label), owners, (part, limit))?
+                }
+            });
+        }
+        Ok(found)
+    }
+
+    /// Up to `limit` labeled passages near a text, nearest first, with their texts; none of the text's own document. Blocks.
+    pub(super) fn explain(&self, asked: &Asked, limit: usize) -> Result<Vec<LabeledNeighborText>, Error> {
+        match self {
+            Self::Texts { texts, .. } => {
+                let near = nearest_texts(texts, asked, limit).into_iter().map(|(place, score)| {
+                    let EmbeddedText { text, labels, language, .. } = &texts[place];
+                    LabeledNeighborText { document: None, text: text.clone(), labels: labels.clone(), language: *language, score }
+                });
+                Ok(near.collect())
+            }
+            Self::Passages { passages, source, multi_label, .. } => {
+                let rows = passages.rows(&asked.embedding, limit, asked.document.as_ref())?;
+                let near = rows.into_iter().filter_map(|(row, score)| {
+                    let labels = labels_at(&row.document.metadata, &source.field, *multi_label).ok()??;
+                    let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
+                    let (document, language) = (Some(row.document.id), row.document.language);
+                    Some(LabeledNeighborText { document, text, labels, language, score })
+                });
+                Ok(near.collect())
+            }
+        }
+    }
+}
+
+fn of_passages(
+    passages: &LabeledPassages,
+    (source, multi_label): (&LabeledDocuments, bool),
+    owners: &mut HashMap<PassageId, Option<Owner>>,
+    (asked, limit): (&[&Asked], usize),
+) -> Result<Vec<Vec<Voter>>, Error> {
+    let mut voters: Vec<Vec<Voter>> = vec![Vec::new(); asked.len()];
+    let mut waiting: Vec<usize> = (0..asked.len()).collect();
+    let mut wanted = Some(LabeledPassages::first_wanted(limit));
+    while let Some(now) = wanted.filter(|_| !waiting.is_empty()) {
+        let near = side_by_side(&waiting, |place| passages.nearest(&asked[*place].embedding, now))?;
+        learn_owners(passages, (source, multi_label), owners, &near)?;
+        let mut short = Vec::new();
+        for (place, near) in waiting.into_iter().zip(near) {
+            let own = asked[place].document.as_ref();
+            let voter = |neighbor: Neighbor| {
+                let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
+                Some(Voter { labels: Arc::clone(owner.labels.as_ref()?), score: neighbor.score })
+            };
+            voters[place] = near.into_iter().filter_map(voter).take(limit).collect();
+            if voters[place].len() < limit {
+                short.push(place);
+            }
+        }
+        waiting = short;
+        wanted = passages.next_wanted(now);
+    }
+    Ok(voters)
+}
+
+/// Reads whose passages these are, those that are not known yet.
+fn learn_owners(
+    passages: &LabeledPassages,
+    (source, multi_label): (&LabeledDocuments, bool),
+    owners: &mut HashMap<PassageId, Option<Owner>>,
+    near: &[Vec<Neighbor>],
+) -> Result<(), Error> {
+    if owners.len() > OWNERS_MAX {
+        owners.clear();
+    }
+    let mut unknown: Vec<PassageId> =
+        near.iter().flatten().map(|neighbor| neighbor.passage).filter(|passage| !owners.contains_key(passage)).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    let read = passages.collection().store.owners_of(&unknown)?;
+    // Those that are gone meanwhile vote no more.
+    owners.extend(unknown.into_iter().map(|passage| (passage, None)));
+    for (passage, document, metadata) in read {
+        let labels = labels_at(&metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
+        owners.insert(passage, Some(Owner { document, labels }));
+    }
+    Ok(())
+}
+
+/// The places and scores of up to `limit` texts near a text, nearest first, without the text itself.
+fn nearest_texts(texts: &[EmbeddedText], asked: &Asked, limit: usize) -> Vec<(usize, f32)> {
+    let others = texts.iter().enumerate().filter(|(place, _)| Some(*place) != asked.place);
+    let mut scores: Vec<(usize, f32)> =
+        others.map(|(place, text)| (place, asked.embedding.cosine(&text.embedding).clamp(-1.0, 1.0))).collect();
+    let nearer = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if limit < scores.len() {
+        scores.select_nth_unstable_by(limit, nearer);
+        scores.truncate(limit);
+    }
+    scores.sort_unstable_by(nearer);
+    scores
+}
+
+/// Threads for computing: half of the cores stay with searches.
+pub(super) fn threads() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// What `work` makes of each item, in their order, on several threads when there are many.
+pub(super) fn side_by_side<T: Sync, R: Send, E: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let threads = threads().get().min(items.len() / TEXTS_PER_THREAD);
+    if threads < 2 {
+        return items.iter().map(work).collect();
+    }
+    std::thread::scope(|scope| {
+        let do_part = |part: &[T]| part.iter().map(&work).collect::<Result<Vec<R>, E>>();
+        let parts: Vec<_> = items.chunks(items.len().div_ceil(threads)).map(|part| scope.spawn(move || do_part(part))).collect();
+        let mut done = Vec::with_capacity(items.len());
+        for part in parts {
+            match part.join() {
+                Ok(part) => done.extend(part?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(done)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Embedding;
+
+    #[test]
+    fn work_side_by_side_keeps_the_order_and_tells_of_an_error() {
+        for count in [0, 1, 31, 100, 1_001] {
+            let items: Vec<usize> = (0..count).collect();
+            assert_eq!(
+                side_by_side(&items, |item| Ok::<_, ()>(item * 2)).unwrap(),
+                items.iter().map(|item| item * 2).collect::<Vec<_>>()
+            );
+            assert_eq!(side_by_side(&items, |item| if *item == 77 { Err(*item) } else { Ok(()) }).is_err(), count > 77);
+        }
+    }
+
+    #[test]
+    fn the_nearest_texts_come_first_without_the_text_itself() {
+        let text = |x: f32, y: f32| EmbeddedText {
+            description: false,
+            text: String::new(),
+            labels: Vec::new(),
+            language: None,
+            embedding: Embedding::normalized(vec![x, y]).unwrap(),
+        };
+        let texts = [text(0.0, 1.0), text(1.0, 0.1), text(1.0, 0.0), text(-1.0, 0.0), text(1.0, 0.1)];
+        let asked = |place| Asked { document: None, place, language: None, embedding: texts[2].embedding.clone() };
+        let places = |place, limit| nearest_texts(&texts, &asked(place), limit).into_iter().map(|one| one.0).collect::<Vec<_>>();
+        assert_eq!(places(None, 3), [2, 1, 4]);
+        assert_eq!(places(Some(2), 3), [1, 4, 0]);
+        assert_eq!((places(None, 9), places(None, 0)), (vec![2, 1, 4, 0, 3], vec![]));
+    }
+}

@@ -1,0 +1,63 @@
+//! Texts by themselves, without any collection: which language each is in, and how near they are to each other.
+
+use super::{Error, Service, blocking};
+use crate::domain::{DetectedLanguage, Embedded};
+
+/// How near texts are, and which were longer than what the model reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared<T> {
+    /// Cosines.
+    pub scores: T,
+    /// Of the first side: whether the end of each text had no influence.
+    pub first_truncated: Vec<bool>,
+    /// Of the second side.
+    pub second_truncated: Vec<bool>,
+}
+
+impl Service {
+    /// Recognizes the language of each text; `None` when nothing speaks for any.
+    pub async fn detect(&self, texts: Vec<String>) -> Result<Vec<Option<DetectedLanguage>>, Error> {
+        self.check_running()?;
+        let embedder = self.state.embedder.clone();
+        blocking(move || Ok(texts.iter().map(|text| embedder.detect(text)).collect())).await
+    }
+
+    /// The cosine of each text of `first` and the one of `second` at the same place. Both have as many.
+    pub async fn compare_pairs(&self, first: Vec<String>, second: Vec<String>) -> Result<Compared<Vec<f32>>, Error> {
+        debug_assert_eq!(first.len(), second.len());
+        let (first, second) = self.embed_sides(first, second).await?;
+        let scores = first.iter().zip(&second).map(|(one, other)| cosine(one, other)).collect();
+        Ok(compared(scores, &first, &second))
+    }
+
+    /// The cosines of every text of `first` with every text of `second`: a row for each of `first`.
+    pub async fn compare_sets(&self, first: Vec<String>, second: Vec<String>) -> Result<Compared<Vec<Vec<f32>>>, Error> {
+        let (first, second) = self.embed_sides(first, second).await?;
+        blocking(move || {
+            let row = |one: &Embedded| second.iter().map(|other| cosine(one, other)).collect();
+            Ok(compared(first.iter().map(row).collect(), &first, &second))
+        })
+        .await
+    }
+
+    async fn embed_sides(&self, first: Vec<String>, second: Vec<String>) -> Result<(Vec<Embedded>, Vec<Embedded>), Error> {
+        self.check_running()?;
+        let (split, asked) = (first.len(), first.len() + second.len());
+        let mut first = self.embed(first.into_iter().chain(second).collect()).await?;
+        if first.len() != asked {
+            return Err(Error::EncoderAnswers { asked, got: first.len() });
+        }
+        let second = first.split_off(split);
+        Ok((first, second))
+    }
+}
+
+fn compared<T>(scores: T, first: &[Embedded], second: &[Embedded]) -> Compared<T> {
+    let truncated = |side: &[Embedded]| side.iter().map(|one| one.truncated).collect();
+    Compared { scores, first_truncated: truncated(first), second_truncated: truncated(second) }
+}
+
+/// Rounding may carry a cosine beyond its bounds.
+fn cosine(one: &Embedded, other: &Embedded) -> f32 {
+    one.embedding.cosine(&other.embedding).clamp(-1.0, 1.0)
+}

@@ -1,0 +1,182 @@
+//! Damage in a collection's database: what was met of it, what can be mended, and what a caller is told.
+//!
+//! What does not fit its checksum is never served; a request that meets it fails with `Error::Damaged`, which names it. The
+//! collection is marked until the damage is gone, and all that is not damaged goes on: its other documents, other collections.
+//! A damaged embedding mends itself, because the text that it was made of is there: it is thrown away and made anew. A damaged
+//! document is mended by its owner, who replaces or deletes it; a damaged file by restoring a copy.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::runtime::{OpenCollection, lock};
+use super::{BrokenCollection, Error};
+use crate::domain::{CollectionCounts, CollectionName, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
+use crate::store::{DocumentStore, StoreError};
+
+/// Places remembered of one collection: enough to see what happened, and no more memory than that.
+const PLACES_MAX: usize = 100;
+
+/// A larger database is not read through at start-up.
+const CHECKED_BYTES_MAX: u64 = 256 << 20;
+
+/// Where a collection was found damaged since the server started.
+#[derive(Default)]
+pub(super) struct FoundDamage {
+    places: Mutex<BTreeMap<Place, Damage>>,
+}
+
+/// A table and a row; of the file as a whole no table, and row 0.
+type Place = (&'static str, i64);
+
+impl FoundDamage {
+    /// All of it.
+    pub(super) fn all(&self) -> Vec<Damage> {
+        lock(&self.places).values().cloned().collect()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.places).is_empty()
+    }
+
+    /// Forgets the damage of documents that were replaced or deleted.
+    pub(super) fn forget(&self, ids: &[DocumentId]) {
+        let mut places = lock(&self.places);
+        if !places.is_empty() {
+            places.retain(|_, damage| damage.document.as_ref().is_none_or(|id| !ids.contains(id)));
+        }
+    }
+
+    /// Forgets the damage of documents whose rows were deleted.
+    pub(super) fn forget_rows(&self, rows: &[i64]) {
+        let mut places = lock(&self.places);
+        if !places.is_empty() {
+            places.retain(|(table, row), _| *table != "documents" || !rows.contains(row));
+        }
+    }
+
+    /// Says whether it is new.
+    fn add(&self, place: Place, damage: &Damage) -> bool {
+        let mut places = lock(&self.places);
+        if places.contains_key(&place) || places.len() >= PLACES_MAX {
+            return false;
+        }
+        places.insert(place, damage.clone()).is_none()
+    }
+}
+
+impl OpenCollection {
+    /// Marks the collection when `error` says that its database is damaged, and gives what the caller is told. Mends what can
+    /// be mended.
+    pub(super) fn tell_damage(&self, error: Error) -> Error {
+        match error {
+            Error::Store(source) if source.is_damage() => {
+                let damage = Box::new(self.note_damage(&source));
+                Error::Damaged { collection: self.row.name.clone(), damage, source: Box::new(source) }
+            }
+            other => other,
+        }
+    }
+
+    /// Remembers damage, logs it the first time, and throws a damaged embedding away, so that the worker makes it anew.
+    pub(super) fn note_damage(&self, error: &StoreError) -> Damage {
+        let (place, document) = match *error {
+            StoreError::CorruptRow { table: "documents", row, .. } => {
+                (("documents", row), self.store.id_of_row(row).ok().flatten())
+            }
+            StoreError::CorruptRow { table, row, .. } => ((table, row), None),
+            _ => (("", 0), None),
+        };
+        let damage = Damage { document, problem: chain(error) };
+        if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) {
+            return damage;
+        }
+        if self.damage.add(place, &damage) {
+            let (collection, document) = (&self.row.name, damage.document.as_ref().map(DocumentId::as_str));
+            tracing::error!(%collection, document, problem = damage.problem, "the collection is damaged");
+        }
+        damage
+    }
+
+    /// Reads changes or embeddings for the index. A damaged embedding is thrown away, and the read is done again.
+    pub(super) fn read_mending<T>(&self, read: impl Fn(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
+        loop {
+            match read(&self.store) {
+                Err(error) if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) => (),
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    /// Says whether there was one and it is gone. A vector of the caller's own stays, damaged as it is: nothing can make it anew.
+    fn discard_embedding(&self, id: PassageId) -> bool {
+        if self.row.model.is_none() {
+            return false;
+        }
+        let discarded = self.store.discard_embedding(id);
+        let (collection, passage) = (&self.row.name, id.0);
+        match discarded {
+            Ok(true) => {
+                tracing::warn!(%collection, passage, "the embedding of a passage was damaged, it is made anew");
+                self.wake.notify_one();
+                true
+            }
+            Ok(false) => false,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(%collection, passage, error, "a damaged embedding cannot be thrown away");
+                false
+            }
+        }
+    }
+}
+
+impl BrokenCollection {
+    /// What a request on it is told.
+    pub(super) fn refusal(&self) -> Error {
+        let (collection, damage) = (self.row.name.clone(), Box::new(self.damage()));
+        Error::Damaged { collection, damage, source: Box::new(self.error.clone()) }
+    }
+
+    /// What is known of it: its row in the catalog, and why it is closed.
+    pub(super) fn view(&self) -> CollectionView {
+        CollectionView {
+            collection: self.row.clone(),
+            counts: CollectionCounts::default(),
+            index_state: IndexState::Damaged,
+            metadata_indexes: Vec::new(),
+            damage: vec![self.damage()],
+        }
+    }
+
+    fn damage(&self) -> Damage {
+        Damage { document: None, problem: chain(&self.error) }
+    }
+}
+
+/// Reads through a database that was not closed in order, when it is small enough to be read in some seconds. Power that
+/// fails is when a disk that does not keep its promises damages a file.
+pub(super) fn check_after_crash(collection: &OpenCollection) {
+    if collection.should_stop() || !collection.store.recovered_log() || collection.store.bytes() > CHECKED_BYTES_MAX {
+        return;
+    }
+    match collection.store.check(PLACES_MAX) {
+        Ok(found) => found.iter().for_each(|damage| drop(collection.note_damage(damage))),
+        Err(StoreError::Closed) => (),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %collection.row.name, error, "checking the database failed");
+        }
+    }
+}
+
+/// What is said of a damaged place.
+pub(super) fn describe(collection: &CollectionName, damage: &Damage) -> String {
+    match &damage.document {
+        Some(id) => {
+            let problem = &damage.problem;
+            format!("collection {collection} is damaged: document {id} in {problem}; replacing or deleting the document mends it")
+        }
+        None => format!("collection {collection} is damaged: {}", damage.problem),
+    }
+}

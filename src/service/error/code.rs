@@ -1,0 +1,133 @@
+//! Which code each failure of a use case has.
+
+use super::Error;
+use crate::domain::{Code, chain};
+use crate::embed::EmbedError;
+use crate::index::IndexError;
+use crate::store::StoreError;
+
+impl Error {
+    /// The error and its causes in one line, for logs.
+    pub fn chain(&self) -> String {
+        chain(self)
+    }
+
+    /// The code that the wire sends.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::CollectionNotFound { .. } => Code::CollectionNotFound,
+            Self::DocumentNotFound { .. } => Code::DocumentNotFound,
+            Self::KeyNotFound { .. } => Code::KeyNotFound,
+            Self::UnknownKey | Self::KeyExpired { .. } => Code::Unauthorized,
+            Self::FirstKey => Code::InvalidRequest,
+            Self::LastAdminKey => Code::LastAdminKey,
+            Self::TooManyKeys { .. } => Code::TooManyKeys,
+            Self::CollectionExists { .. } => Code::CollectionExists,
+            Self::CreatedAndGone { .. } => Code::IdempotencyConflict,
+            Self::StillIndexing => Code::Overloaded,
+            Self::KeptAnswer => Code::Internal,
+            Self::AliasNotFound { .. } => Code::AliasNotFound,
+            Self::AliasExists { .. } => Code::AliasExists,
+            Self::TooManyCollections { .. } | Self::TooManyAliases { .. } => Code::TooManyCollections,
+            Self::UnknownModel { .. } => Code::UnknownModel,
+            Self::ModelMismatch { .. } | Self::JobModel { .. } => Code::ModelMismatch,
+            Self::ModelCurrent { .. } => Code::ModelCurrent,
+            Self::AlreadyReembedding { .. } => Code::JobRunning,
+            Self::NoModel { .. } => Code::NoModel,
+            Self::InvalidVector { .. } => Code::InvalidRequest,
+            Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
+            Self::NotIndexed(source) | Self::Open { source, .. } => source.code(),
+            Self::JobNotFound { .. } => Code::JobNotFound,
+            Self::JobFinished { .. } => Code::JobFinished,
+            Self::JobsWaiting { .. } | Self::UploadsRunning { .. } => Code::Overloaded,
+            Self::BodyIncomplete | Self::Encoding { .. } => Code::MalformedFile,
+            Self::FileTooLarge { .. } | Self::PackedTooDensely { .. } => Code::BodyTooLarge,
+            Self::Header { .. } => Code::InvalidRequest,
+            Self::Mine(source) => source.code(),
+            Self::NoRoom { .. } => Code::StorageUnavailable,
+            Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
+            Self::SnapshotExists { .. } => Code::SnapshotExists,
+            Self::InvalidSnapshot { .. } => Code::InvalidSnapshot,
+            Self::Recovering { .. } | Self::TermsPending { .. } | Self::NotEmbedded { .. } | Self::Stopping => Code::Unavailable,
+            Self::VectorDimension { .. } | Self::NoDirection => Code::InvalidRequest,
+            Self::AnswerTooLarge { .. } => Code::AnswerTooLarge,
+            Self::InBatch { source, .. } => source.code(),
+            Self::Damaged { .. } => Code::CollectionDamaged,
+            Self::Folder { source, .. } => folder_code(source),
+            Self::PassageRange { .. }
+            | Self::EncoderAnswers { .. }
+            | Self::JobState { .. }
+            | Self::Id(_)
+            | Self::Random(_)
+            | Self::Task(_)
+            | Self::Thread(_)
+            | Self::Runtime(_) => Code::Internal,
+            Self::Classifier(source) => source.code(),
+            Self::Store(source) => store_code(source),
+            Self::Index(source) => index_code(source),
+            Self::Embed(source) => embed_code(source),
+        }
+    }
+}
+
+fn folder_code(source: &std::io::Error) -> Code {
+    use std::io::ErrorKind as Kind;
+    match source.kind() {
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::ReadOnlyFilesystem => Code::StorageUnavailable,
+        _ => Code::Internal,
+    }
+}
+
+fn store_code(error: &StoreError) -> Code {
+    match error {
+        StoreError::StorageUnavailable { .. } => Code::StorageUnavailable,
+        StoreError::File { source, .. } => folder_code(source),
+        StoreError::CollectionExists { .. } => Code::CollectionExists,
+        StoreError::AliasExists { .. } => Code::AliasExists,
+        StoreError::ClassifierExists { .. } => Code::ClassifierExists,
+        StoreError::CorruptRow { .. } | StoreError::Damaged { .. } => Code::CollectionDamaged,
+        StoreError::WriteQueueFull { .. } => Code::Overloaded,
+        StoreError::KeyReused { .. } => Code::IdempotencyConflict,
+        StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,
+        StoreError::MetadataTooLarge { .. } | StoreError::PathNotIndexable { .. } => Code::InvalidRequest,
+        StoreError::Closed | StoreError::DataDirectoryInUse { .. } | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
+        StoreError::Sqlite { .. }
+        | StoreError::NoWriteAheadLog { .. }
+        | StoreError::NewerDatabase { .. }
+        | StoreError::ForeignDatabase { .. }
+        | StoreError::StrangeObject { .. }
+        | StoreError::InvalidPassage { .. }
+        | StoreError::ChangesForgotten { .. } => Code::Internal,
+    }
+}
+
+fn index_code(error: &IndexError) -> Code {
+    match error {
+        IndexError::File { source, .. } => folder_code(source),
+        IndexError::Dimension { .. }
+        | IndexError::Engine { .. }
+        | IndexError::Path { .. }
+        | IndexError::Missing { .. }
+        | IndexError::Description { .. }
+        | IndexError::Torn { .. }
+        | IndexError::Checksum { .. }
+        | IndexError::Parameters { .. } => Code::Internal,
+    }
+}
+
+fn embed_code(error: &EmbedError) -> Code {
+    match error {
+        EmbedError::QueueFull { .. } => Code::Overloaded,
+        EmbedError::TooManyTexts { .. } => Code::InvalidRequest,
+        EmbedError::Stopping => Code::Unavailable,
+        EmbedError::Text(_)
+        | EmbedError::Library { .. }
+        | EmbedError::Model { .. }
+        | EmbedError::Contract { .. }
+        | EmbedError::Device { .. }
+        | EmbedError::Thread(_)
+        | EmbedError::Forward { .. }
+        | EmbedError::NotFinite
+        | EmbedError::Panicked { .. } => Code::Internal,
+    }
+}

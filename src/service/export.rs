@@ -1,0 +1,54 @@
+//! Export: all documents of a collection in the order of their ids, page by page, so that memory does not grow with it.
+//!
+//! Each page is read in one transaction of its own and sees what is committed then. So a document that is there all the time
+//! comes exactly once; one that is stored or deleted meanwhile comes or does not, depending on whether its place in the order
+//! has passed. For one moment of the whole collection there are snapshots.
+
+use std::sync::Arc;
+
+use super::runtime::OpenCollection;
+use super::{Error, Service};
+use crate::domain::{CollectionName, Document, DocumentId, Embedding, Page};
+
+/// Documents read at a time.
+const DOCUMENTS_PER_PAGE: usize = 200;
+
+/// An export under way.
+pub struct Export {
+    service: Service,
+    collection: Arc<OpenCollection>,
+    after: Option<DocumentId>,
+    vectors: bool,
+    over: bool,
+}
+
+impl Service {
+    /// Begins an export; with `vectors`, of documents with their embedding.
+    pub fn export(&self, name: &CollectionName, vectors: bool) -> Result<Export, Error> {
+        let collection = self.collection(name)?;
+        self.check_running()?;
+        Ok(Export { service: self.clone(), collection, after: None, vectors, over: false })
+    }
+}
+
+impl Export {
+    /// The next documents; none at the end. A document has an embedding when it was asked for, is one passage, and is
+    /// embedded already.
+    pub async fn next(&mut self) -> Result<Vec<(Document, Option<Embedding>)>, Error> {
+        if self.over {
+            return Ok(Vec::new());
+        }
+        let (after, vectors) = (self.after.take(), self.vectors);
+        let read = self.service.on_collection(&self.collection, move |collection| {
+            let page = collection.store.list(&Page { limit: DOCUMENTS_PER_PAGE, after })?;
+            let ids: Vec<_> = page.documents.iter().filter(|_| vectors).map(|document| document.id.clone()).collect();
+            let mut embeddings = collection.store.document_embeddings(&ids)?;
+            embeddings.resize(page.documents.len(), None);
+            Ok((page.documents.into_iter().zip(embeddings).collect(), page.next))
+        });
+        let (documents, next) = read.await?;
+        self.over = next.is_none();
+        self.after = next;
+        Ok(documents)
+    }
+}

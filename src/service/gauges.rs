@@ -1,0 +1,90 @@
+//! What the server holds and what waits in it, for whoever watches it.
+
+use super::collections::index_bytes;
+use super::{Error, Service, blocking};
+use crate::domain::{CollectionName, JobStatus, JobType};
+use crate::embed::EmbedMeter;
+
+/// The state of the server at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gauges {
+    /// Each collection, by name, but those whose counts cannot be read.
+    pub collections: Vec<CollectionGauges>,
+    /// How many collections are damaged somewhere.
+    pub collections_damaged: u64,
+    /// How many jobs the catalog has of each type and status; those that it has none of may be missing.
+    pub jobs: Vec<(JobType, JobStatus, u64)>,
+}
+
+/// The state of one collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CollectionGauges {
+    /// The name.
+    pub name: CollectionName,
+    /// Documents.
+    pub documents: u64,
+    /// Passages of all documents.
+    pub passages: u64,
+    /// Passages that are not searchable yet.
+    pub passages_pending: u64,
+    /// Bytes of the database and the saved index on disk.
+    pub disk_bytes: u64,
+    /// Bytes of the saved index alone.
+    pub index_bytes: u64,
+    /// Bytes of the write-ahead log alone.
+    pub log_bytes: u64,
+}
+
+impl Service {
+    /// Looks at every collection: some reads of counters that the databases keep, and the sizes of files. One that cannot be
+    /// read is left out.
+    pub async fn gauges(&self) -> Result<Gauges, Error> {
+        let open: Vec<_> = {
+            let open = self.state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            open.values().cloned().collect()
+        };
+        let state = std::sync::Arc::clone(&self.state);
+        let seen = blocking(move || {
+            let mut collections = Vec::with_capacity(open.len());
+            for collection in open {
+                let counts = match collection.store.counts() {
+                    Ok(counts) => counts,
+                    Err(_) if collection.should_stop() => continue,
+                    Err(error) if error.is_damage() => {
+                        collection.note_damage(&error);
+                        continue;
+                    }
+                    Err(error) => {
+                        // The others must still be seen, now more than ever.
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(collection = %collection.row.name, error, "a collection cannot be measured");
+                        continue;
+                    }
+                };
+                let index_bytes = index_bytes(&collection.folder);
+                collections.push(CollectionGauges {
+                    name: collection.row.name.clone(),
+                    documents: counts.documents,
+                    passages: counts.passages,
+                    passages_pending: counts.passages_pending,
+                    disk_bytes: counts.disk_bytes + index_bytes,
+                    index_bytes,
+                    log_bytes: collection.store.log_bytes(),
+                });
+            }
+            Ok((collections, state.catalog.job_counts()?))
+        });
+        let (collections, jobs) = seen.await?;
+        Ok(Gauges { collections, collections_damaged: self.readiness().damaged.len() as u64, jobs })
+    }
+
+    /// Texts that wait for the encoder now.
+    pub fn embed_queue_texts(&self) -> usize {
+        self.state.embedder.queue_depth()
+    }
+
+    /// What the encoder has measured since the start.
+    pub fn embed_meter(&self) -> &EmbedMeter {
+        self.state.embedder.meter()
+    }
+}

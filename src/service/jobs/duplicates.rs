@@ -1,0 +1,284 @@
+//! Duplicates: clusters of passages of a collection that say the same, in one language or in several.
+//!
+//! The neighbors of every different text are looked for, without those of its own document, and `crate::mining` makes clusters of
+//! the pairs that are near enough; equal texts are pairs of cosine 1. A restart of the server begins anew.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::runtime::OpenCollection;
+use super::super::spool::check_room;
+use super::super::{Error, Service, blocking};
+use super::import::Folder;
+use super::mine::memory::{self, PAIR_BYTES, Size};
+use super::mine::passes::{Exclusion, Passes, recovered};
+use super::mine::request::{self, PlannedSide};
+use super::mine::results::ResultsFile;
+use super::mine::sides::{EqualTexts, Shown, Source};
+use super::mine::{MineError, Side, of_collection};
+use super::{Halt, JobContext, NewJob, new_job_id};
+use crate::domain::{CollectionName, Filter, Job, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey};
+use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
+
+/// The file of the clusters in the job's folder.
+const CLUSTERS: &str = "clusters.ndjson";
+/// Every choice of languages with its name in requests.
+const LANGUAGE_RULES: [(&str, LanguageRule); 3] =
+    [("any", LanguageRule::Any), ("same", LanguageRule::Same), ("different", LanguageRule::Different)];
+
+/// A search for duplicates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DuplicatesRequest {
+    /// Documents in these languages; empty means all.
+    pub languages: Vec<Language>,
+    /// Documents for which this holds.
+    pub filter: Filter,
+    /// Least cosine of two passages that belong together.
+    pub score_min: f32,
+    /// Neighbors of each passage that are looked at, 1 to 255.
+    pub neighbors: usize,
+    /// Passages of one cluster at most, at least 2.
+    pub size_max: u32,
+    /// Of which languages two passages that belong together are.
+    pub pairs: LanguageRule,
+}
+
+/// Of which languages two passages that belong together are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LanguageRule {
+    /// Of any.
+    Any,
+    /// Of the same one: near-duplicates.
+    Same,
+    /// Of two: translations.
+    Different,
+}
+
+/// What the job keeps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    side: PlannedSide,
+    score_min: f32,
+    neighbors: usize,
+    size_max: u32,
+    pairs: String,
+}
+
+/// What is known of each passage.
+#[derive(Default)]
+struct Traits {
+    /// [places]
+    documents: Vec<i64>,
+    /// [places]
+    languages: Vec<Option<Language>>,
+}
+
+/// A cluster in the results.
+#[derive(Serialize)]
+struct Line {
+    size: usize,
+    representative: String,
+    members: Vec<Shown>,
+}
+
+impl LanguageRule {
+    fn allows(self, one: Option<Language>, other: Option<Language>) -> bool {
+        match self {
+            Self::Any => true,
+            // A text of no recognized language is of none.
+            Self::Same => one.is_some() && one == other,
+            Self::Different => one.is_some() && other.is_some() && one != other,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        LANGUAGE_RULES.iter().find(|(_, rule)| *rule == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Service {
+    /// Accepts a job that finds duplicates among the passages that are there now.
+    pub async fn find_duplicates(&self, name: &CollectionName, request: DuplicatesRequest) -> Result<Job, Error> {
+        self.find_duplicates_once(name, request, None).await
+    }
+
+    /// As `find_duplicates`, unless a request of this key was accepted before: then it gives that job, as it is now.
+    pub async fn find_duplicates_once(
+        &self,
+        name: &CollectionName,
+        request: DuplicatesRequest,
+        key: Option<RequestKey>,
+    ) -> Result<Job, Error> {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(key.as_ref()).await? {
+            return Ok(job);
+        }
+        let place = self.job_place()?;
+        let collection = self.minable(name)?;
+        let (service, name) = (self.clone(), name.clone());
+        let accepted = blocking(move || service.prepare_duplicates(name, collection, request));
+        let (new, folder) = accepted.await?;
+        self.submit_job_once(place, new, folder, key).await
+    }
+
+    fn prepare_duplicates(
+        &self,
+        name: CollectionName,
+        collection: Arc<OpenCollection>,
+        request: DuplicatesRequest,
+    ) -> Result<(NewJob, Folder), Error> {
+        let DuplicatesRequest { languages, filter, score_min, neighbors, size_max, pairs } = request;
+        let dimension = collection.row.dimension;
+        let found = of_collection(name.clone(), collection, languages, filter)?;
+        let passages = found.ids.len() as u64;
+        let memory_bytes = memory::of_duplicates(found.size(), neighbors, dimension);
+        memory::check(memory_bytes, self.limits())?;
+        let disk_bytes = passages.saturating_mul(8 + PAIR_BYTES / 2);
+        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        let id = new_job_id()?;
+        let folder = Folder::create(self.state.job_dir(&id))?;
+        request::write_files(&self.state.job_dir(&id), "side", &found.ids, &[])?;
+        let plan = Plan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
+        let details = [("passages", passages), ("memory_bytes", memory_bytes), ("disk_bytes", disk_bytes)];
+        let new = NewJob {
+            id,
+            kind: JobType::Duplicates,
+            collection: Some(name),
+            request: request::write(&plan),
+            details: details.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect::<Metadata>(),
+            total: passages,
+            unit: JobUnit::Sentences,
+        };
+        Ok((new, folder))
+    }
+}
+
+/// Finds the clusters that the job's request asks for.
+pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+    let plan: Plan = request::read(&context.live.id, &context.live.request)?;
+    let result = find(context, &plan).await;
+    if let Err(Halt::Failed(_)) = &result {
+        // What fails because the collection goes away says so.
+        Service { state: context.state()? }.planned_collection(&plan.side)?;
+    }
+    result
+}
+
+async fn find(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
+    let rule = request::named(&context.live.id, &LANGUAGE_RULES, &plan.pairs)?;
+    let (side, traits) = open(context, plan).await?;
+    let mut details = context.live.progress().1;
+    details.insert("passages".to_owned(), side.places().into());
+    details.insert("different".to_owned(), side.sentences().into());
+    let mut passes = Passes::begin(context, &[&side], details);
+    passes.check_memory(memory::of_duplicates(Size::of(&side), plan.neighbors, side.dimension()))?;
+    passes.index(&side).await?;
+    let Traits { documents, languages } = traits;
+    let documents = Arc::new(documents);
+    let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
+    let expansion = passes.expansion(&side, &side, plan.neighbors, &exclusion).await?;
+    let lists = passes.neighbors((&side, &side), plan.neighbors, expansion, &exclusion).await?;
+
+    let state = context.state()?;
+    let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
+    drop(state);
+    let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
+    let looked = context.clone();
+    let written = blocking(move || {
+        let near = near(&side, &lists).chain(equal(&side, &documents));
+        let pairs = near.filter(|(one, other, _)| rule.allows(languages[*one as usize], languages[*other as usize]));
+        let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
+        write(&looked, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
+    })
+    .await;
+    // Writing that was told to stop fails; that is no failure of the job.
+    context.check()?;
+    passes.details().extend(written?);
+    let details = passes.details().clone();
+    context.progress(context.live.progress().0.total, details).await
+}
+
+async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), Halt> {
+    let state = context.state()?;
+    let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
+    recovered(context, &collection).await?;
+    let whole = plan.side.collection.as_ref().is_some_and(|planned| planned.whole);
+    let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
+    let opened = tokio::task::spawn_blocking(move || {
+        let ids = request::read_ids(&folder, "side")?;
+        let mut traits = Traits::default();
+        let source = Source::Collection { collection, whole, unit: MiningUnit::Passage };
+        let side = Side::open(
+            source,
+            ids,
+            EqualTexts::One,
+            || looked.check(),
+            |passage| {
+                traits.documents.push(passage.document);
+                traits.languages.push(passage.language);
+            },
+        )?;
+        Ok::<_, Halt>((Arc::new(side), traits))
+    });
+    opened.await.map_err(Error::from)?
+}
+
+/// Pairs of neighbors, as places.
+fn near<'a>(side: &'a Side, lists: &'a NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> + 'a {
+    (0..side.sentences()).flat_map(move |number| {
+        let place = side.first_place(number as u32);
+        lists.of(number).map(move |(other, cosine)| (place, side.first_place(other), cosine))
+    })
+}
+
+/// Pairs of a text with its first occurrence in another document, as places.
+fn equal<'a>(side: &'a Side, documents: &'a [i64]) -> impl Iterator<Item = (u32, u32, f32)> + 'a {
+    (0..side.places()).filter_map(move |place| {
+        let first = side.first_place(side.number_at(place));
+        (documents[first as usize] != documents[place]).then_some((first, place as u32, 1.0))
+    })
+}
+
+/// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
+fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side: &Side) -> Result<Metadata, Error> {
+    let (mut written, mut members_written) = (0_u64, 0_u64);
+    for one in clusters.iter() {
+        if context.check().is_err() {
+            return Err(Error::Stopping);
+        }
+        let shown = side.shown(one.members)?;
+        let representative = one.members.iter().position(|member| *member == one.representative);
+        let representative = representative.and_then(|at| shown[at].as_ref()).or_else(|| shown.iter().flatten().next());
+        let Some(representative) = representative.map(|shown| shown.id().to_owned()) else { continue };
+        let members: Vec<Shown> = shown.into_iter().flatten().collect();
+        if members.len() < 2 {
+            continue;
+        }
+        written += 1;
+        members_written += members.len() as u64;
+        file.add(&Line { size: members.len(), representative, members })?;
+    }
+    file.finish()?;
+    let counts = [("clusters", written), ("members", members_written), ("refused_pairs", clusters.refused as u64)];
+    Ok(counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_decide_what_may_belong_together() {
+        let [de, fr] = ["de", "fr"].map(Language::parse);
+        let check = |rule: LanguageRule, expect: [bool; 3]| {
+            assert_eq!([rule.allows(de, de), rule.allows(de, fr), rule.allows(de, None)], expect, "{rule:?}");
+            assert_eq!(request::named(&super::new_job_id().unwrap(), &LANGUAGE_RULES, rule.name()).unwrap(), rule);
+        };
+        check(LanguageRule::Any, [true, true, true]);
+        check(LanguageRule::Same, [true, false, false]);
+        check(LanguageRule::Different, [false, true, false]);
+        assert!(!LanguageRule::Same.allows(None, None));
+    }
+}

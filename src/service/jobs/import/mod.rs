@@ -1,0 +1,295 @@
+//! Import: a file of documents, received whole and then stored batch by batch.
+//!
+//! Each batch is one transaction that holds the documents and the job's checkpoint: the place in the file, the counts, and the
+//! batch's results. The results go to a file after the commit and are durable there before the next one; after a crash that
+//! file is cut to where the checkpoint says and the checkpoint's own results are written again. So no line is lost, and none
+//! is counted twice. Embedding is the collection's worker's; the import pauses while much waits for it, and ends when all of it
+//! can be found.
+
+mod records;
+mod results;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use records::{Place, Record, Records};
+pub(super) use results::open as open_results;
+use results::{Checkpoint, Line, Results};
+
+use super::super::collections::sync_dir;
+use super::super::ingest::{new_id, prepare};
+use super::super::runtime::OpenCollection;
+use super::super::spool::{SpoolBounds, check_room, receive};
+use super::super::{Error, Service, State, blocking};
+use super::{Halt, JobContext, NewJob, new_job_id};
+use crate::domain::{
+    Collection, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobType, JobUnit, Metadata, NewDocument,
+    RefusedDocument,
+};
+use crate::store::{PreparedDocument, Upserted};
+
+const SOURCE: &str = "source";
+/// Records of one transaction.
+const BATCH_RECORDS: usize = 500;
+/// Bytes of records after which a transaction takes no more.
+const BATCH_BYTES: usize = 4 << 20;
+/// Pause between two looks at how many passages wait for their embedding.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
+
+/// A file of documents that a caller sends.
+#[derive(Debug, Clone, Copy)]
+pub struct ImportFile {
+    /// Its format.
+    pub format: FileFormat,
+    /// How it is packed.
+    pub encoding: FileEncoding,
+    /// Its bytes as they come, when the caller said.
+    pub announced: Option<u64>,
+}
+
+impl Service {
+    /// Receives a file of documents and accepts the job that stores them. The file is durable when this is answered; after an
+    /// error nothing of it is left.
+    pub async fn import<B, E, S>(&self, name: &CollectionName, file: ImportFile, body: S) -> Result<Job, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        S: Stream<Item = Result<B, E>> + Unpin,
+    {
+        let collection = self.collection(name)?;
+        self.check_running()?;
+        collection.check_model(self.model())?;
+        let place = self.job_place()?;
+        let limit = super::super::spool::UPLOADS_MAX;
+        let _upload = self.state.uploads.try_acquire().map_err(|_| Error::UploadsRunning { limit })?;
+        let limits = self.limits();
+        check_room(&self.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
+
+        let id = new_job_id()?;
+        let folder = Folder::create(self.state.job_dir(&id))?;
+        let bounds = SpoolBounds { bytes_max: limits.import_bytes_max, disk_reserve: limits.disk_reserve_bytes };
+        let source = folder.path.join(SOURCE);
+        let total = receive(body, file.encoding, source.clone(), bounds).await?;
+        let line_bytes_max = limits.import_line_bytes_max;
+        // Only to look at the header row, while the caller is still there to be told.
+        blocking(move || Records::open(&source, file.format, line_bytes_max).map(drop)).await?;
+
+        let request = Metadata::from_iter([
+            ("format".to_owned(), file.format.name().into()),
+            ("collection_id".to_owned(), collection.row.id.0.clone().into()),
+        ]);
+        let kind = JobType::Import;
+        let (collection, details) = (Some(name.clone()), Metadata::new());
+        let new = NewJob { id, kind, collection, request, details, total, unit: JobUnit::Bytes };
+        let job = self.submit_job(place, new).await?;
+        folder.keep();
+        Ok(job)
+    }
+}
+
+/// Removes what a finished job does not need any more: its file. Its results stay until the job is forgotten.
+pub(super) fn clean_up(folder: &Path) {
+    if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
+    }
+}
+
+/// Stores the file's documents, from the last checkpoint on.
+pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+    let collection = collection(context)?;
+    let ended = store_all(context, &collection).await;
+    match ended {
+        Err(Halt::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
+        Err(Halt::Failed(error)) => {
+            let told = blocking(move || Ok(collection.tell_damage(error))).await;
+            Err(Halt::Failed(told.unwrap_or_else(|failed| failed)))
+        }
+        other => other,
+    }
+}
+
+async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), Halt> {
+    let (state, of, live) = (context.state()?, Arc::clone(collection), Arc::clone(&context.live));
+    let mut import = blocking(move || Import::open(&state, of, &live.id, &live.request)).await?;
+    context.measure(import.done.place.offset, import.bytes);
+    loop {
+        context.check()?;
+        wait_for_worker(context, collection, context.state()?.limits.import_backlog_max).await?;
+        let state = context.state()?;
+        let (more, back) = blocking(move || {
+            let more = import.step(&state)?;
+            Ok((more, import))
+        })
+        .await?;
+        import = back;
+        context.progress(import.done.place.offset, import.done.details()).await?;
+        if !more {
+            break;
+        }
+    }
+    // What could not be embedded is left out of the count by the worker, which says so in the log.
+    wait_for_worker(context, collection, 0).await
+}
+
+/// Waits until at most `waiting_max` passages wait for their embedding.
+async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), Halt> {
+    loop {
+        let of = Arc::clone(collection);
+        let (waiting, set_aside) = blocking(move || Ok((of.store.pending_count()?, of.set_aside_count()))).await?;
+        if waiting <= waiting_max.saturating_add(set_aside) {
+            return context.check();
+        }
+        context.pause(BACKLOG_PAUSE).await?;
+    }
+}
+
+/// The collection that the file was sent to; another one may have its name by now.
+fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, Halt> {
+    let service = Service { state: context.state()? };
+    let Some(name) = &context.live.collection else {
+        return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
+    };
+    let found = match service.collection(name) {
+        Err(error @ Error::Damaged { .. }) => return Err(error.into()),
+        found => found.ok(),
+    };
+    let wanted = context.live.request.get("collection_id").and_then(|id| id.as_str());
+    let collection = found.filter(|found| wanted == Some(found.row.id.0.as_str())).ok_or_else(|| deleted(context))?;
+    collection.check_model(service.model())?;
+    Ok(collection)
+}
+
+fn deleted(context: &JobContext) -> Halt {
+    match &context.live.collection {
+        Some(name) => Halt::Failed(Error::CollectionNotFound { name: name.clone() }),
+        None => Halt::Interrupted,
+    }
+}
+
+/// An import at work.
+struct Import {
+    collection: Arc<OpenCollection>,
+    job: JobId,
+    records: Records,
+    results: Results,
+    done: Checkpoint,
+    bytes: u64,
+}
+
+impl Import {
+    fn open(state: &State, collection: Arc<OpenCollection>, job: &JobId, request: &Metadata) -> Result<Self, Error> {
+        let broken = |problem| Error::JobState { id: job.clone(), problem };
+        let format = request.get("format").and_then(|name| name.as_str()).and_then(FileFormat::parse);
+        let format = format.ok_or_else(|| broken("its format is unknown"))?;
+        let folder = state.job_dir(job);
+        let source = folder.join(SOURCE);
+        let bytes = source.metadata().map_err(|_| broken("its file is gone"))?.len();
+        let mut records = Records::open(&source, format, state.limits.import_line_bytes_max)?;
+        let checkpoint = collection.store.job_checkpoint(job)?;
+        let (done, results) = match checkpoint {
+            None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
+            Some(json) => {
+                let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
+                records.go_to(done.place).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                let results = Results::reopen(&folder, state.power_safe, &done)?;
+                (done, results)
+            }
+        };
+        Ok(Self { collection, job: job.clone(), records, results, done, bytes })
+    }
+
+    /// Stores the next batch. Says whether there may be more.
+    fn step(&mut self, state: &State) -> Result<bool, Error> {
+        let (mut prepared, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let access = |source| Error::Folder { path: state.job_dir(&self.job), source };
+        let row = &self.collection.row;
+        let mut more = true;
+        while lines.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+            let Some(Record { line, content }) = self.records.next().map_err(access)? else {
+                more = false;
+                break;
+            };
+            bytes += content.as_ref().map_or(0, Vec::len);
+            let read = content.and_then(|json| (state.read_document)(&json, row, &state.limits));
+            lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
+                Ok(document) => {
+                    prepared.push(document);
+                    Line { line, outcome: Ok(()) }
+                }
+                Err(refused) => Line { line, outcome: Err(refused) },
+            });
+        }
+        if lines.is_empty() {
+            return Ok(false);
+        }
+        self.commit(prepared, lines)?;
+        Ok(more)
+    }
+
+    /// Stores a batch with the checkpoint behind it, then writes its results.
+    fn commit(&mut self, prepared: Vec<PreparedDocument>, lines: Vec<Line>) -> Result<(), Error> {
+        let stored: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
+        let ids: Vec<String> = stored.iter().map(|id| id.as_str().to_owned()).collect();
+        let (place, results_bytes) = (self.records.place(), self.results.bytes());
+        let before = self.done.clone();
+        let (sender, made) = std::sync::mpsc::sync_channel(1);
+        let checkpoint = move |outcomes: &[Upserted]| {
+            let created = outcomes.iter().map(|outcome| outcome.created).collect::<Vec<_>>();
+            let checkpoint = before.after(place, results_bytes, &lines, ids.iter().zip(created));
+            // Numbers and text can always be written as JSON.
+            let json = serde_json::to_string(&checkpoint).unwrap_or_default();
+            let _ = sender.send(checkpoint);
+            json
+        };
+        self.collection.store.upsert_for_job(&self.job, prepared, checkpoint)?;
+        self.collection.damage.forget(&stored);
+        self.collection.wake.notify_one();
+        self.done = made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not made" })?;
+        self.results.append(&self.done.results)
+    }
+}
+
+fn prepare_document(state: &State, row: &Collection, document: NewDocument) -> Result<PreparedDocument, RefusedDocument> {
+    let given = document.id.clone();
+    let prepared = given.clone().map_or_else(new_id, Ok).and_then(|id| prepare(state, row, id, document));
+    prepared.map(|(document, _)| document).map_err(|error| RefusedDocument {
+        id: given,
+        code: error.code(),
+        pointer: String::new(),
+        detail: error.to_string(),
+    })
+}
+
+/// A folder for a job's files that goes away with a job that is not accepted.
+pub(super) struct Folder {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Folder {
+    pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
+        let create = || {
+            std::fs::create_dir(&path)?;
+            path.parent().map_or(Ok(()), sync_dir)
+        };
+        create().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        Ok(Self { path, kept: false })
+    }
+
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Else the next start removes it.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Work on the parts of a range on all cores.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::super::super::Error;
+
+/// Threads that it takes.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does `work` on parts of `range`, each of `size` and the last of what is left, and gives what came of them in their order. Stops
+/// at the first error. Blocks.
+pub(super) fn on_all_cores<T: Send>(
+    range: Range<usize>,
+    size: usize,
+    work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let parts = range.len().div_ceil(size);
+    let threads = cores().min(parts);
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || -> Result<Vec<(usize, T)>, Error> {
+        let mut done = Vec::new();
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part >= parts || failed.load(Ordering::Relaxed) {
+                return Ok(done);
+            }
+            let begin = range.start + part * size;
+            let worked = work(begin..range.end.min(begin + size));
+            failed.fetch_or(worked.is_err(), Ordering::Relaxed);
+            done.push((part, worked?));
+        }
+    };
+    if threads < 2 {
+        return Ok(run()?.into_iter().map(|(_, done)| done).collect());
+    }
+    let mut all = Vec::with_capacity(parts);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        running.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(done) => {
+                all.extend(done?);
+                Ok::<(), Error>(())
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    all.sort_unstable_by_key(|(part, _)| *part);
+    Ok(all.into_iter().map(|(_, done)| done).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_given_in_order_and_an_error_ends_it() {
+        let sums = on_all_cores(3..1_000, 7, |part| Ok(part.sum::<usize>())).unwrap();
+        assert_eq!((sums.len(), sums[0], sums.iter().sum::<usize>()), (143, 42, (3..1_000).sum()));
+        assert!(on_all_cores(0..0, 7, |part| Ok(part.len())).unwrap().is_empty());
+        let failing = on_all_cores(0..1_000, 1, |part| if part.start == 500 { Err(Error::Stopping) } else { Ok(()) });
+        assert!(matches!(failing, Err(Error::Stopping)));
+    }
+}

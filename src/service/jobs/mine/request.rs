@@ -1,0 +1,177 @@
+//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of the
+//! passages that they left, so that it works on what was there then.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::super::Error;
+use super::results::write_durably;
+use crate::domain::{CollectionName, Filter, JobId, KeyId, Language, Metadata, MiningUnit};
+use crate::mining::{Margin, Strategy};
+
+/// Every margin with its name in requests.
+pub(super) const MARGINS: [(&str, Margin); 3] =
+    [("ratio", Margin::Ratio), ("distance", Margin::Distance), ("absolute", Margin::Absolute)];
+/// Every strategy with its name in requests.
+pub(super) const STRATEGIES: [(&str, Strategy); 4] = [
+    ("max_score", Strategy::MaxScore),
+    ("intersection", Strategy::Intersection),
+    ("forward", Strategy::Forward),
+    ("backward", Strategy::Backward),
+];
+
+/// A search for translation pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MineRequest {
+    /// The sentences of the one side.
+    pub first: Sentences,
+    /// The sentences of the other.
+    pub second: Sentences,
+    /// Neighbors that a score looks at, in each direction, 1 to 255.
+    pub neighbors: usize,
+    /// How pairs are scored.
+    pub margin: Margin,
+    /// Which pairs are proposed.
+    pub strategy: Strategy,
+    /// Whether each sentence may be in one pair only.
+    pub one_to_one: bool,
+    /// Whether all is compared with all; `None` for what takes less time.
+    pub exact: Option<bool>,
+    /// Whether equal texts are one sentence.
+    pub deduplicate: bool,
+    /// Which of the proposed pairs are believed.
+    pub cut: Cut,
+    /// The key of the caller, when it has one.
+    pub key: Option<KeyId>,
+}
+
+/// Sentences to mine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sentences {
+    /// Documents of a collection.
+    Collection {
+        /// The collection.
+        name: CollectionName,
+        /// Documents in these languages; empty means all.
+        languages: Vec<Language>,
+        /// Documents for which this holds.
+        filter: Filter,
+        /// Whether each passage is a sentence, or each document.
+        unit: MiningUnit,
+    },
+    /// These texts.
+    List(Vec<String>),
+}
+
+/// Which proposed pairs are believed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cut {
+    /// All.
+    None,
+    /// Those that score at least this.
+    Threshold(f64),
+    /// Those that score at least what these known pairs, by their ids, are told best by.
+    Known(Vec<(String, String)>),
+}
+
+/// What a job of mining keeps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plan {
+    pub(super) first: PlannedSide,
+    pub(super) second: PlannedSide,
+    pub(super) neighbors: usize,
+    pub(super) margin: String,
+    pub(super) strategy: String,
+    pub(super) one_to_one: bool,
+    #[serde(default)]
+    pub(super) exact: Option<bool>,
+    pub(super) deduplicate: bool,
+    pub(super) threshold: Option<f64>,
+    /// Keys of passages, or places in the list.
+    pub(super) known: Option<Vec<(u64, u64)>>,
+    /// Names of the collections: whoever looks at the job must reach them.
+    pub(super) collections: Vec<String>,
+    /// The key of who sent a list.
+    pub(super) key: Option<String>,
+}
+
+/// What a job keeps of sentences, besides the files of its folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::service::jobs) struct PlannedSide {
+    /// `None` for a list.
+    pub(in crate::service::jobs) collection: Option<PlannedCollection>,
+}
+
+/// A collection, and whether all of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::service::jobs) struct PlannedCollection {
+    pub(in crate::service::jobs) name: String,
+    pub(in crate::service::jobs) id: String,
+    pub(in crate::service::jobs) whole: bool,
+    /// Whether documents are the sentences, not passages.
+    #[serde(default)]
+    pub(in crate::service::jobs) documents: bool,
+}
+
+impl PlannedCollection {
+    pub(in crate::service::jobs) fn unit(&self) -> MiningUnit {
+        if self.documents { MiningUnit::Document } else { MiningUnit::Passage }
+    }
+}
+
+/// A value as the members of a job's request.
+pub(in crate::service::jobs) fn write<T: Serialize>(plan: &T) -> Metadata {
+    match serde_json::to_value(plan) {
+        Ok(serde_json::Value::Object(members)) => members,
+        // Text, numbers and lists of them can always be written as JSON.
+        _ => Metadata::new(),
+    }
+}
+
+/// The value that a job's request is.
+pub(in crate::service::jobs) fn read<T: for<'de> Deserialize<'de>>(id: &JobId, request: &Metadata) -> Result<T, Error> {
+    let value = serde_json::Value::Object(request.clone());
+    serde_json::from_value(value).map_err(|_| Error::JobState { id: id.clone(), problem: "its request is damaged" })
+}
+
+/// The one of a table that has this name.
+pub(in crate::service::jobs) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
+    let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
+    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request names what this version does not know" })
+}
+
+/// The name of a value in its table.
+pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    table.iter().find(|(_, one)| one == value).map_or("", |(name, _)| name)
+}
+
+/// Writes the sentences of a side into the job's folder.
+pub(in crate::service::jobs) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
+    if texts.is_empty() {
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        return write_durably(&folder.join(format!("{side}.ids")), &bytes);
+    }
+    // Text can always be written as JSON.
+    let json = serde_json::to_vec(texts).unwrap_or_default();
+    write_durably(&folder.join(format!("{side}.texts")), &json)
+}
+
+/// Reads the keys of a side's passages.
+pub(in crate::service::jobs) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
+    let path = folder.join(format!("{side}.ids"));
+    let bytes = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
+    let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Ok(bytes.chunks_exact(8).map(number).collect())
+}
+
+/// Reads the texts of a side.
+pub(in crate::service::jobs) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
+    let path = folder.join(format!("{side}.texts"));
+    let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };
+    let bytes = std::fs::read(&path).map_err(failed)?;
+    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+}

@@ -1,0 +1,74 @@
+//! Files of results: lines of JSON that get their name when they are whole, so that what is there is complete.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::super::super::Error;
+use super::super::super::collections::sync_dir;
+use super::super::super::spool::check_room;
+
+/// Bytes written between two looks at the room on the disk.
+const BYTES_PER_LOOK: u64 = 16 << 20;
+const PARTIAL: &str = "results.partial";
+
+/// A file of results that is being written.
+pub(in crate::service::jobs) struct ResultsFile {
+    folder: PathBuf,
+    name: &'static str,
+    disk_reserve: u64,
+    file: BufWriter<File>,
+    bytes: u64,
+    next_look: u64,
+    line: Vec<u8>,
+}
+
+impl ResultsFile {
+    /// Begins the file of this name in `folder`.
+    pub(in crate::service::jobs) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
+        let path = folder.join(PARTIAL);
+        let file = File::create(&path).map_err(|source| Error::Folder { path, source })?;
+        Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_look: 0, line: Vec::new() })
+    }
+
+    /// Adds a line.
+    pub(in crate::service::jobs) fn add(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        if self.bytes >= self.next_look {
+            check_room(&self.folder, BYTES_PER_LOOK, self.disk_reserve)?;
+            self.next_look = self.bytes + BYTES_PER_LOOK;
+        }
+        self.line.clear();
+        let written = serde_json::to_writer(&mut self.line, value).map_err(std::io::Error::from);
+        self.line.push(b'\n');
+        self.bytes += self.line.len() as u64;
+        written.and_then(|()| self.file.write_all(&self.line)).map_err(|source| self.failed(source))
+    }
+
+    /// Ends the file, durably, and gives it its name.
+    pub(in crate::service::jobs) fn finish(mut self) -> Result<(), Error> {
+        let (partial, whole) = (self.folder.join(PARTIAL), self.folder.join(self.name));
+        let mut finish = || {
+            self.file.flush()?;
+            self.file.get_ref().sync_all()?;
+            std::fs::rename(&partial, &whole)?;
+            sync_dir(&self.folder)
+        };
+        finish().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: std::io::Error) -> Error {
+        Error::Folder { path: self.folder.join(self.name), source }
+    }
+}
+
+/// Writes a new file and makes it durable.
+pub(in crate::service::jobs) fn write_durably(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    write().map_err(|source| Error::Folder { path: path.to_owned(), source })
+}

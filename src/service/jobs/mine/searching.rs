@@ -1,0 +1,123 @@
+//! Neighbors through indexes: a trial finds out how widely searches must look, then every sentence is searched for.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::super::super::{Error, blocking};
+use super::super::Halt;
+use super::MineError;
+use super::cores::{cores, on_all_cores};
+use super::passes::{Exclusion, Passes};
+use super::sides::Side;
+use super::way::EXPANSIONS;
+use crate::domain::Embedding;
+use crate::mining::NeighborLists;
+
+/// Sentences of every core whose neighbors are looked for between two looks at whether to stop.
+const QUERIES_PER_CORE: usize = 512;
+/// Sentences that a core takes at a time.
+const QUERIES_PER_PART: usize = 64;
+/// Sentences of a trial.
+const TRIAL_QUERIES: usize = 256;
+/// Candidates of the searches that a trial takes for complete.
+const TRIAL_EXPANSION: usize = 2_048;
+/// Part of the neighbors that searches must find. A missed one costs less than a pair: mostly another stays the best.
+const RECALL_MIN: f64 = 0.995;
+
+type Found = Vec<(u32, Vec<(u32, f32)>)>;
+
+impl Passes<'_> {
+    /// The fewest candidates with which searches from one side in the other miss next to nothing.
+    pub(in crate::service::jobs) async fn expansion(
+        &mut self,
+        from: &Arc<Side>,
+        to: &Arc<Side>,
+        per_query: usize,
+        exclusion: &Exclusion,
+    ) -> Result<usize, Halt> {
+        self.check()?;
+        let (one, other, exclusion) = (Arc::clone(from), Arc::clone(to), exclusion.clone());
+        Ok(blocking(move || trial(&one, &other, per_query, &exclusion)).await?)
+    }
+
+    /// The nearest `per_query` sentences of `to` for each sentence of `from`, by searches with so many candidates.
+    pub(in crate::service::jobs) async fn neighbors(
+        &mut self,
+        (from, to): (&Arc<Side>, &Arc<Side>),
+        per_query: usize,
+        expansion: usize,
+        exclusion: &Exclusion,
+    ) -> Result<NeighborLists, Halt> {
+        let lists = NeighborLists::new(from.sentences(), to.sentences(), per_query);
+        let mut lists = lists.map_err(|error| Error::from(MineError::from(error)))?;
+        let step = QUERIES_PER_CORE * cores();
+        for begin in (0..from.sentences()).step_by(step) {
+            self.check()?;
+            let (one, other, exclusion) = (Arc::clone(from), Arc::clone(to), exclusion.clone());
+            let range = begin..one.sentences().min(begin + step);
+            let count = range.len();
+            lists = blocking(move || {
+                let search = |part: Range<usize>| search(&one, &other, one.embeddings(part)?, (per_query, expansion), &exclusion);
+                for (number, nearest) in on_all_cores(range, QUERIES_PER_PART, search)?.into_iter().flatten() {
+                    lists.put(number, &nearest).map_err(MineError::from)?;
+                }
+                Ok(lists)
+            })
+            .await?;
+            self.count(count as u64).await?;
+        }
+        Ok(lists)
+    }
+}
+
+fn search(
+    from: &Side,
+    to: &Side,
+    queries: Vec<(u32, Embedding)>,
+    (per_query, expansion): (usize, usize),
+    exclusion: &Exclusion,
+) -> Result<Found, Error> {
+    let one = |(number, embedding): (u32, Embedding)| {
+        let place = from.first_place(number);
+        let skip = |other_place: usize, other: u32| match exclusion {
+            Exclusion::Itself => from.is_same_passage(place, to, to.first_place(other) as usize),
+            Exclusion::OwnDocument { documents } => other == number || documents[place as usize] == documents[other_place],
+        };
+        Ok((number, to.nearest(&embedding, per_query, expansion, skip)?))
+    };
+    queries.into_iter().map(one).collect()
+}
+
+/// Compares what searches of each width find with what a very wide one does. Blocks.
+fn trial(from: &Side, to: &Side, per_query: usize, exclusion: &Exclusion) -> Result<usize, Error> {
+    let count = from.sentences().min(TRIAL_QUERIES);
+    let parts = on_all_cores(0..count, QUERIES_PER_PART / 4, |part| {
+        let mut queries = Vec::with_capacity(part.len());
+        for at in part {
+            let number = at * from.sentences() / count;
+            queries.extend(from.embeddings(number..number + 1)?);
+        }
+        let look = |expansion| search(from, to, queries.clone(), (per_query, expansion), exclusion);
+        let wanted: Vec<HashSet<u32>> = look(TRIAL_EXPANSION)?
+            .into_iter()
+            .map(|(_, nearest)| nearest.into_iter().map(|(number, _)| number).collect())
+            .collect();
+        let mut hits: Vec<usize> = Vec::with_capacity(EXPANSIONS.len());
+        for expansion in EXPANSIONS {
+            let found = look(expansion)?.into_iter().zip(&wanted);
+            hits.push(
+                found.map(|((_, nearest), wanted)| nearest.iter().filter(|(number, _)| wanted.contains(number)).count()).sum(),
+            );
+        }
+        Ok((wanted.iter().map(HashSet::len).sum::<usize>(), hits))
+    })?;
+    let wanted: usize = parts.iter().map(|(wanted, _)| wanted).sum();
+    let enough = |at: &usize| {
+        let hits: usize = parts.iter().map(|(_, hits)| hits[*at]).sum();
+        hits as f64 >= RECALL_MIN * wanted as f64
+    };
+    let at = (0..EXPANSIONS.len()).find(enough).unwrap_or(EXPANSIONS.len() - 1);
+    tracing::debug!(expansion = EXPANSIONS[at], "searches of mining were tried");
+    Ok(EXPANSIONS[at])
+}

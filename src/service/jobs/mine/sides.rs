@@ -1,0 +1,412 @@
+//! The sentences of one side of mining: passages or documents of a collection, or texts of a list. Equal texts are one sentence, unless each is
+//! to stand for itself.
+//!
+//! Sentences are numbered from 0 in the order in which they come first. A passage's text never changes while it has its key, so
+//! what was read at the beginning stays true; a passage that is deleted meanwhile is found no more and left out of the results.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+
+use super::super::super::Error;
+use super::super::super::runtime::OpenCollection;
+use super::super::Halt;
+use super::MineError;
+use super::embedding_file::EmbeddingFile;
+use crate::domain::{Embedding, Metric, MiningUnit, PassageId};
+use crate::index::{Index, IndexParameters};
+use crate::mining::TextGroups;
+use crate::store::{PassageRow, PassageText};
+
+/// Passages read at a time.
+const PASSAGES_PER_READ: usize = 1_024;
+/// Copies of one text up to which a collection's own index is used, although it has all of them.
+const COPIES_MAX: u32 = 16;
+/// How much more is asked of an index when too few of its answers are other sentences.
+const GROWTH: usize = 4;
+
+/// Where sentences come from.
+pub(in crate::service::jobs) enum Source {
+    /// Passages of a collection.
+    Collection {
+        /// The collection.
+        collection: Arc<OpenCollection>,
+        /// Whether these are all of its passages.
+        whole: bool,
+        /// What a sentence is.
+        unit: MiningUnit,
+    },
+    /// Texts that came with the request.
+    List {
+        /// The texts.
+        texts: Vec<String>,
+        /// Their embeddings, one for each sentence, as far as they are made.
+        embeddings: EmbeddingFile,
+    },
+}
+
+/// What equal texts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::service::jobs) enum EqualTexts {
+    /// One sentence.
+    One,
+    /// A sentence each.
+    Each,
+}
+
+/// The sentences of one side.
+pub(in crate::service::jobs) struct Side {
+    source: Source,
+    /// [places] Keys of passages, for a document that of its first one, or places in the list; ascending.
+    ids: Vec<u64>,
+    /// [places] The sentence that each is.
+    numbers: Vec<u32>,
+    /// [sentences] The place where each comes first.
+    firsts: Vec<u32>,
+    /// How often the most frequent text occurs.
+    copies_max: u32,
+    /// Made for this job when the collection's own does not do.
+    index: OnceLock<Arc<Index>>,
+}
+
+/// A sentence in the results.
+#[derive(Debug, Clone, Serialize)]
+pub(in crate::service::jobs) struct Shown {
+    /// The document's id, or the text's place in the list.
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    language: Option<&'static str>,
+    text: String,
+    /// In characters; left out for a document that is one passage, and for lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<usize>,
+}
+
+impl Side {
+    /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets every passage that is taken.
+    /// Passages that are gone or not embedded are left out. Blocks.
+    pub(in crate::service::jobs) fn open(
+        source: Source,
+        ids: Vec<u64>,
+        equal: EqualTexts,
+        look: impl Fn() -> Result<(), Halt>,
+        note: impl FnMut(&PassageText),
+    ) -> Result<Self, Halt> {
+        let (ids, groups) = match &source {
+            Source::List { texts, .. } => (ids, groups(equal, texts.iter().map(String::as_str))?),
+            Source::Collection { collection, unit, .. } => {
+                let (kept, rest) = (Vec::with_capacity(ids.len()), ids.chunks(PASSAGES_PER_READ));
+                let mut reader =
+                    Reader { collection, unit: *unit, rest, read: Vec::new().into_iter(), look, note, kept, halt: None };
+                let groups = groups(equal, &mut reader)?;
+                match reader.halt {
+                    Some(halt) => return Err(halt),
+                    None => (reader.kept, groups),
+                }
+            }
+        };
+        let (mut numbers, mut firsts, mut copies) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
+        for place in 0..ids.len() as u32 {
+            let first = groups.as_ref().map_or(place, |groups| groups.representative(place));
+            if first == place {
+                numbers.push(firsts.len() as u32);
+                firsts.push(place);
+                copies.push(1);
+            } else {
+                let number: u32 = numbers[first as usize];
+                numbers.push(number);
+                copies[number as usize] += 1;
+            }
+        }
+        let copies_max = copies.into_iter().max().unwrap_or(0);
+        Ok(Self { source, ids, numbers, firsts, copies_max, index: OnceLock::new() })
+    }
+
+    /// How many different sentences there are.
+    pub(in crate::service::jobs) fn sentences(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// How many passages or texts there are.
+    pub(in crate::service::jobs) fn places(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The place where a sentence comes first.
+    pub(in crate::service::jobs) fn first_place(&self, number: u32) -> u32 {
+        self.firsts[number as usize]
+    }
+
+    /// The sentence at a place.
+    pub(in crate::service::jobs) fn number_at(&self, place: usize) -> u32 {
+        self.numbers[place]
+    }
+
+    /// The sentence of a passage or a text of the list; `None` when it is not among them.
+    pub(in crate::service::jobs) fn number_of(&self, id: u64) -> Option<u32> {
+        self.ids.binary_search(&id).ok().map(|place| self.numbers[place])
+    }
+
+    /// Whether the place of this side and the place of the other are the same passage.
+    pub(in crate::service::jobs) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
+        self.ids[place as usize] == other.ids[other_place] && self.is_of_collection_of(other)
+    }
+
+    /// Whether both sides are of one collection.
+    pub(super) fn is_of_collection_of(&self, other: &Self) -> bool {
+        match (&self.source, &other.source) {
+            (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {
+                one.row.id == other.row.id
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes of texts that are held in memory.
+    pub(in crate::service::jobs) fn text_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Collection { .. } => 0,
+            Source::List { texts, .. } => texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum(),
+        }
+    }
+
+    /// Whether neighbors are looked for in the index that the collection has anyway.
+    pub(in crate::service::jobs) fn uses_own_index(&self) -> bool {
+        let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
+        // Its scores must be cosines, and not of a few bits.
+        let row = &collection.row;
+        self.copies_max <= COPIES_MAX && row.metric == Metric::Cosine && !row.quantization.is_coarse()
+    }
+
+    /// Values per embedding.
+    pub(in crate::service::jobs) fn dimension(&self) -> usize {
+        match &self.source {
+            Source::Collection { collection, .. } => collection.row.dimension,
+            Source::List { embeddings, .. } => embeddings.dimension(),
+        }
+    }
+
+    /// The list's texts that are still to be embedded, at most `most`, one for each sentence; none for a collection.
+    pub(super) fn to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
+        let Source::List { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
+        let begin = embeddings.rows()?.min(self.firsts.len());
+        let wanted = &self.firsts[begin..self.firsts.len().min(begin + most)];
+        Ok(wanted.iter().map(|place| texts[*place as usize].clone()).collect())
+    }
+
+    /// How many of a list's sentences are still to be embedded.
+    pub(super) fn waiting(&self) -> Result<usize, Error> {
+        let made = self.embeddings_file().map_or(Ok(self.sentences()), EmbeddingFile::rows)?;
+        Ok(self.sentences().saturating_sub(made))
+    }
+
+    /// The file of a list's embeddings.
+    pub(super) fn embeddings_file(&self) -> Option<&EmbeddingFile> {
+        match &self.source {
+            Source::Collection { .. } => None,
+            Source::List { embeddings, .. } => Some(embeddings),
+        }
+    }
+
+    /// The embeddings of the sentences in `range`, without those that are gone.
+    pub(in crate::service::jobs) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
+        let (collection, unit) = match &self.source {
+            Source::List { embeddings, .. } => {
+                return Ok((range.start as u32..).zip(embeddings.read(range)?).collect());
+            }
+            Source::Collection { collection, unit, .. } => (collection, *unit),
+        };
+        let keys: Vec<PassageId> = self.firsts[range.clone()].iter().map(|place| PassageId(self.ids[*place as usize])).collect();
+        let read = match unit {
+            MiningUnit::Passage => collection.store.embeddings_of(&keys)?,
+            MiningUnit::Document => means(collection.store.document_embeddings_of(&keys)?),
+        };
+        let mut found = read.into_iter().peekable();
+        let numbered = (range.start as u32..).zip(keys);
+        Ok(numbered
+            .filter_map(|(number, key)| found.next_if(|(id, _)| *id == key).map(|(_, embedding)| (number, embedding)))
+            .collect())
+    }
+
+    /// An empty index for the sentences of this side.
+    pub(in crate::service::jobs) fn new_index(&self) -> Result<Arc<Index>, Error> {
+        Ok(Arc::new(Index::create(&IndexParameters::new(self.dimension()))?))
+    }
+
+    /// What `range` is in an index of this side.
+    pub(in crate::service::jobs) fn keyed(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+        let key = |number: u32| PassageId(self.ids[self.firsts[number as usize] as usize]);
+        Ok(self.embeddings(range)?.into_iter().map(|(number, embedding)| (key(number), embedding)).collect())
+    }
+
+    /// From now on neighbors are looked for in `index`.
+    pub(in crate::service::jobs) fn install(&self, index: Arc<Index>) {
+        let installed = self.index.set(index);
+        debug_assert!(installed.is_ok(), "the index is made once");
+    }
+
+    /// Up to `count` sentences, nearest first, each once, with its cosine; without those that `skip` names by place and number.
+    /// `expansion` is how many candidates the search has at least.
+    pub(in crate::service::jobs) fn nearest(
+        &self,
+        query: &Embedding,
+        count: usize,
+        expansion: usize,
+        skip: impl Fn(usize, u32) -> bool,
+    ) -> Result<Vec<(u32, f32)>, Error> {
+        let index = match (self.index.get(), &self.source) {
+            (Some(index), _) => index,
+            (None, Source::Collection { collection, .. }) => collection.index()?,
+            (None, Source::List { .. }) => return Ok(Vec::new()),
+        };
+        // Some more: the query itself may be among them, and copies.
+        let mut wanted = count * 2 + 1;
+        loop {
+            let found = index.search_wider(query, wanted, expansion)?;
+            let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
+            for neighbor in &found {
+                // What came into the collection meanwhile is not among the sentences.
+                let Ok(place) = self.ids.binary_search(&neighbor.passage.0) else { continue };
+                let number = self.numbers[place];
+                if nearest.len() < count && !skip(place, number) && nearest.iter().all(|(known, _)| *known != number) {
+                    nearest.push((number, neighbor.score));
+                }
+            }
+            if nearest.len() >= count || found.len() < wanted {
+                return Ok(nearest);
+            }
+            wanted = wanted.saturating_mul(GROWTH).min(index.len() + 1);
+        }
+    }
+
+    /// What the results say of places, in their order; `None` for a passage that is gone. Blocks.
+    pub(in crate::service::jobs) fn shown(&self, places: &[u32]) -> Result<Vec<Option<Shown>>, Error> {
+        let (collection, unit) = match &self.source {
+            Source::List { texts, .. } => {
+                let shown = |place: &u32| Shown {
+                    id: place.to_string(),
+                    language: None,
+                    text: texts[*place as usize].clone(),
+                    start: None,
+                    end: None,
+                };
+                return Ok(places.iter().map(|place| Some(shown(place))).collect());
+            }
+            Source::Collection { collection, unit, .. } => (collection, *unit),
+        };
+        let keys: Vec<PassageId> = places.iter().map(|place| PassageId(self.ids[*place as usize])).collect();
+        let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
+        let shown = |row| if unit == MiningUnit::Document { Ok(Shown::whole(row)) } else { Shown::of(row) };
+        keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(shown).transpose()).collect()
+    }
+}
+
+impl Shown {
+    /// The document's id, or the text's place in the list.
+    pub(in crate::service::jobs) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The passage's document.
+    fn whole(row: PassageRow) -> Self {
+        let PassageRow { document, .. } = row;
+        Self {
+            id: document.id.as_str().to_owned(),
+            language: document.language.map(|language| language.code()),
+            text: document.text,
+            start: None,
+            end: None,
+        }
+    }
+
+    fn of(row: PassageRow) -> Result<Self, Error> {
+        let PassageRow { passage, document } = row;
+        let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {
+            (Some(before), Some(text)) => (before, text.to_owned()),
+            _ => return Err(Error::PassageRange { id: document.id }),
+        };
+        let range = (document.passages > 1).then(|| {
+            let start = before.chars().count();
+            (start, start + text.chars().count())
+        });
+        Ok(Self {
+            id: document.id.as_str().to_owned(),
+            language: document.language.map(|language| language.code()),
+            text,
+            start: range.map(|(start, _)| start),
+            end: range.map(|(_, end)| end),
+        })
+    }
+}
+
+/// What stands for a document: the direction of the sum of its passages' embeddings, as where more like it are searched for. One
+/// whose passages cancel each other out has none.
+fn means(documents: Vec<(PassageId, Vec<Embedding>)>) -> Vec<(PassageId, Embedding)> {
+    let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
+    let mean = |(id, passages): (PassageId, Vec<Embedding>)| {
+        let directions: Vec<Embedding> = passages.iter().filter_map(unit).collect();
+        Some((id, Embedding::mean(&directions)?))
+    };
+    documents.into_iter().filter_map(mean).collect()
+}
+
+/// Groups equal texts; `None` when each stands for itself, after reading all.
+fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item = T>) -> Result<Option<TextGroups>, Error> {
+    match equal {
+        EqualTexts::One => Ok(Some(TextGroups::of(texts).map_err(MineError::from)?)),
+        EqualTexts::Each => {
+            texts.for_each(drop);
+            Ok(None)
+        }
+    }
+}
+
+/// The texts of a collection's passages, read batch by batch.
+struct Reader<'a, L, N> {
+    collection: &'a OpenCollection,
+    unit: MiningUnit,
+    rest: std::slice::Chunks<'a, u64>,
+    read: std::vec::IntoIter<PassageText>,
+    look: L,
+    note: N,
+    /// Keys of the passages that were given.
+    kept: Vec<u64>,
+    /// Why there are no more, when these were not all.
+    halt: Option<Halt>,
+}
+
+impl<L: Fn() -> Result<(), Halt>, N: FnMut(&PassageText)> Reader<'_, L, N> {
+    fn read_on(&mut self) -> Result<bool, Halt> {
+        let Some(chunk) = self.rest.next() else { return Ok(false) };
+        (self.look)()?;
+        let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
+        self.read = self.collection.store.passage_texts(&keys, self.unit).map_err(Error::from)?.into_iter();
+        Ok(true)
+    }
+}
+
+impl<L: Fn() -> Result<(), Halt>, N: FnMut(&PassageText)> Iterator for Reader<'_, L, N> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(passage) = self.read.next() {
+                self.kept.push(passage.id.0);
+                (self.note)(&passage);
+                // With vectors of the caller's own a text may be blank: that says nothing about what is equal.
+                let blank = passage.text.trim().is_empty();
+                return Some(if blank { format!("\0{}", passage.id.0) } else { passage.text });
+            }
+            match self.read_on() {
+                Ok(true) => (),
+                Ok(false) => return None,
+                Err(halt) => {
+                    self.halt = Some(halt);
+                    return None;
+                }
+            }
+        }
+    }
+}

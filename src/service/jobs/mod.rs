@@ -1,0 +1,392 @@
+//! Jobs: accepting, listing, watching and canceling them. `engine` runs them; each type is a file of its own, which `work`
+//! names: a new type is a variant of `JobType`, its file, and a line there.
+
+pub mod duplicates;
+mod engine;
+pub mod import;
+pub mod mine;
+pub(super) mod reembed;
+mod restore;
+mod snapshot;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use engine::{Halt, JobContext, Jobs, Live};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use uuid::Uuid;
+
+use super::collections::now_ms;
+use super::{Error, Service, State, blocking};
+use crate::domain::{
+    CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
+};
+use crate::store::StoreError;
+
+/// The folder of the data directory that holds one folder per job that has files.
+const JOBS_DIR: &str = "jobs";
+/// Least time between two states of a job that a watcher gets.
+const WATCH_PAUSE: Duration = Duration::from_millis(200);
+
+/// Does what the job is for.
+async fn work(context: &JobContext) -> Result<(), Halt> {
+    match context.live.kind {
+        JobType::Import => import::run(context).await,
+        JobType::Snapshot => snapshot::run(context).await,
+        JobType::Restore => restore::run(context).await,
+        JobType::Train => super::classifiers::run_training(context).await,
+        JobType::Classify => super::classifiers::run_apply(context).await,
+        JobType::Evaluate => super::classifiers::run_evaluation(context).await,
+        JobType::Mine => mine::run(context).await,
+        JobType::Duplicates => duplicates::run(context).await,
+        JobType::Reembed => reembed::run(context).await,
+    }
+}
+
+/// A job to be accepted.
+pub(super) struct NewJob {
+    /// The id.
+    pub(super) id: JobId,
+    /// What it does.
+    pub(super) kind: JobType,
+    /// What it is about.
+    pub(super) collection: Option<CollectionName>,
+    /// What the type needs to run.
+    pub(super) request: Metadata,
+    /// What it has to tell from the beginning.
+    pub(super) details: Metadata,
+    /// What there is to be done in all.
+    pub(super) total: u64,
+    /// What is counted.
+    pub(super) unit: JobUnit,
+}
+
+/// Follows a job until it ends.
+pub struct JobWatch {
+    service: Service,
+    id: JobId,
+    changes: Option<watch::Receiver<engine::Progress>>,
+    stop: watch::Receiver<bool>,
+    given: bool,
+    over: bool,
+}
+
+impl Service {
+    /// Reads a job.
+    pub async fn get_job(&self, id: &JobId) -> Result<Job, Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || state.job(&id)).await
+    }
+
+    /// Lists jobs, the newest first; also says which is the last of the page, when there is a next one.
+    pub async fn list_jobs(&self, filter: JobFilter, page: Page<JobId>) -> Result<(Vec<Job>, Option<JobId>), Error> {
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let one_more = Page { limit: page.limit.saturating_add(1), after: page.after };
+            let mut jobs = state.catalog.jobs(&filter, &one_more)?;
+            let more = jobs.len() > page.limit;
+            jobs.truncate(page.limit);
+            let next = if more { jobs.last().map(|job| job.id.clone()) } else { None };
+            Ok((jobs.into_iter().map(|job| state.refreshed(job)).collect(), next))
+        })
+        .await
+    }
+
+    /// Asks a job to stop: at once when it waits, else where it can. One that was canceled already is no error.
+    pub async fn cancel_job(&self, id: &JobId) -> Result<Job, Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let job = state.job(&id)?;
+            match job.status {
+                JobStatus::Canceled => return Ok(job),
+                status if status.is_finished() => return Err(Error::JobFinished { id, status }),
+                _ => (),
+            }
+            // First in the catalog: a restart must not take the job up again.
+            state.catalog.request_cancel(&id)?;
+            if let Some(live) = state.jobs.cancel(&id) {
+                state.finish(&live, JobStatus::Canceled, None)?;
+            }
+            state.job(&id)
+        })
+        .await
+    }
+
+    /// Follows a job from now on.
+    pub async fn watch_job(&self, id: &JobId) -> Result<JobWatch, Error> {
+        // Before it is read: what changes in between is seen.
+        let changes = self.state.jobs.find(id).map(|live| live.watch());
+        self.get_job(id).await?;
+        let stop = self.state.stop_announced.subscribe();
+        Ok(JobWatch { service: self.clone(), id: id.clone(), changes, stop, given: false, over: false })
+    }
+
+    /// Opens the file of a job's results, one line for each input line, and says how many bytes of it are whole lines now.
+    /// `None` when the job has none.
+    pub async fn job_results(&self, id: &JobId) -> Result<Option<(File, u64)>, Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            state.job(&id)?;
+            import::open_results(&state.job_dir(&id))
+        })
+        .await
+    }
+
+    /// Ends what goes on until a job ends: the server is about to stop.
+    pub fn announce_stop(&self) {
+        self.state.stop_announced.send_replace(true);
+    }
+
+    /// Takes a place for a job.
+    pub(super) fn job_place(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let limits = &self.state.limits;
+        self.state.jobs.place(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
+    }
+
+    /// The job that a request of this key was accepted as before, as it is now.
+    pub(super) async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
+        let Some(request) = request.cloned() else { return Ok(None) };
+        let state = Arc::clone(&self.state);
+        blocking(move || match state.catalog.job_created_before(&request, now_ms())? {
+            Some(id) => state.accepted(&id, &request).map(Some),
+            None => Ok(None),
+        })
+        .await
+    }
+
+    /// Accepts a job: durable when this is answered.
+    pub(super) async fn submit_job(&self, place: OwnedSemaphorePermit, new: NewJob) -> Result<Job, Error> {
+        self.submit(place, new, None).await.map(|(job, _)| job)
+    }
+
+    /// Accepts a job whose files are in `folder`, unless a request of this key was accepted meanwhile: then it gives that job.
+    async fn submit_job_once(
+        &self,
+        place: OwnedSemaphorePermit,
+        new: NewJob,
+        folder: import::Folder,
+        request: Option<RequestKey>,
+    ) -> Result<Job, Error> {
+        let (job, is_new) = self.submit(place, new, request).await?;
+        if is_new {
+            folder.keep();
+        }
+        Ok(job)
+    }
+
+    /// Gives the job, and whether it is a new one.
+    async fn submit(
+        &self,
+        place: OwnedSemaphorePermit,
+        new: NewJob,
+        request_key: Option<RequestKey>,
+    ) -> Result<(Job, bool), Error> {
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let NewJob { id, kind, collection, request, details, total, unit } = new;
+            let job = Job {
+                id,
+                kind,
+                status: JobStatus::Queued,
+                collection,
+                request,
+                details,
+                progress: JobProgress { done: 0, total, unit, rate: None, eta_s: None },
+                error: None,
+                cancel_requested: false,
+                created_at_ms: now_ms(),
+                started_at_ms: None,
+                finished_at_ms: None,
+            };
+            if let Some(request) = &request_key
+                && let Some(before) = state.catalog.create_job_once(&job, request)?
+            {
+                return Ok((state.accepted(&before, request)?, false));
+            }
+            if request_key.is_none() {
+                state.catalog.create_job(&job)?;
+            }
+            state.enqueue(Arc::new(Live::new(&job, Some(place))));
+            Ok((job, true))
+        })
+        .await
+    }
+
+    /// Takes up the jobs that the last run of the server left, and removes what is left of others.
+    pub(super) fn resume_jobs(&self) -> Result<(), Error> {
+        let state = &self.state;
+        let access = |path: PathBuf| move |source| Error::Folder { path, source };
+        let folder = state.data_dir.join(JOBS_DIR);
+        std::fs::create_dir_all(&folder).map_err(access(folder.clone()))?;
+        state.forget_old_jobs()?;
+        let unfinished = state.catalog.unfinished_jobs()?;
+        let ids: Vec<JobId> = unfinished.iter().map(|job| job.id.clone()).collect();
+        state.settle_trainings(&ids)?;
+        let open: Vec<_> = state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect();
+        for collection in open {
+            match collection.store.forget_job_checkpoints(&ids) {
+                // It does not keep the others from being served.
+                Err(error) if error.is_damage() => drop(collection.note_damage(&error)),
+                forgotten => forgotten?,
+            }
+        }
+        let known: HashSet<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
+        for entry in std::fs::read_dir(&folder).map_err(access(folder.clone()))? {
+            let entry = entry.map_err(access(folder.clone()))?;
+            let name = entry.file_name();
+            let Some(id) = name.to_str().and_then(|name| JobId::parse(name).ok()) else { continue };
+            if known.contains(id.as_str()) {
+                continue;
+            }
+            let path = entry.path();
+            match state.catalog.job(&id)?.map(|job| job.kind) {
+                None => std::fs::remove_dir_all(&path).map_err(access(path))?,
+                // It ended right before the last stop, perhaps too soon before it for its files to be removed.
+                Some(JobType::Import) => import::clean_up(&path),
+                Some(JobType::Mine | JobType::Duplicates) => mine::clean_up(&path),
+                Some(
+                    JobType::Snapshot
+                    | JobType::Restore
+                    | JobType::Train
+                    | JobType::Classify
+                    | JobType::Evaluate
+                    | JobType::Reembed,
+                ) => (),
+            }
+        }
+        for job in unfinished {
+            let live = Live::new(&job, self.job_place().ok());
+            if job.cancel_requested {
+                state.finish(&live, JobStatus::Canceled, None)?;
+            } else {
+                state.enqueue(Arc::new(live));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JobWatch {
+    /// The job now at first, then whenever it changed, at last as it ended; then `None`.
+    pub async fn next(&mut self) -> Result<Option<Job>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        if self.given && !self.changed().await {
+            return Ok(None);
+        }
+        self.given = true;
+        let job = self.service.get_job(&self.id).await?;
+        // Without its task there is nobody who would change it.
+        self.over = job.status.is_finished() || self.changes.is_none();
+        Ok(Some(job))
+    }
+
+    /// Waits for a change; says whether to look at the job again.
+    async fn changed(&mut self) -> bool {
+        let Some(changes) = &mut self.changes else { return false };
+        tokio::select! {
+            _ = self.stop.wait_for(|stop| *stop) => return false,
+            () = tokio::time::sleep(WATCH_PAUSE) => (),
+        }
+        let ended = tokio::select! {
+            _ = self.stop.wait_for(|stop| *stop) => return false,
+            changed = changes.changed() => changed.is_err(),
+        };
+        if ended {
+            self.changes = None;
+        }
+        true
+    }
+}
+
+impl State {
+    /// The folder of a job's files.
+    pub(super) fn job_dir(&self, id: &JobId) -> PathBuf {
+        self.data_dir.join(JOBS_DIR).join(id.as_str())
+    }
+
+    /// Notes how a job ended and removes what it does not need any more. Blocks.
+    pub(super) fn finish(&self, live: &Live, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        // Before anybody can know: who sees that it is over must find room.
+        live.give_up_place();
+        if live.kind == JobType::Train {
+            // Before the job: who sees that it is over must see what became of the classifier.
+            self.end_training(live, status, error)?;
+        }
+        if matches!(live.kind, JobType::Snapshot | JobType::Restore) {
+            // Before it is noted as well: a job that is over takes no room on the disk. Run again, it would begin anew.
+            self.clean_up_snapshot(live);
+        }
+        self.catalog.finish_job(&live.id, status, error, now_ms())?;
+        match live.kind {
+            JobType::Import => {
+                import::clean_up(&self.job_dir(&live.id));
+                self.forget_checkpoints(live);
+            }
+            JobType::Snapshot | JobType::Restore | JobType::Train | JobType::Evaluate => (),
+            JobType::Classify => self.forget_checkpoints(live),
+            JobType::Mine | JobType::Duplicates => mine::clean_up(&self.job_dir(&live.id)),
+            JobType::Reembed => self.clean_up_reembedding(live),
+        }
+        self.forget_old_jobs()
+    }
+
+    /// Forgets the checkpoint of a job that is over. What fails here is mended by the next start.
+    fn forget_checkpoints(&self, live: &Live) {
+        let forget = || {
+            let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
+            let open = self.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let collection = live.collection.as_ref().and_then(|name| open.get(name)).cloned();
+            drop(open);
+            collection.map_or(Ok(()), |collection| collection.store.forget_job_checkpoints(&kept))
+        };
+        let forgotten: Result<(), StoreError> = forget();
+        if let Err(error) = forgotten {
+            tracing::warn!(job = %live.id, error = &error as &dyn std::error::Error, "forgetting a job's checkpoint failed");
+        }
+    }
+
+    fn forget_old_jobs(&self) -> Result<(), Error> {
+        let before_ms = now_ms().saturating_sub(self.limits.jobs_kept_ms);
+        for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, before_ms)? {
+            let folder = self.job_dir(&id);
+            if folder.exists() {
+                std::fs::remove_dir_all(&folder).map_err(|source| Error::Folder { path: folder, source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A job that a request was accepted as before.
+    fn accepted(&self, id: &JobId, request: &RequestKey) -> Result<Job, Error> {
+        match self.job(id) {
+            Err(Error::JobNotFound { .. }) => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
+            found => found,
+        }
+    }
+
+    fn job(&self, id: &JobId) -> Result<Job, Error> {
+        let found = self.catalog.job(id)?;
+        found.map(|job| self.refreshed(job)).ok_or_else(|| Error::JobNotFound { id: id.clone() })
+    }
+
+    /// A row of the catalog with what the job's task said since.
+    fn refreshed(&self, job: Job) -> Job {
+        match self.jobs.find(&job.id) {
+            Some(live) if !job.status.is_finished() => {
+                let (progress, details) = live.progress();
+                Job { progress, details, ..job }
+            }
+            _ => job,
+        }
+    }
+}
+
+/// Makes an id for a new job.
+pub(super) fn new_job_id() -> Result<JobId, Error> {
+    Ok(JobId::parse(&Uuid::now_v7().to_string())?)
+}

@@ -1,0 +1,324 @@
+//! Re-embedding: a collection gets the server's model.
+//!
+//! The job makes the collection's successor beside it, in a folder of its own that nobody sees: all documents as they are, with
+//! passages, embeddings and index made anew. Meanwhile the collection serves what it served before. `copying` compares the two
+//! until they are equal; for the last comparison writes wait. Then one transaction of the catalog puts the successor in place,
+//! with its model, dimension and folder, and searches go on there at once. So whenever the process is killed, the next start
+//! finds the collection wholly old or wholly new. Unless the job is over it goes on with what the successor's database holds;
+//! when it is over without success, its folder is removed.
+
+mod copying;
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedRwLockWriteGuard;
+use uuid::Uuid;
+
+use super::super::collections::sync_dir;
+use super::super::runtime::{OpenCollection, short};
+use super::super::spool::check_room;
+use super::super::{Error, Service, State, blocking};
+use super::mine::{memory, request};
+use super::restore::build_index;
+use super::{Halt, JobContext, Live, NewJob, new_job_id};
+use crate::domain::{
+    Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobType, JobUnit, Metadata, ModelInfo, PassageBounds,
+};
+use crate::store::Revision;
+use copying::Copying;
+
+/// Pause between two looks at whether a collection that was replaced is still at work.
+const RETIRE_PAUSE: Duration = Duration::from_millis(200);
+/// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its places in indexes.
+const PASSAGE_BYTES: u64 = 400;
+
+/// What the job is to do, as its request keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Plan {
+    /// The collection, by its id.
+    collection_id: String,
+    /// The id that it has afterwards.
+    successor: String,
+    /// The model that it is to have.
+    model: String,
+    model_fingerprint: String,
+    dimension: usize,
+    tokens_max: usize,
+    overlap_tokens: usize,
+}
+
+impl Service {
+    /// Accepts a job that embeds all texts of a collection anew with the loaded model, cut within `bounds`, or as before. Until
+    /// it has succeeded the collection stays as it is.
+    pub async fn reembed_collection(&self, name: &CollectionName, bounds: Option<PassageBounds>) -> Result<Job, Error> {
+        self.check_running()?;
+        let collection = self.collection(name)?;
+        let loaded = self.model();
+        let row = &collection.row;
+        let Some(own) = &row.model else {
+            return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
+        };
+        if own.fingerprint == loaded.fingerprint {
+            return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
+        }
+        let bounds = bounds.unwrap_or_else(|| fitting(row.passages, loaded.tokens_max));
+        let plan = Plan {
+            collection_id: row.id.0.clone(),
+            successor: Uuid::now_v7().to_string(),
+            model: loaded.name.clone(),
+            model_fingerprint: loaded.fingerprint.clone(),
+            dimension: loaded.dimension,
+            tokens_max: bounds.tokens_max,
+            overlap_tokens: bounds.overlap_tokens,
+        };
+        let place = self.job_place()?;
+        // Nobody else accepts one for the same collection meanwhile.
+        let _naming = self.state.naming.lock().await;
+        let (state, counted, id) = (Arc::clone(&self.state), Arc::clone(&collection), plan.collection_id.clone());
+        let counts = self.on_collection(&collection, move |_| {
+            if let Some(job) = state.reembedding(&id)? {
+                return Err(Error::AlreadyReembedding { collection: counted.row.name.clone(), job });
+            }
+            Ok(counted.store.counts()?)
+        });
+        let counts = counts.await?;
+        let memory_bytes = memory::of_index(counts.passages, plan.dimension);
+        memory::check_free(memory_bytes)?;
+        let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
+        let disk_bytes = collection.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
+        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        let details = Metadata::from_iter([
+            ("from_model".to_owned(), own.name.clone().into()),
+            ("from_model_fingerprint".to_owned(), own.fingerprint.clone().into()),
+            ("to_model".to_owned(), plan.model.clone().into()),
+            ("to_model_fingerprint".to_owned(), plan.model_fingerprint.clone().into()),
+            ("memory_bytes".to_owned(), memory_bytes.into()),
+            ("disk_bytes".to_owned(), disk_bytes.into()),
+        ]);
+        let (id, kind, unit) = (new_job_id()?, JobType::Reembed, JobUnit::Documents);
+        let (collection, request) = (Some(row.name.clone()), request::write(&plan));
+        self.submit_job(place, NewJob { id, kind, collection, request, details, total: counts.documents, unit }).await
+    }
+}
+
+/// How texts are cut by a model that reads `tokens_max` tokens: as before, as far as it can.
+fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
+    let whole = PassageBounds::adjacent(tokens_max);
+    before.map_or(whole, |before| {
+        let tokens_max = before.tokens_max.min(tokens_max);
+        PassageBounds { tokens_max, overlap_tokens: before.overlap_tokens.min(tokens_max / 2) }
+    })
+}
+
+/// Makes the successor that the job's request describes and puts it in place.
+pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+    let plan: Plan = request::read(&context.live.id, &context.live.request)?;
+    let Some(old) = plan.collection(context)? else {
+        // Put in place before the last restart, which came before that was noted.
+        return Ok(());
+    };
+    let (opening, of, state) = (plan.clone(), Arc::clone(&old), context.state()?);
+    let next = blocking(move || opening.open(&state, &of)).await?;
+    let replaced = replace(context, &plan, &old, &next).await;
+    if let Err(halt) = &replaced {
+        let (next, goes_on) = (Arc::clone(&next), matches!(halt, Halt::Interrupted));
+        blocking(move || {
+            close(&next, goes_on);
+            Ok(())
+        })
+        .await?;
+    }
+    match replaced {
+        Err(Halt::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
+        replaced => replaced,
+    }
+}
+
+async fn replace(context: &JobContext, plan: &Plan, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) -> Result<(), Halt> {
+    build_index(context, Arc::clone(next)).await?;
+    let mut copying = Copying::begin(context, old, next).await?;
+    let mut seen = copying.whole().await?;
+    let saving = Arc::clone(next);
+    blocking(move || saving.save()).await?;
+    // What changed meanwhile, and what changed while that was made good: little is left for when writes wait.
+    seen = copying.later(seen).await?;
+    seen = copying.later(seen).await?;
+
+    // From here on no write of the old one begins.
+    let gate = Arc::clone(&old.successor).write_owned().await;
+    copying.later(seen).await?;
+    if !copying.is_equal().await? {
+        // Something was deleted.
+        copying.whole().await?;
+    }
+    if !copying.is_equal().await? {
+        let problem = "the collection and its successor hold different numbers of documents";
+        return Err(Error::JobState { id: context.live.id.clone(), problem }.into());
+    }
+    context.check()?;
+    let naming = Arc::clone(&context.state()?.naming).lock_owned().await;
+    let (state, plan, from, to) = (context.state()?, plan.clone(), Arc::clone(old), Arc::clone(next));
+    blocking(move || {
+        let _naming = naming;
+        plan.put_in_place(&state, &from, &to, gate)
+    })
+    .await?;
+    context.state()?.runtime.spawn(retire(Arc::clone(old)));
+    Ok(())
+}
+
+/// Removes a collection that was replaced once nobody works on it any more.
+async fn retire(old: Arc<OpenCollection>) {
+    while Arc::strong_count(&old) > 1 {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
+    let removed = blocking(move || old.destroy()).await;
+    if let Err(error) = removed {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "removing a replaced collection's folder failed, the next start tries again");
+    }
+}
+
+/// Closes a successor that did not get its place. Blocks.
+fn close(next: &OpenCollection, goes_on: bool) {
+    next.stop();
+    // Else the next run builds the index from the embeddings.
+    let saved = if goes_on { next.save() } else { Ok(()) };
+    if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(collection = %next.row.name, error, "closing a half-made collection failed");
+    }
+}
+
+impl Plan {
+    /// The collection that the job is to replace; `None` when that was done.
+    fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, Halt> {
+        let service = Service { state: context.state()? };
+        let Some(name) = &context.live.collection else {
+            return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
+        };
+        let found = service.collection(name)?;
+        if found.row.id.0 == self.successor {
+            return Ok(None);
+        }
+        // Another one may have the name by now.
+        if found.row.id.0 != self.collection_id {
+            return Err(Error::CollectionNotFound { name: name.clone() }.into());
+        }
+        self.check_model(service.model())?;
+        Ok(Some(found))
+    }
+
+    /// The server may have been started with a third model.
+    fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
+        if self.model_fingerprint == loaded.fingerprint {
+            return Ok(());
+        }
+        Err(Error::JobModel {
+            expected: self.model.clone(),
+            expected_fingerprint: short(&self.model_fingerprint),
+            loaded: loaded.name.clone(),
+            loaded_fingerprint: short(&loaded.fingerprint),
+        })
+    }
+
+    /// The successor's row, of what the collection's is now.
+    fn row(&self, old: &OpenCollection) -> Collection {
+        Collection {
+            id: CollectionId(self.successor.clone()),
+            model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
+            dimension: self.dimension,
+            passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
+            ..old.current()
+        }
+    }
+
+    /// Opens the successor's database, which an earlier run may have left. A damaged one is thrown away. Blocks.
+    fn open(&self, state: &State, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
+        let folder = state.collections_dir().join(&self.successor);
+        let open = || {
+            let access = |source| Error::Folder { path: folder.clone(), source };
+            std::fs::create_dir_all(&folder).map_err(access)?;
+            let next = state.open_collection(self.row(old), &folder)?;
+            sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
+            Ok(Arc::new(next))
+        };
+        match open() {
+            Err(Error::Store(error)) if error.is_damage() => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(collection = %old.row.name, error, "a half-made collection is damaged, beginning anew");
+                std::fs::remove_dir_all(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                open()
+            }
+            opened => opened,
+        }
+    }
+
+    /// Makes `next` the collection that `old` was. No write of `old` runs while `gate` is held; those that wait for it go on with
+    /// `next`. Blocks.
+    fn put_in_place(
+        &self,
+        state: &Arc<State>,
+        old: &Arc<OpenCollection>,
+        next: &Arc<OpenCollection>,
+        mut gate: OwnedRwLockWriteGuard<Option<Arc<OpenCollection>>>,
+    ) -> Result<(), Error> {
+        state.check_running()?;
+        let name = &old.row.name;
+        let not_found = || Error::CollectionNotFound { name: name.clone() };
+        {
+            let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+            open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
+        }
+        if next.store.metadata_indexes() != old.store.metadata_indexes() {
+            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
+        }
+        next.store.succeed(old.store.sequence()?, old.store.kept_answers()?)?;
+        let row = self.row(old);
+        if !state.catalog.succeed(&old.row.id, &row)? {
+            return Err(not_found());
+        }
+        next.set_current(row);
+        state.open.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Arc::clone(next));
+        *gate = Some(Arc::clone(next));
+        state.start_worker(next);
+        tracing::info!(collection = %name, model = self.model, id = self.successor, "collection embedded anew");
+        Ok(())
+    }
+}
+
+impl State {
+    /// The unfinished job that embeds the collection with this id anew. Blocks.
+    fn reembedding(&self, collection_id: &str) -> Result<Option<JobId>, Error> {
+        let jobs = self.catalog.unfinished_jobs()?;
+        let of = |job: &Job| job.request.get("collection_id").is_some_and(|id| id.as_str() == Some(collection_id));
+        Ok(jobs.into_iter().find(|job| job.kind == JobType::Reembed && of(job)).map(|job| job.id))
+    }
+
+    /// Removes what a job that did not succeed has left of a successor. What fails here the next start removes. Blocks.
+    pub(super) fn clean_up_reembedding(&self, live: &Live) {
+        let Some(successor) = successor(&live.request) else { return };
+        let in_place = {
+            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            open.values().any(|collection| collection.row.id.0 == successor)
+        };
+        if !in_place {
+            let _ = std::fs::remove_dir_all(self.collections_dir().join(successor));
+        }
+    }
+}
+
+/// The id of the successor that a job of this request makes; its folder has this name.
+pub(in crate::service) fn successor(request: &Metadata) -> Option<String> {
+    // A name of a folder, so nothing but what was made for that.
+    let id = request.get("successor")?.as_str()?;
+    Uuid::try_parse(id).ok().map(|_| id.to_owned())
+}
+
+/// After all revisions up to the last change of `sequence`.
+fn behind(sequence: crate::domain::Sequence) -> Revision {
+    Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
+}

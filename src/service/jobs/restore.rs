@@ -1,0 +1,326 @@
+//! Restoring a snapshot: unpacks and checks everything beside the running collections, builds the indexes, and only then puts the
+//! new collections in place, all in one transaction of the catalog. A crash before it leaves the old state, with folders that
+//! the next start removes; after it, the new state.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::super::archive::{CATALOG, file_name, invalid, unpack};
+use super::super::classifiers::check_carried;
+use super::super::collections::sync_dir;
+use super::super::repair::recover;
+use super::super::runtime::OpenCollection;
+use super::super::snapshots::{ClassifierTarget, Target, classifier_exists};
+use super::super::{Error, State, blocking};
+use super::{Halt, JobContext};
+use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
+use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName, ModelInfo, SnapshotId, chain};
+use crate::index::IndexError;
+use crate::store::{Carried, Catalog, DatabaseKind, Replacement, StoreError, check_stranger};
+
+/// Time between two looks at whether to stop while an index is built.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const DATABASE: &str = "documents.sqlite";
+
+/// What is asked.
+#[derive(Clone)]
+struct Restore {
+    snapshot: SnapshotId,
+    targets: Vec<Target>,
+    /// Of these collections, when all that the snapshot holds is restored.
+    aliases: Vec<Alias>,
+    classifiers: Vec<ClassifierTarget>,
+    replace: bool,
+    /// Where it is unpacked.
+    folder: PathBuf,
+}
+
+/// Restores what the job's request names.
+pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+    let state = context.state()?;
+    let restore = Restore::of(context, &state)?;
+    if restore.is_done(&state) {
+        return Ok(());
+    }
+    let (unpacking, looked) = (restore.clone(), context.clone());
+    let of = Arc::clone(&state);
+    let unpacked = blocking(move || unpacking.unpack(&of, &looked)).await;
+    context.check()?;
+    let rows = unpacked?;
+    let ended = put_in_place(context, &state, &restore, rows).await;
+    let folder = restore.folder.clone();
+    let _ = std::fs::remove_dir_all(folder);
+    if ended.is_err() && !restore.is_done(&state) {
+        restore.remove_folders(&state);
+    }
+    ended
+}
+
+async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, rows: Vec<Collection>) -> Result<(), Halt> {
+    let mut opened = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (opening, of) = (restore.clone(), Arc::clone(state));
+        let collection = blocking(move || opening.open(&of, row)).await;
+        let recovered = match collection {
+            Ok(collection) => {
+                opened.push(Arc::clone(&collection));
+                build_index(context, collection).await.map_err(|halt| match halt {
+                    Halt::Failed(error) => Halt::Failed(usable(error)),
+                    other => other,
+                })
+            }
+            Err(error) => Err(error.into()),
+        };
+        if let Err(halt) = recovered {
+            close(&opened);
+            return Err(halt);
+        }
+    }
+    let naming = Arc::clone(&state.naming).lock_owned().await;
+    let (state, restore) = (Arc::clone(state), restore.clone());
+    let replaced = blocking(move || {
+        let _naming = naming;
+        state.check_running().and_then(|()| exchange(&state, &opened, &restore)).inspect_err(|_| close(&opened))
+    });
+    Ok(replaced.await?)
+}
+
+/// Builds the index of a collection that nobody sees yet.
+pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), Halt> {
+    let building = Arc::clone(&collection);
+    let mut built = tokio::spawn(blocking(move || Ok(recover(&building)? && fill_terms(&building)?)));
+    loop {
+        tokio::select! {
+            done = &mut built => {
+                let whole = done.map_err(Error::from)??;
+                return if whole { Ok(()) } else { context.check() };
+            }
+            () = tokio::time::sleep(LOOK_PAUSE) => {
+                if context.check().is_err() {
+                    collection.stop();
+                }
+            }
+        }
+    }
+}
+
+/// Prepares a collection that is older than searching by words for it. Says whether it came to the end. Blocks.
+fn fill_terms(collection: &OpenCollection) -> Result<bool, Error> {
+    while !collection.should_stop() {
+        if !collection.store.fill_lexical()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Makes the new collections the ones of their names, and removes those that had them, damaged ones too; aliases and classifiers
+/// come with them. Blocks.
+fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
+    let names = || opened.iter().map(|new| &new.row.name);
+    let (old, broken) = {
+        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+        let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
+        let limit = state.limits.collections_max;
+        let old: Vec<Arc<OpenCollection>> = names().filter_map(|name| open.get(name).cloned()).collect();
+        let old_broken: Vec<Collection> = names().filter_map(|name| Some(broken.get(name)?.row.clone())).collect();
+        if open.len() + broken.len() + opened.len() - old.len() - old_broken.len() > limit {
+            return Err(Error::TooManyCollections { limit });
+        }
+        (old, old_broken)
+    };
+    let replaced: Vec<Collection> = old.iter().map(|one| one.row.clone()).chain(broken.iter().cloned()).collect();
+    if let Some(replaced) = replaced.first().filter(|_| !restore.replace) {
+        return Err(Error::CollectionExists { name: replaced.name.clone() });
+    }
+    let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
+    restore.change(state, replaced, new)?;
+    state
+        .aliases
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
+    {
+        let mut open = state.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut broken = state.broken.write().unwrap_or_else(PoisonError::into_inner);
+        for new in opened {
+            broken.remove(&new.row.name);
+            open.insert(new.row.name.clone(), Arc::clone(new));
+        }
+    }
+    for new in opened {
+        tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
+        state.start_worker(new);
+    }
+    for old in old {
+        if let Err(error) = old.destroy() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %old.row.name, error, "removing a replaced collection's folder failed, the next start tries again");
+        }
+    }
+    for old in &broken {
+        state.remove_broken_folder(old);
+    }
+    Ok(())
+}
+
+fn close(opened: &[Arc<OpenCollection>]) {
+    for collection in opened {
+        collection.stop();
+        if let Err(error) = collection.store.close() {
+            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "closing a database failed");
+        }
+    }
+}
+
+/// What a database of another server can be wrong about is the archive's fault, not this server's.
+fn usable(error: Error) -> Error {
+    match error {
+        Error::Store(
+            error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::StrangeObject { .. }),
+        ) => invalid(format!("holds a database that this server cannot use: {error}")),
+        Error::Index(error @ IndexError::Dimension { .. }) => {
+            invalid(format!("holds a collection of another dimension than its catalog says: {error}"))
+        }
+        Error::Store(error) if error.is_damage() => invalid(format!("holds a damaged database: {}", chain(&error))),
+        other => other,
+    }
+}
+
+impl Restore {
+    fn of(context: &JobContext, state: &State) -> Result<Self, Error> {
+        let request = &context.live.request;
+        let broken = |problem| Error::JobState { id: context.live.id.clone(), problem };
+        let snapshot = request.get("snapshot").and_then(|id| SnapshotId::parse(id.as_str()?).ok());
+        let targets = request.get("targets").and_then(|targets| serde_json::from_value(targets.clone()).ok());
+        let classifiers = request.get("classifiers").cloned().unwrap_or_default();
+        let classifiers: Vec<ClassifierTarget> = serde_json::from_value(classifiers).unwrap_or_default();
+        let aliases = request.get("aliases").and_then(|aliases| aliases.as_array()).cloned().unwrap_or_default();
+        let name = |value: &serde_json::Value| CollectionName::parse(value.as_str()?).ok();
+        let alias = |pair: &serde_json::Value| Some(Alias { name: name(&pair[0])?, collection: name(&pair[1])? });
+        Ok(Self {
+            aliases: aliases.iter().filter_map(alias).collect(),
+            classifiers,
+            snapshot: snapshot.ok_or_else(|| broken("it names no snapshot"))?,
+            targets: targets.ok_or_else(|| broken("it names no collections"))?,
+            replace: request.get("replace").and_then(|replace| replace.as_bool()).unwrap_or(false),
+            folder: state.snapshot_partial(context.live.id.as_str()),
+        })
+    }
+
+    /// Whether an earlier run of the job came to its end before that was noted. All targets come in one transaction.
+    fn is_done(&self, state: &State) -> bool {
+        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+        self.targets.iter().any(|target| open.values().any(|collection| collection.row.id.0 == target.id))
+            || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
+    }
+
+    /// Changes the catalog, all at once. Blocks.
+    fn change(&self, state: &State, replaced: Vec<Collection>, new: Vec<Collection>) -> Result<(), Error> {
+        let names: Vec<ClassifierName> = self.classifier_names()?;
+        state.check_carried_names(&self.aliases, &names, self.replace)?;
+        for row in &new {
+            if let Some(collection) = state.own_name(&row.name) {
+                return Err(Error::AliasExists { name: row.name.clone(), collection });
+            }
+        }
+        let id = |name: &CollectionName| new.iter().find(|row| row.name == *name).map(|row| row.id.clone());
+        let alias = |alias: &Alias| Some((alias.name.clone(), id(&alias.collection)?));
+        let carried = Carried {
+            origin: Some(self.folder.join("catalog")),
+            aliases: self.aliases.iter().filter_map(alias).collect(),
+            classifiers: names.into_iter().zip(self.classifiers.iter().map(|target| target.id.clone())).collect(),
+            replace: self.replace,
+        };
+        state.catalog.replace(&Replacement { replaced, new, carried }).map_err(|error| match error {
+            StoreError::CollectionExists { name } => Error::CollectionExists { name },
+            StoreError::ClassifierExists { name } => classifier_exists(name),
+            other => other.into(),
+        })
+    }
+
+    fn classifier_names(&self) -> Result<Vec<ClassifierName>, Error> {
+        self.classifiers.iter().map(|target| Ok(ClassifierName::parse(&target.name)?)).collect()
+    }
+
+    fn remove_folders(&self, state: &State) {
+        for target in &self.targets {
+            // What fails here the next start removes.
+            let _ = std::fs::remove_dir_all(state.collections_dir().join(&target.id));
+        }
+    }
+
+    /// Unpacks and checks the archive; gives the rows of the new collections. Blocks.
+    fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Collection>, Error> {
+        let access = |source| Error::Folder { path: self.folder.clone(), source };
+        if self.folder.exists() {
+            std::fs::remove_dir_all(&self.folder).map_err(access)?;
+        }
+        self.remove_folders(state);
+        let rows = self.folder.join("catalog");
+        std::fs::create_dir_all(&rows).map_err(access)?;
+        let description = state.describe(&self.snapshot)?;
+        let mut places = vec![(CATALOG.to_owned(), rows.join(CATALOG))];
+        for target in &self.targets {
+            let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from);
+            let entry = entry.ok_or_else(|| invalid(format!("does not hold {}", target.from)))?;
+            let folder = self.folder.join(&target.id);
+            std::fs::create_dir(&folder).map_err(access)?;
+            places.push((file_name(&entry.id), folder.join(DATABASE)));
+        }
+        let place = |name: &str| places.iter().find(|(file, _)| file == name).map(|(_, path)| path.clone());
+        let unpacked = unpack(&state.snapshot_archive(&self.snapshot), u64::MAX, place, |read| {
+            context.set_done(read);
+            context.check().map_err(|_| Error::Stopping)
+        })?;
+        if unpacked.sum != description.archive {
+            return Err(invalid("is another than its description says: its SHA-256 differs"));
+        }
+        for (name, path) in &places {
+            let kind = if name == CATALOG { DatabaseKind::Catalog } else { DatabaseKind::Collection };
+            check_stranger(kind, path).map_err(|error| usable(error.into()))?;
+        }
+        let catalog = Catalog::open(&rows).map_err(|error| usable(error.into()))?;
+        self.check_rest(state, &catalog).map_err(usable)?;
+        let row = |target| restored_row(&catalog, target, state.embedder.model()).map_err(usable);
+        self.targets.iter().map(row).collect()
+    }
+
+    /// Checks that the catalog of the archive has the aliases and classifiers that its manifest names, and that these can answer.
+    fn check_rest(&self, state: &State, catalog: &Catalog) -> Result<(), Error> {
+        let found = if self.aliases.is_empty() { Vec::new() } else { catalog.aliases()? };
+        if let Some(alias) = self.aliases.iter().find(|alias| !found.contains(alias)) {
+            return Err(invalid(format!("has no alias {} of {}, which its manifest names", alias.name, alias.collection)));
+        }
+        let loaded = state.embedder.model();
+        self.classifier_names()?.iter().try_for_each(|name| check_carried(catalog, name, loaded))
+    }
+
+    /// Moves a checked database to its place and opens it. Blocks.
+    fn open(&self, state: &State, row: Collection) -> Result<Arc<OpenCollection>, Error> {
+        let folder = state.collections_dir().join(&row.id.0);
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        std::fs::rename(self.folder.join(&row.id.0), &folder).map_err(access)?;
+        sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+        let collection = state.open_collection(row, &folder).map_err(usable)?;
+        // Checkpoints are of jobs of another time, or of another server.
+        collection.store.forget_job_checkpoints(&[])?;
+        Ok(Arc::new(collection))
+    }
+}
+
+/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any dimension.
+fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
+    let from = CollectionName::parse(&target.from)?;
+    let row = catalog.get(&from)?.ok_or_else(|| invalid(format!("has no row of {from}")))?;
+    let row = Collection { id: CollectionId(target.id.clone()), name: CollectionName::parse(&target.name)?, ..row };
+    let hnsw = &row.hnsw;
+    let of_loaded = row.model.as_ref().is_some_and(|model| model.fingerprint == loaded.fingerprint);
+    let fits = DIMENSION.contains(&row.dimension)
+        && (!of_loaded || row.dimension == loaded.dimension)
+        && CONNECTIVITY.contains(&hnsw.connectivity)
+        && EXPANSION.contains(&hnsw.expansion_add)
+        && EXPANSION.contains(&hnsw.expansion_search);
+    if fits { Ok(row) } else { Err(invalid(format!("has settings of {from} that no collection has"))) }
+}

@@ -1,0 +1,108 @@
+//! What a search looks for: from a text, a vector, a document or examples to an embedding and to terms.
+
+use std::collections::HashSet;
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use crate::domain::{DocumentId, Embedded, Embedding, ExampleSet, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget};
+use crate::embed::query_terms;
+
+/// What a search looks for.
+#[derive(Debug, Default)]
+pub(super) struct Aim {
+    /// For the dense list.
+    pub(super) embedding: Option<Embedding>,
+    /// For the lexical list.
+    pub(super) terms: Option<QueryTerms>,
+    /// Documents that are no hits.
+    pub(super) excluded: HashSet<DocumentId>,
+    /// Whether a part of a text has no influence.
+    pub(super) truncated: bool,
+}
+
+/// The texts of a request that must be embedded before `aim`.
+pub(super) fn texts(request: &SearchRequest) -> Vec<String> {
+    match &request.target {
+        SearchTarget::Text(_) if request.mode == SearchMode::Lexical => Vec::new(),
+        SearchTarget::Text(text) => vec![text.clone()],
+        SearchTarget::Examples(examples) => [&examples.positive.texts[..], &examples.negative.texts].concat(),
+        SearchTarget::Vector(_) | SearchTarget::Like(_) => Vec::new(),
+    }
+}
+
+/// Works out what to look for; `embedded` are the embeddings of `texts`.
+pub(super) fn aim(collection: &OpenCollection, request: &SearchRequest, embedded: Vec<Embedded>) -> Result<Aim, Error> {
+    let mut aim = Aim { truncated: embedded.iter().any(|one| one.truncated), ..Aim::default() };
+    let mut embedded = embedded.into_iter().map(|one| one.embedding);
+    match &request.target {
+        SearchTarget::Text(text) => {
+            if request.mode != SearchMode::Dense {
+                let terms = query_terms(text);
+                aim.truncated |= terms.truncated;
+                aim.terms = Some(terms);
+            }
+            if request.mode != SearchMode::Lexical {
+                aim.embedding = Some(embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?);
+            }
+        }
+        SearchTarget::Vector(vector) => {
+            check_dimension(collection, vector)?;
+            aim.embedding = Some(vector.clone());
+        }
+        SearchTarget::Like(id) => {
+            aim.embedding = Some(document_embedding(collection, id)?);
+            aim.excluded.insert(id.clone());
+        }
+        SearchTarget::Examples(examples) => {
+            let texts = examples.positive.texts.len();
+            let positive = mean(collection, &examples.positive, embedded.by_ref().take(texts))?;
+            let negative = mean(collection, &examples.negative, embedded)?;
+            // A direction is found by turning away from the negative ones. Between points, that is a step further on from them.
+            let step = if collection.row.metric == Metric::L2 && examples.negative != ExampleSet::default() { 2.0 } else { 1.0 };
+            let values = positive.iter().zip(&negative).map(|(positive, negative)| (step * positive - negative) as f32).collect();
+            aim.embedding = Some(collection.row.scaled(values).ok_or(Error::NoDirection)?);
+            aim.excluded.extend(examples.positive.ids.iter().chain(&examples.negative.ids).cloned());
+        }
+    }
+    Ok(aim)
+}
+
+/// The mean of the examples; all zero when there are none.
+fn mean(collection: &OpenCollection, examples: &ExampleSet, texts: impl Iterator<Item = Embedding>) -> Result<Vec<f64>, Error> {
+    let mut embeddings: Vec<Embedding> = texts.collect();
+    for vector in &examples.vectors {
+        check_dimension(collection, vector)?;
+        embeddings.push(vector.clone());
+    }
+    for id in &examples.ids {
+        embeddings.push(document_embedding(collection, id)?);
+    }
+    let mut sum = vec![0.0; collection.row.dimension];
+    for embedding in &embeddings {
+        sum.iter_mut().zip(embedding.as_slice()).for_each(|(sum, value)| *sum += f64::from(*value));
+    }
+    let count = embeddings.len().max(1) as f64;
+    Ok(sum.into_iter().map(|value| value / count).collect())
+}
+
+/// The mean of a document's passages.
+fn document_embedding(collection: &OpenCollection, id: &DocumentId) -> Result<Embedding, Error> {
+    let not_found = || Error::DocumentNotFound { collection: collection.row.name.clone(), id: id.clone() };
+    let passages = collection.store.passage_embeddings(id)?.ok_or_else(not_found)?;
+    let (count, mut passages) = (passages.len() as f32, passages.into_iter());
+    let first = passages.next().ok_or_else(|| Error::NotEmbedded { id: id.clone() })?;
+    let mut sum: Vec<f32> = first.as_slice().to_vec();
+    for passage in passages {
+        sum.iter_mut().zip(passage.as_slice()).for_each(|(sum, value)| *sum += value);
+    }
+    // Passages that cancel each other out have no common direction; the first one stands for the document then.
+    Ok(collection.row.scaled(sum.into_iter().map(|value| value / count).collect()).unwrap_or(first))
+}
+
+fn check_dimension(collection: &OpenCollection, vector: &Embedding) -> Result<(), Error> {
+    let (expected, got) = (collection.row.dimension, vector.dimension());
+    if expected == got {
+        return Ok(());
+    }
+    Err(Error::VectorDimension { collection: collection.row.name.clone(), expected, got })
+}

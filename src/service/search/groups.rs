@@ -1,0 +1,110 @@
+//! Groups of hits: only so many documents with the same language or the same metadata value.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use super::hits::Candidate;
+use crate::domain::{GroupKey, Grouping, Metadata, MetadataPath, PassageId};
+
+/// Keeps the first `grouping.size` candidates of each group, in order, and tells each its group. A document without the
+/// language or value, or with a value that is no string, number or boolean, is a group of its own.
+pub(super) fn collapse(
+    collection: &OpenCollection,
+    candidates: Vec<Candidate>,
+    grouping: &Grouping,
+) -> Result<Vec<Candidate>, Error> {
+    let values: HashMap<PassageId, Value> = match &grouping.by {
+        GroupKey::Language => {
+            let language = |one: &Candidate| Some((one.passage, Value::from(one.language?.code())));
+            candidates.iter().filter_map(language).collect()
+        }
+        GroupKey::Metadata(path) => {
+            let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
+            let rows = collection.store.metadata_of(&passages)?;
+            rows.into_iter().filter_map(|(passage, metadata)| Some((passage, scalar(&metadata, path)?))).collect()
+        }
+    };
+    Ok(keep_first(candidates, &values, grouping.size))
+}
+
+fn keep_first(mut candidates: Vec<Candidate>, values: &HashMap<PassageId, Value>, size: usize) -> Vec<Candidate> {
+    // By its JSON, so that the number 1 and the text "1" are two groups.
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    candidates.retain_mut(|candidate| {
+        let Some(value) = values.get(&candidate.passage) else { return true };
+        let count = taken.entry(value.to_string()).or_default();
+        *count += 1;
+        candidate.group = Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        *count <= size
+    });
+    candidates
+}
+
+fn scalar(metadata: &Metadata, path: &MetadataPath) -> Option<Value> {
+    let value = path.find(metadata)?;
+    match value {
+        Value::Number(number) => Some(plain_number(number)),
+        Value::String(_) | Value::Bool(_) => Some(value.clone()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// 2020.0 is 2020: numbers are the same by value.
+fn plain_number(number: &serde_json::Number) -> Value {
+    let whole = number.as_f64().filter(|real| !number.is_i64() && !number.is_u64() && real.fract() == 0.0 && real.abs() < 9e15);
+    whole.map_or_else(|| Value::Number(number.clone()), |real| Value::from(real as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{DocumentId, HitPlaces};
+
+    fn check(metadata: &[Value], size: usize, expect: &[(u64, Option<&str>)]) {
+        let path = MetadataPath::parse("topic.name").unwrap();
+        let value = |(key, metadata): (u64, &Value)| Some((PassageId(key), scalar(metadata.as_object()?, &path)?));
+        let values = (0..).zip(metadata).filter_map(value).collect();
+        let candidate = |key: u64| Candidate {
+            passage: PassageId(key),
+            document: DocumentId::parse(&format!("d{key}")).unwrap(),
+            language: None,
+            score: 0.5,
+            places: HitPlaces::default(),
+            group: None,
+        };
+        let kept = keep_first((0..metadata.len() as u64).map(candidate).collect(), &values, size);
+        let kept: Vec<_> = kept.iter().map(|candidate| (candidate.passage.0, candidate.group.as_deref())).collect();
+        assert_eq!(kept, expect);
+    }
+
+    fn named(name: Value) -> Value {
+        json!({"topic": {"name": name}})
+    }
+
+    #[test]
+    fn each_group_keeps_its_first() {
+        let metadata = [named(json!("a")), named(json!("a")), named(json!("b")), named(json!("a"))];
+        check(&metadata, 1, &[(0, Some("a")), (2, Some("b"))]);
+        check(&metadata, 2, &[(0, Some("a")), (1, Some("a")), (2, Some("b"))]);
+    }
+
+    #[test]
+    fn values_are_the_same_by_type_and_value() {
+        check(
+            &[named(json!(1)), named(json!("1")), named(json!(1.0)), named(json!(true))],
+            1,
+            &[(0, Some("1")), (1, Some("1")), (3, Some("true"))],
+        );
+    }
+
+    #[test]
+    fn what_has_no_value_is_alone() {
+        let metadata = [json!({}), json!({}), named(json!(null)), named(json!(["a"])), json!({"topic": "a"})];
+        check(&metadata, 1, &[(0, None), (1, None), (2, None), (3, None), (4, None)]);
+    }
+}

@@ -1,0 +1,201 @@
+//! From passages to candidates, documents with their best passage, and from those that are chosen to hits.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, PassageId};
+use crate::index::Neighbor;
+use crate::store::{DocumentKey, PassageRow, SearchFilter};
+
+/// Passages whose documents are looked up together, at most. At first they are as many as documents are wanted: mostly each is of
+/// another one.
+const PASSAGES_PER_READ: usize = 1_024;
+/// Rows of hits read at a time.
+const ROWS_PER_READ: usize = 64;
+/// Bytes that a value of a vector takes in JSON, about.
+const VALUE_BYTES: u64 = 12;
+
+/// A document that may become a hit, with its best passage.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) passage: PassageId,
+    pub(super) document: DocumentId,
+    pub(super) language: Option<Language>,
+    pub(super) score: f32,
+    pub(super) places: HitPlaces,
+    pub(super) group: Option<String>,
+}
+
+/// Bounds the bytes of all answers to one request.
+#[derive(Debug)]
+pub(super) struct Budget {
+    pub(super) limit: usize,
+    pub(super) spent: AtomicU64,
+}
+
+impl Budget {
+    /// Takes so many bytes out of it; says whether they were there.
+    fn spend(&self, bytes: u64) -> bool {
+        self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limit as u64
+    }
+}
+
+/// The candidates so far: the first passage of each document, up to `limit` documents. Each is read from the store, so none is of
+/// a document that is gone.
+pub(super) struct Candidates {
+    limit: usize,
+    candidates: Vec<Candidate>,
+    documents: HashSet<DocumentKey>,
+}
+
+impl Candidates {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, candidates: Vec::new(), documents: HashSet::new() }
+    }
+
+    /// How many are wanted.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.candidates.len() >= self.limit
+    }
+
+    /// Takes the documents of the nearest passages that are not among the candidates yet; gives the keys of those taken.
+    pub(super) fn take(&mut self, collection: &OpenCollection, mut neighbors: &[Neighbor]) -> Result<Vec<DocumentKey>, Error> {
+        let mut taken = Vec::new();
+        let mut size = self.limit.clamp(1, PASSAGES_PER_READ);
+        while !self.is_full() && !neighbors.is_empty() {
+            let (part, rest) = neighbors.split_at(size.min(neighbors.len()));
+            (neighbors, size) = (rest, (size * 2).min(PASSAGES_PER_READ));
+            let passages: Vec<_> = part.iter().map(|neighbor| neighbor.passage).collect();
+            // Rows come in the order of the keys, without those that are gone.
+            let mut scores = part.iter();
+            for row in collection.store.documents_of(&passages)? {
+                let Some(neighbor) = scores.find(|neighbor| neighbor.passage == row.passage) else { continue };
+                if self.is_full() || !self.documents.insert(row.key) {
+                    continue;
+                }
+                taken.push(row.key);
+                self.candidates.push(Candidate {
+                    passage: row.passage,
+                    document: row.document,
+                    language: row.language,
+                    score: neighbor.score,
+                    places: HitPlaces::default(),
+                    group: None,
+                });
+            }
+        }
+        Ok(taken)
+    }
+
+    /// All of them, nearest first.
+    pub(super) fn into_vec(mut self) -> Vec<Candidate> {
+        // A search that was asked again may look where the first one did not.
+        self.candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
+        self.candidates
+    }
+}
+
+/// Reads what the hits carry. Refuses as soon as that is more than the budget has left. A document that was deleted
+/// since it became a candidate is left out, and one that no longer matches: that is asked of what is given back, so that a
+/// change since the passage was chosen cannot slip through.
+pub(super) fn read(
+    collection: &OpenCollection,
+    candidates: Vec<Candidate>,
+    filter: &SearchFilter,
+    parts: HitParts,
+    budget: &Budget,
+) -> Result<Vec<Hit>, Error> {
+    let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
+    let spent_before = budget.spent.load(Ordering::Relaxed);
+    let too_large = || too_large(collection, &passages, parts, spent_before, budget.limit);
+    if parts.vector && !budget.spend(passages.len() as u64 * vector_bytes(collection)) {
+        return Err(too_large()?);
+    }
+    let vectors: HashMap<PassageId, Embedding> =
+        if parts.vector { collection.store.embeddings_of(&passages)?.into_iter().collect() } else { HashMap::new() };
+    let restricted = *filter != SearchFilter::default();
+    let bare = !(parts.text || parts.metadata || parts.passage);
+    let mut hits = Vec::with_capacity(candidates.len());
+    for part in candidates.chunks(ROWS_PER_READ) {
+        let ids: Vec<PassageId> = part.iter().map(|candidate| candidate.passage).collect();
+        if bare {
+            let ids = if restricted { collection.store.keep_matching(filter, &ids)? } else { ids };
+            let kept: HashSet<PassageId> = ids.into_iter().collect();
+            let part = part.iter().filter(|candidate| kept.contains(&candidate.passage));
+            hits.extend(part.map(|candidate| hit(candidate, None, parts, &vectors)));
+            continue;
+        }
+        let mut rest = part.iter();
+        let rows = collection.store.passages_while(&ids, |sizes| budget.spend(wanted(sizes, parts)))?;
+        let Some(rows) = rows else { return Err(too_large()?) };
+        for row in rows {
+            let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };
+            if !restricted || filter.matches(&row.document) {
+                hits.push(hit(candidate, Some(row), parts, &vectors));
+            }
+        }
+    }
+    hits.into_iter().collect()
+}
+
+/// Bytes of those parts that hits carry.
+fn wanted([text, metadata, passage]: [u64; 3], parts: HitParts) -> u64 {
+    let wanted = [(text, parts.text), (metadata, parts.metadata), (passage, parts.passage)];
+    wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(bytes, _)| bytes).sum()
+}
+
+/// Says how much the answer would have been in all.
+fn too_large(
+    collection: &OpenCollection,
+    passages: &[PassageId],
+    parts: HitParts,
+    spent_before: u64,
+    limit: usize,
+) -> Result<Error, Error> {
+    let vectors = if parts.vector { passages.len() as u64 * vector_bytes(collection) } else { 0 };
+    let sizes = collection.store.sizes_of(passages)?;
+    let bytes = spent_before + vectors + sizes.into_iter().map(|sizes| wanted(sizes, parts)).sum::<u64>();
+    Ok(Error::AnswerTooLarge { bytes, limit })
+}
+
+/// Bytes of a vector in JSON, about.
+fn vector_bytes(collection: &OpenCollection) -> u64 {
+    collection.row.dimension as u64 * VALUE_BYTES
+}
+
+fn hit(
+    candidate: &Candidate,
+    row: Option<PassageRow>,
+    parts: HitParts,
+    vectors: &HashMap<PassageId, Embedding>,
+) -> Result<Hit, Error> {
+    let mut hit = Hit {
+        id: candidate.document.clone(),
+        score: candidate.score,
+        language: candidate.language,
+        group: candidate.group.clone(),
+        text: None,
+        metadata: None,
+        passage: None,
+        vector: vectors.get(&candidate.passage).cloned(),
+        places: candidate.places,
+    };
+    let Some(PassageRow { passage, document }) = row else { return Ok(hit) };
+    if parts.passage {
+        let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {
+            (Some(before), Some(text)) => (before, text),
+            _ => return Err(Error::PassageRange { id: document.id }),
+        };
+        let start = before.chars().count();
+        hit.passage = Some(HitPassage { text: text.to_owned(), start, end: start + text.chars().count() });
+    }
+    hit.text = parts.text.then_some(document.text);
+    hit.metadata = parts.metadata.then_some(document.metadata);
+    Ok(hit)
+}

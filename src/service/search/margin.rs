@@ -1,0 +1,77 @@
+//! Ratio margin scoring of candidates (Artetxe and Schwenk, 2019, equations 1 and 2; EMS, section V-C): the cosine of target
+//! and passage, divided by how near the neighbors of both are to them on the average.
+//!
+//! Some passages are near to everything, and cosines across languages are lower than within one. The neighborhood tells how
+//! much a cosine means for this very passage. Mining looks for neighbors in the other language; a search has none, so they are
+//! looked for in the whole collection.
+
+use std::collections::HashMap;
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use super::candidates::nearest;
+use super::fusion::sort;
+use super::hits::Candidate;
+use crate::domain::{Breadth, Embedding, PassageId};
+
+/// Replaces the scores of candidates, which are in the order of their cosines, and sorts them by the new ones. `k` neighbors
+/// make a neighborhood, or as many as there are.
+pub(super) fn rescore(
+    collection: &OpenCollection,
+    candidates: &mut Vec<Candidate>,
+    k: usize,
+    breadth: Breadth,
+) -> Result<(), Error> {
+    let around_target = mean(candidates.iter().map(|candidate| candidate.score).take(k));
+    let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
+    let embeddings: HashMap<PassageId, Embedding> = collection.store.embeddings_of(&passages)?.into_iter().collect();
+    // A passage that is gone meanwhile has nothing to be scored by.
+    candidates.retain(|candidate| embeddings.contains_key(&candidate.passage));
+    for candidate in candidates.iter_mut() {
+        let Some(embedding) = embeddings.get(&candidate.passage) else { continue };
+        let near = nearest(collection, embedding, k + 1, breadth, None)?;
+        let others = near.iter().filter(|neighbor| neighbor.passage != candidate.passage);
+        let around_passage = mean(others.map(|neighbor| neighbor.score).take(k));
+        candidate.score = ratio(candidate.score, around_target, around_passage);
+    }
+    sort(candidates);
+    Ok(())
+}
+
+fn mean(scores: impl Iterator<Item = f32>) -> Option<f32> {
+    let (sum, count) = scores.fold((0.0, 0usize), |(sum, count), score| (sum + score, count + 1));
+    (count > 0).then(|| sum / count as f32)
+}
+
+/// The margin "ratio". A passage alone in its collection has the neighborhood of the target. Where the neighborhoods point away
+/// from both there is nothing to compare with: 0.
+fn ratio(cosine: f32, around_target: Option<f32>, around_passage: Option<f32>) -> f32 {
+    let Some(around_target) = around_target else { return 0.0 };
+    let neighborhood = (around_target + around_passage.unwrap_or(around_target)) / 2.0;
+    if neighborhood > 0.0 { cosine / neighborhood } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cosine: f32, around_target: &[f32], around_passage: &[f32], expect: f32) {
+        let [target, passage] = [around_target, around_passage].map(|scores| mean(scores.iter().copied()));
+        let got = ratio(cosine, target, passage);
+        assert!((got - expect).abs() < 1e-6, "{got}, not {expect}");
+    }
+
+    #[test]
+    fn a_pair_nearer_than_its_neighborhood_is_above_one() {
+        check(0.8, &[0.8, 0.4], &[0.5, 0.3], 0.8 / ((0.6 + 0.4) / 2.0));
+        check(0.5, &[0.5], &[0.9, 0.9], 0.5 / 0.7);
+    }
+
+    #[test]
+    fn without_a_neighborhood_there_is_no_ratio() {
+        check(0.6, &[0.6, 0.2], &[], 1.5);
+        check(0.5, &[0.1], &[-0.3], 0.0);
+        check(0.5, &[], &[], 0.0);
+    }
+}

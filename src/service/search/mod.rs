@@ -1,0 +1,131 @@
+//! From a query to hits.
+//!
+//! `aim` works out what to look for, `candidates` finds the nearest passages, `matching` those that a filter leaves, `dense` the
+//! nearest documents; `ranking` puts them in order with those that share words (`fusion`, `margin`, `groups`), `hits` makes
+//! documents of passages and reads what hits carry; `labeled` leaves them passages.
+
+mod aim;
+mod candidates;
+mod dense;
+mod fusion;
+mod groups;
+mod hits;
+mod labeled;
+mod margin;
+mod matching;
+mod ranking;
+
+pub(super) use labeled::LabeledPassages;
+pub(super) use matching::PassageSets;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use super::runtime::OpenCollection;
+use super::{Error, Service, priority};
+use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
+use hits::Budget;
+use ranking::Plan;
+
+/// Searches of one batch that run at once.
+const SEARCHES_AT_ONCE: usize = 4;
+
+impl Service {
+    /// Searches a collection. Every hit is read from the store after the index named it: what is deleted or replaced by then
+    /// is no hit.
+    pub async fn search(&self, name: &CollectionName, request: SearchRequest) -> Result<SearchAnswer, Error> {
+        let answer = self.search_all(name, vec![request]).await.map_err(|failed| failed.error)?.pop();
+        answer.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
+    }
+
+    /// Searches a collection several times; the texts are embedded together. Gives the answers in order. All or none: the
+    /// first error is that of the batch, with its place.
+    pub async fn search_batch(&self, name: &CollectionName, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Error> {
+        self.search_all(name, requests).await.map_err(|Failed { index, error }| match index {
+            Some(index) => Error::InBatch { index, source: Box::new(error) },
+            None => error,
+        })
+    }
+
+    async fn search_all(&self, name: &CollectionName, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Failed> {
+        let collection = self.collection(name)?;
+        self.check_running()?;
+        let texts: Vec<Vec<String>> = requests.iter().map(aim::texts).collect();
+        if let Some(index) = texts.iter().position(|texts| !texts.is_empty()) {
+            collection.check_model(self.model())?;
+            if collection.row.model.is_none() {
+                let error = Error::NoModel { collection: name.clone(), dimension: collection.row.dimension };
+                return Err(Failed { index: Some(index), error });
+            }
+        }
+        if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
+            collection.search_index()?;
+        }
+        let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
+        let started = Instant::now();
+        let mut embedded = self.embed_all(texts.concat()).await?.into_iter();
+        let embedding_ms = milliseconds(started);
+        let budget = Arc::new(Budget { limit: self.state.limits.answer_bytes_max, spent: AtomicU64::new(0) });
+        let parts: Vec<Vec<Embedded>> = counts.into_iter().map(|count| embedded.by_ref().take(count).collect()).collect();
+        let searches = requests.into_iter().zip(parts).enumerate().map(|(index, (request, embedded))| {
+            let budget = Arc::clone(&budget);
+            let searching = self.on_collection(&collection, move |collection| answer(collection, &request, embedded, &budget));
+            async move {
+                let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
+                answer.statistics.embedding_ms = embedding_ms;
+                Ok(answer)
+            }
+        });
+        futures::stream::iter(searches).buffered(SEARCHES_AT_ONCE).try_collect().await
+    }
+
+    async fn embed_all(&self, texts: Vec<String>) -> Result<Vec<Embedded>, Error> {
+        let asked = texts.len();
+        if asked == 0 {
+            return Ok(Vec::new());
+        }
+        let embedded = self.state.embedder.embed(texts, priority(asked)).await?;
+        if embedded.len() == asked { Ok(embedded) } else { Err(Error::EncoderAnswers { asked, got: embedded.len() }) }
+    }
+}
+
+/// Why searches failed, and which of them.
+struct Failed {
+    /// The search that failed; `None` when all of them did.
+    index: Option<usize>,
+    error: Error,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { index: None, error }
+    }
+}
+
+/// Runs one search. Blocks.
+fn answer(
+    collection: &OpenCollection,
+    request: &SearchRequest,
+    embedded: Vec<Embedded>,
+    budget: &Budget,
+) -> Result<SearchAnswer, Error> {
+    // Asked before: what is said to be complete must have been so all the time.
+    let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
+    let started = Instant::now();
+    let aim = aim::aim(collection, request, embedded)?;
+    let page = Plan { collection, request, aim: &aim }.page()?;
+    let index_ms = milliseconds(started);
+    let started = Instant::now();
+    let hits = hits::read(collection, page.candidates, &page.filter, request.parts, budget)?;
+    let rows_ms = milliseconds(started);
+    let (candidates, method) = (page.ranked, page.method);
+    let statistics = SearchStatistics { candidates, method, embedding_ms: 0.0, index_ms, rows_ms };
+    Ok(SearchAnswer { hits, query_truncated: aim.truncated, complete, statistics })
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}

@@ -1,0 +1,193 @@
+//! The order of candidates: by meaning, by words or by both, then what the request says of margins, languages, groups and pages.
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use super::aim::Aim;
+use super::dense::{self, Effort, Nearest};
+use super::fusion::{fuse, take_turns};
+use super::groups::collapse;
+use super::hits::{Candidate, Candidates};
+use super::margin::rescore;
+use crate::domain::{DenseMethod, HitPlaces, Language, ListPlace, SearchMode, SearchRequest};
+use crate::index::Neighbor;
+use crate::store::{SearchFilter, StoreError};
+
+/// Documents of each list that are fused, at least; more when the page reaches further. With fewer, a document's rank would
+/// depend on how many hits were asked for.
+const FUSED_MIN: usize = 200;
+/// How many documents are looked at for each hit asked for, when they are scored anew by their margin.
+const RESCORED_PER_HIT: usize = 4;
+/// Documents scored anew, unless more hits than that are asked for: each is a search in the index.
+const RESCORED_MAX: usize = 200;
+/// Documents looked at for enough groups.
+const GROUPED_MAX: usize = 10_000;
+/// How much further to look when that was not enough.
+const GROWTH: usize = 4;
+/// Passages asked for per document wanted, and at least, when words are searched.
+const PASSAGES_PER_DOCUMENT: usize = 2;
+const PASSAGES_MIN: usize = 32;
+
+/// A search in a collection.
+pub(super) struct Plan<'a> {
+    /// The collection.
+    pub(super) collection: &'a OpenCollection,
+    /// What was asked for.
+    pub(super) request: &'a SearchRequest,
+    /// What to look for.
+    pub(super) aim: &'a Aim,
+}
+
+/// The candidates that become hits.
+pub(super) struct Page {
+    /// In the order of the hits.
+    pub(super) candidates: Vec<Candidate>,
+    /// What they must match.
+    pub(super) filter: SearchFilter,
+    /// How many were ranked.
+    pub(super) ranked: usize,
+    /// How the nearest embeddings were found.
+    pub(super) method: Option<DenseMethod>,
+}
+
+/// Candidates, best first.
+struct Ranking {
+    candidates: Vec<Candidate>,
+    /// Whether looking further finds nothing more.
+    exhausted: bool,
+    method: Option<DenseMethod>,
+}
+
+impl Plan<'_> {
+    /// Gives the candidates of the page.
+    pub(super) fn page(&self) -> Result<Page, Error> {
+        let request = self.request;
+        let filter = self.filter();
+        let end = request.offset.saturating_add(request.limit);
+        let mut depth = end;
+        loop {
+            let ranking = if request.balance_languages { self.balanced(&filter, depth)? } else { self.ranked(&filter, depth)? };
+            let ranked = ranking.candidates.len();
+            let mut candidates = ranking.candidates;
+            if let Some(score_min) = request.score_min {
+                candidates.retain(|candidate| candidate.score >= score_min);
+            }
+            // Whoever comes later scores no better.
+            let mut last = ranking.exhausted || candidates.len() < ranked || depth >= GROUPED_MAX;
+            match &request.grouping {
+                Some(grouping) => candidates = collapse(self.collection, candidates, grouping)?,
+                None => last = true,
+            }
+            if last || candidates.len() >= end {
+                let candidates = candidates.into_iter().skip(request.offset).take(request.limit).collect();
+                return Ok(Page { candidates, filter, ranked, method: ranking.method });
+            }
+            depth = depth.saturating_mul(GROWTH).min(GROUPED_MAX);
+        }
+    }
+
+    /// What restricts the hits. A request that names no languages has those of its collection.
+    fn filter(&self) -> SearchFilter {
+        let languages = self.request.languages.clone().unwrap_or_else(|| self.collection.current().default_languages);
+        SearchFilter { languages, filter: self.request.filter.clone() }
+    }
+
+    /// Looks in each language by itself, so that however many documents of one language are nearer, those of the others are
+    /// found; then lets the languages take turns.
+    fn balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+        let mut all = Ranking { candidates: Vec::new(), exhausted: true, method: None };
+        let mut languages: Vec<Language> = filter.languages.clone();
+        if languages.is_empty() {
+            languages = self.collection.store.counts()?.languages.into_iter().filter_map(|(language, _)| language).collect();
+            // No filter names the documents without a language.
+            all = self.ranked(filter, depth)?;
+            all.candidates.retain(|candidate| candidate.language.is_none());
+        }
+        languages.sort_unstable();
+        languages.dedup();
+        for language in languages {
+            let narrow = SearchFilter { languages: vec![language], ..filter.clone() };
+            let one = self.ranked(&narrow, depth)?;
+            all.exhausted &= one.exhausted;
+            all.method = all.method.or(one.method);
+            all.candidates.extend(one.candidates);
+        }
+        all.candidates = take_turns(all.candidates, self.collection.row.metric);
+        Ok(all)
+    }
+
+    /// Ranks the best documents that match, about `depth` of them.
+    fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+        match (self.request.mode, self.request.margin) {
+            (SearchMode::Dense, None) => self.dense(filter, depth),
+            (SearchMode::Dense, Some(neighbors)) => {
+                let looked_at = depth.saturating_mul(RESCORED_PER_HIT).min(RESCORED_MAX).max(depth);
+                let mut ranking = self.dense(filter, looked_at)?;
+                rescore(self.collection, &mut ranking.candidates, neighbors, self.request.breadth)?;
+                Ok(ranking)
+            }
+            (SearchMode::Lexical, _) => self.lexical(filter, depth),
+            (SearchMode::Hybrid(fusion), _) => {
+                let each = depth.saturating_mul(2).max(FUSED_MIN);
+                let (dense, lexical) = (self.dense(filter, each)?, self.lexical(filter, each)?);
+                Ok(Ranking {
+                    exhausted: dense.exhausted && lexical.exhausted,
+                    method: dense.method,
+                    candidates: fuse(dense.candidates, lexical.candidates, &fusion),
+                })
+            }
+        }
+    }
+
+    fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
+        let Some(embedding) = &self.aim.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
+        let wanted = limit.saturating_add(self.aim.excluded.len());
+        let effort = Effort { exact: self.request.exact, breadth: self.request.breadth };
+        let Nearest { mut candidates, method } = dense::find(self.collection, embedding, wanted, filter, effort)?;
+        let exhausted = candidates.len() < wanted;
+        self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), lexical: None });
+        Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
+    }
+
+    fn lexical(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
+        let Some(terms) = &self.aim.terms else { return Ok(Ranking::of(Vec::new(), true)) };
+        let wanted = limit.saturating_add(self.aim.excluded.len());
+        let mut passages = wanted.saturating_mul(PASSAGES_PER_DOCUMENT).max(PASSAGES_MIN);
+        loop {
+            let found = self.collection.store.lexical(terms, filter, passages).map_err(|error| self.pending(error))?;
+            let exhausted = found.len() < passages;
+            let found: Vec<_> = found.into_iter().map(|(passage, score)| Neighbor { passage, score }).collect();
+            let mut candidates = Candidates::new(wanted);
+            candidates.take(self.collection, &found)?;
+            if exhausted || candidates.is_full() {
+                let mut candidates = candidates.into_vec();
+                self.keep(&mut candidates, limit, |place| HitPlaces { dense: None, lexical: Some(place) });
+                return Ok(Ranking::of(candidates, exhausted));
+            }
+            passages = passages.saturating_mul(GROWTH);
+        }
+    }
+
+    /// Drops what was excluded and tells the rest their places.
+    fn keep(&self, candidates: &mut Vec<Candidate>, limit: usize, places: impl Fn(ListPlace) -> HitPlaces) {
+        candidates.retain(|candidate| !self.aim.excluded.contains(&candidate.document));
+        candidates.truncate(limit);
+        for (rank, candidate) in (1..).zip(candidates.iter_mut()) {
+            candidate.places = places(ListPlace { rank, score: candidate.score });
+        }
+    }
+
+    fn pending(&self, error: StoreError) -> Error {
+        match error {
+            StoreError::LexicalIncomplete { filled: done, until: total } => {
+                Error::TermsPending { collection: self.collection.row.name.clone(), done, total }
+            }
+            other => other.into(),
+        }
+    }
+}
+
+impl Ranking {
+    fn of(candidates: Vec<Candidate>, exhausted: bool) -> Self {
+        Self { candidates, exhausted, method: None }
+    }
+}

@@ -1,0 +1,439 @@
+//! Snapshots: making, listing, sending, receiving, deleting and restoring them. The work of making and restoring is a job's.
+//!
+//! A snapshot is `<id>.tar.zst` with `<id>.json` beside it, which is written last and removed first: without it there is no
+//! snapshot, and the next start removes what is left.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use futures::Stream;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::archive::{CATALOG, Manifest, ShownRest, Sum, invalid, unpack};
+use super::classifiers::ClassifierError;
+use super::collections::sync_dir;
+use super::jobs::{Live, NewJob, new_job_id};
+use super::spool::{SpoolBounds, UPLOADS_MAX, check_room, receive};
+use super::{Error, Service, State, blocking};
+use crate::domain::{
+    Alias, ClassifierName, CollectionName, FileEncoding, Job, JobType, JobUnit, Metadata, Page, RestoreRequest, Snapshot,
+    SnapshotId,
+};
+
+/// The folder of the data directory that holds the snapshots.
+const SNAPSHOTS_DIR: &str = "snapshots";
+const ARCHIVE: &str = ".tar.zst";
+const DESCRIPTION: &str = ".json";
+/// The end of names of what is not whole yet.
+const PARTIAL: &str = ".partial";
+
+/// `<id>.json`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Description {
+    pub(super) archive: Sum,
+    pub(super) manifest: Manifest,
+}
+
+/// A collection that a restore makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The name in the snapshot.
+    pub(super) from: String,
+    /// The name that it gets.
+    pub(super) name: String,
+    /// Its new id, fixed before the job begins: a job that is repeated after a crash finds what it has done.
+    pub(super) id: String,
+}
+
+/// A classifier that a restore makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClassifierTarget {
+    /// The name, in the snapshot and here.
+    pub(super) name: String,
+    /// Its new id, fixed before the job begins.
+    pub(super) id: String,
+}
+
+impl Service {
+    /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
+    pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
+        self.check_running()?;
+        for name in &collections {
+            self.collection(name)?;
+        }
+        let place = self.job_place()?;
+        let state = Arc::clone(&self.state);
+        let wanted = collections.clone();
+        let total = blocking(move || {
+            let found = state.wanted(&wanted)?;
+            let bytes: Vec<u64> = found.iter().map(|collection| collection.store.bytes()).collect();
+            // All of it packed, which may save nothing, beside the largest one's copy.
+            let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
+            let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
+            let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
+            check_room(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
+            Ok(found.len() as u64)
+        })
+        .await?;
+        let names: Vec<&str> = collections.iter().map(CollectionName::as_str).collect();
+        let snapshot = Uuid::now_v7().to_string();
+        let request =
+            Metadata::from_iter([("snapshot".to_owned(), snapshot.clone().into()), ("collections".to_owned(), json!(names))]);
+        let details = Metadata::from_iter([("snapshot".to_owned(), snapshot.into())]);
+        let only = match &collections[..] {
+            [only] => Some(only.clone()),
+            _ => None,
+        };
+        let (id, kind, unit) = (new_job_id()?, JobType::Snapshot, JobUnit::Collections);
+        self.submit_job(place, NewJob { id, kind, collection: only, request, details, total, unit }).await
+    }
+
+    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one.
+    pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let mut ids = state.snapshot_ids()?;
+            ids.sort_unstable_by(|a, b| b.cmp(a));
+            ids.retain(|id| page.after.as_ref().is_none_or(|after| id < after));
+            let more = ids.len() > page.limit;
+            ids.truncate(page.limit);
+            let next = if more { ids.last().cloned() } else { None };
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                match state.describe(&id) {
+                    Ok(description) => found.push(shown(id, &description)?),
+                    // Deleted meanwhile.
+                    Err(Error::SnapshotNotFound { .. }) => (),
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok((found, next))
+        })
+        .await
+    }
+
+    /// Reads what a snapshot holds.
+    pub async fn get_snapshot(&self, id: &SnapshotId) -> Result<Snapshot, Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let description = state.describe(&id)?;
+            shown(id, &description)
+        })
+        .await
+    }
+
+    /// Opens a snapshot's archive to be sent; gives its bytes. It can be read to the end although it is deleted meanwhile.
+    pub async fn open_snapshot(&self, id: &SnapshotId) -> Result<(File, u64), Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let description = state.describe(&id)?;
+            let path = state.snapshot_archive(&id);
+            let file = File::open(&path).map_err(|source| Error::Folder { path, source })?;
+            Ok((file, description.archive.bytes))
+        })
+        .await
+    }
+
+    /// Deletes a snapshot.
+    pub async fn delete_snapshot(&self, id: &SnapshotId) -> Result<(), Error> {
+        self.check_running()?;
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            state.describe(&id)?;
+            for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
+                match std::fs::remove_file(&path) {
+                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path, source }),
+                    _ => (),
+                }
+            }
+            state.sync_snapshots()
+        })
+        .await
+    }
+
+    /// Receives the archive of a snapshot that was made here or by another server, and checks all of it. After an error nothing
+    /// of it is left.
+    pub async fn receive_snapshot<B, E, S>(&self, id: &SnapshotId, announced: Option<u64>, body: S) -> Result<Snapshot, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        S: Stream<Item = Result<B, E>> + Unpin,
+    {
+        self.check_running()?;
+        let _upload = self.state.uploads.try_acquire().map_err(|_| Error::UploadsRunning { limit: UPLOADS_MAX })?;
+        let limits = self.limits();
+        let bounds = SpoolBounds { bytes_max: limits.import_bytes_max, disk_reserve: limits.disk_reserve_bytes };
+        check_room(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
+        if self.state.snapshot_file(id, DESCRIPTION).exists() {
+            return Err(Error::SnapshotExists { id: id.clone() });
+        }
+        // A name of its own: the same snapshot may be coming twice.
+        let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", Uuid::now_v7()));
+        receive(body, FileEncoding::Identity, partial.clone(), bounds).await?;
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let kept = unpack(&partial, bounds.bytes_max, |_| None, |_| state.check_running()).and_then(|unpacked| {
+                let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
+                let shown = shown(id.clone(), &description)?;
+                state.keep_snapshot(&id, &partial, &description)?;
+                Ok(shown)
+            });
+            if kept.is_err() {
+                let _ = std::fs::remove_file(&partial);
+            }
+            kept
+        })
+        .await
+    }
+
+    /// Accepts a job that makes collections of a snapshot. What can be refused is refused here; the job looks again.
+    pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
+        self.check_running()?;
+        let place = self.job_place()?;
+        let (service, id) = (self.clone(), id.clone());
+        let asked = request.clone();
+        let (targets, rest, total, id) = blocking(move || {
+            let description = service.state.describe(&id)?;
+            let targets = service.targets(&description, &asked)?;
+            let rest = service.state.rest(&description, &asked)?;
+            let total = description.manifest.unpacked_bytes();
+            // The databases, and indexes that are about as large.
+            check_room(&service.state.data_dir, total.saturating_mul(2), service.limits().disk_reserve_bytes)?;
+            Ok((targets, rest, total, id))
+        })
+        .await?;
+        let only = match &targets[..] {
+            [only] => CollectionName::parse(&only.name).ok(),
+            _ => None,
+        };
+        let names = |names: Vec<&str>| serde_json::Value::from(names);
+        let aliases = rest.aliases.iter().map(|alias| json!([alias.name.as_str(), alias.collection.as_str()]));
+        let aliases: Vec<_> = aliases.collect();
+        let classifiers: Vec<ClassifierTarget> = rest.classifiers.iter().map(ClassifierTarget::of).collect();
+        let mut details = Metadata::from_iter([
+            ("snapshot".to_owned(), id.as_str().into()),
+            ("collections".to_owned(), targets.iter().map(|target| target.name.clone()).collect::<Vec<_>>().into()),
+        ]);
+        if !rest.aliases.is_empty() {
+            details.insert("aliases".to_owned(), names(rest.aliases.iter().map(|alias| alias.name.as_str()).collect()));
+        }
+        if !rest.classifiers.is_empty() {
+            details.insert("classifiers".to_owned(), names(rest.classifiers.iter().map(|one| one.name.as_str()).collect()));
+        }
+        let request = Metadata::from_iter([
+            ("snapshot".to_owned(), id.as_str().into()),
+            ("aliases".to_owned(), aliases.into()),
+            ("classifiers".to_owned(), json!(classifiers)),
+            ("targets".to_owned(), json!(targets)),
+            ("replace".to_owned(), request.replace.into()),
+        ]);
+        let (id, kind, unit) = (new_job_id()?, JobType::Restore, JobUnit::Bytes);
+        self.submit_job(place, NewJob { id, kind, collection: only, request, details, total, unit }).await
+    }
+
+    /// Which collections a restore makes, each with a new id.
+    fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
+        let mut targets = Vec::new();
+        for entry in description.manifest.shown()? {
+            if request.collection.as_ref().is_some_and(|wanted| *wanted != entry.name) {
+                continue;
+            }
+            let name = request.rename_to.clone().unwrap_or_else(|| entry.name.clone());
+            if let Some(collection) = self.state.own_name(&name) {
+                return Err(Error::AliasExists { name, collection });
+            }
+            if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
+                return Err(Error::CollectionExists { name });
+            }
+            let (from, name) = (entry.name.as_str().to_owned(), name.as_str().to_owned());
+            targets.push(Target { from, name, id: Uuid::now_v7().to_string() });
+        }
+        match &request.collection {
+            Some(name) if targets.is_empty() => Err(Error::CollectionNotFound { name: name.clone() }),
+            _ => Ok(targets),
+        }
+    }
+
+    /// Makes the folder of the snapshots and removes what is not whole.
+    pub(super) fn prepare_snapshots(&self) -> Result<(), Error> {
+        let folder = self.state.snapshots_dir();
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        std::fs::create_dir_all(&folder).map_err(access)?;
+        for entry in std::fs::read_dir(&folder).map_err(access)? {
+            let path = entry.map_err(access)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let described = |id: &str| folder.join(format!("{id}{DESCRIPTION}")).exists();
+            let ours = |id: &str| SnapshotId::parse(id).is_ok();
+            let left = match (name.strip_suffix(PARTIAL), name.strip_suffix(ARCHIVE)) {
+                (Some(id), _) => ours(id),
+                (None, Some(id)) => ours(id) && !described(id),
+                (None, None) => false,
+            };
+            if left {
+                tracing::info!(path = %path.display(), "removing a snapshot that is not whole");
+                let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+                removed.map_err(access)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ClassifierTarget {
+    fn of(classifier: &crate::domain::SnapshotClassifier) -> Self {
+        Self { name: classifier.name.as_str().to_owned(), id: Uuid::now_v7().to_string() }
+    }
+}
+
+impl State {
+    /// What a restore makes besides collections: nothing when it is of one collection.
+    fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
+        if request.collection.is_some() {
+            return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
+        }
+        let rest = description.manifest.shown_rest()?;
+        let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
+        self.check_carried_names(&rest.aliases, &names, request.replace)?;
+        Ok(rest)
+    }
+
+    /// Refuses aliases and classifiers of a snapshot whose names are taken, and more of them than there may be. A collection
+    /// never gives way to an alias.
+    pub(super) fn check_carried_names(
+        &self,
+        aliases: &[Alias],
+        classifiers: &[ClassifierName],
+        replace: bool,
+    ) -> Result<(), Error> {
+        {
+            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+            let there = self.aliases.read().unwrap_or_else(PoisonError::into_inner);
+            for Alias { name, .. } in aliases {
+                if open.contains_key(name) || broken.contains_key(name) {
+                    return Err(Error::CollectionExists { name: name.clone() });
+                }
+                if let Some(collection) = there.get(name).filter(|_| !replace) {
+                    return Err(Error::AliasExists { name: name.clone(), collection: collection.clone() });
+                }
+            }
+            let limit = self.limits.collections_max;
+            let new = aliases.iter().filter(|alias| !there.contains_key(&alias.name)).count();
+            if new > 0 && there.len() + new > limit {
+                return Err(Error::TooManyAliases { limit });
+            }
+        }
+        let mut new = 0;
+        for name in classifiers {
+            match self.catalog.classifier(name)? {
+                Some(_) if !replace => return Err(classifier_exists(name.clone())),
+                Some(_) => (),
+                None => new += 1,
+            }
+        }
+        if new > 0 { self.check_classifier_room(new) } else { Ok(()) }
+    }
+
+    /// Where the snapshots lie.
+    pub(super) fn snapshots_dir(&self) -> PathBuf {
+        self.data_dir.join(SNAPSHOTS_DIR)
+    }
+
+    /// Where something of `id` may be while it is not whole.
+    pub(super) fn snapshot_partial(&self, id: &str) -> PathBuf {
+        self.snapshots_dir().join(format!("{id}{PARTIAL}"))
+    }
+
+    /// A snapshot's archive.
+    pub(super) fn snapshot_archive(&self, id: &SnapshotId) -> PathBuf {
+        self.snapshot_file(id, ARCHIVE)
+    }
+
+    fn snapshot_file(&self, id: &SnapshotId, end: &str) -> PathBuf {
+        self.snapshots_dir().join(format!("{id}{end}"))
+    }
+
+    /// Reads what a snapshot's archive should hold.
+    pub(super) fn describe(&self, id: &SnapshotId) -> Result<Description, Error> {
+        let path = self.snapshot_file(id, DESCRIPTION);
+        match std::fs::read(&path) {
+            Ok(json) => serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged description: {error}"))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::SnapshotNotFound { id: id.clone() }),
+            Err(source) => Err(Error::Folder { path, source }),
+        }
+    }
+
+    /// Makes a snapshot of a whole and durable archive: from the moment at which its description is there.
+    pub(super) fn keep_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
+        let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
+        let keep = || {
+            let mut file = File::create(&new)?;
+            file.write_all(&serde_json::to_vec_pretty(description)?)?;
+            file.sync_all()?;
+            std::fs::rename(archive, self.snapshot_archive(id))?;
+            std::fs::rename(&new, &path)?;
+            sync_dir(&self.snapshots_dir())
+        };
+        keep().map_err(|source| Error::Folder { path: path.clone(), source })
+    }
+
+    /// The collections that a snapshot is to hold: the named ones, or all. One that cannot be opened is refused also when all
+    /// are wanted: nobody must take a snapshot for whole from which data is missing.
+    pub(super) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<super::OpenCollection>>, Error> {
+        if !names.is_empty() {
+            return names.iter().map(|name| self.collection(name)).collect();
+        }
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        match self.broken.read().unwrap_or_else(PoisonError::into_inner).values().next() {
+            Some(broken) => Err(broken.refusal()),
+            None => Ok(open.values().cloned().collect()),
+        }
+    }
+
+    /// Removes what a job that makes a snapshot has left.
+    pub(super) fn clean_up_snapshot(&self, live: &Live) {
+        let partial = self.snapshot_partial(live.id.as_str());
+        let _ = std::fs::remove_dir_all(partial);
+    }
+
+    fn snapshot_ids(&self) -> Result<Vec<SnapshotId>, Error> {
+        let folder = self.snapshots_dir();
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        let mut ids = Vec::new();
+        for entry in std::fs::read_dir(&folder).map_err(access)? {
+            let name = entry.map_err(access)?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(DESCRIPTION));
+            ids.extend(id.and_then(|id| SnapshotId::parse(id).ok()));
+        }
+        Ok(ids)
+    }
+
+    fn sync_snapshots(&self) -> Result<(), Error> {
+        let folder = self.snapshots_dir();
+        sync_dir(&folder).map_err(|source| Error::Folder { path: folder, source })
+    }
+}
+
+/// The error of a classifier's name that is taken.
+pub(super) fn classifier_exists(name: ClassifierName) -> Error {
+    ClassifierError::Exists { name }.into()
+}
+
+fn shown(id: SnapshotId, description: &Description) -> Result<Snapshot, Error> {
+    let Description { archive, manifest } = description;
+    let rest = manifest.shown_rest()?;
+    Ok(Snapshot {
+        id,
+        created_at_ms: manifest.created_at_ms,
+        server_version: manifest.server_version.clone(),
+        collections: manifest.shown()?,
+        aliases: rest.aliases,
+        classifiers: rest.classifiers,
+        archive_bytes: archive.bytes,
+        archive_sha256: archive.sha256.clone(),
+    })
+}

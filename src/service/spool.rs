@@ -1,0 +1,278 @@
+//! Receives files: from a request's body to a file on the disk, unpacked on the way, in constant memory.
+//!
+//! What comes is bounded before it can harm: unpacked size, ratio of unpacking, room on the disk. A file is durable, or it is
+//! not there.
+
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+use futures::{Stream, StreamExt as _};
+use tokio::sync::mpsc;
+
+use super::collections::sync_dir;
+use super::{Error, blocking};
+use crate::domain::FileEncoding;
+
+/// Files that are received at once.
+pub(super) const UPLOADS_MAX: usize = 8;
+/// Pieces of a body that wait to be written.
+const PIECES_WAITING: usize = 8;
+/// Bytes written between two looks at the room on the disk.
+const BYTES_PER_LOOK: u64 = 16 << 20;
+/// Bytes copied at a time.
+const COPY_BYTES: usize = 128 << 10;
+/// A packed file may unpack to this many times its size: text packs to a tenth, seldom to a fiftieth.
+const RATIO_MAX: u64 = 200;
+/// A small file may be as dense as it likes.
+const DENSE_BYTES: u64 = 64 << 20;
+
+/// Bounds on a file that is received.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SpoolBounds {
+    /// Bytes, unpacked.
+    pub(super) bytes_max: u64,
+    /// Bytes of the disk that stay free.
+    pub(super) disk_reserve: u64,
+}
+
+/// Receives `body` into the new file `path`, whose folder is there; gives its bytes. The file is durable then. After an error,
+/// or when the caller goes away, there is no file.
+pub(super) async fn receive<B, E, S>(
+    mut body: S,
+    encoding: FileEncoding,
+    path: PathBuf,
+    bounds: SpoolBounds,
+) -> Result<u64, Error>
+where
+    B: AsRef<[u8]> + Send + 'static,
+    S: Stream<Item = Result<B, E>> + Unpin,
+{
+    let (sender, receiver) = mpsc::channel(PIECES_WAITING);
+    let writing = tokio::spawn(blocking(move || {
+        // Removed by whoever drops it: here after an error, or the runtime when nobody waits for the outcome any more.
+        let unclaimed = Unclaimed(Some(path.clone()));
+        let bytes = write(receiver, encoding, &path, bounds)?;
+        Ok((bytes, unclaimed))
+    }));
+    loop {
+        let piece = match body.next().await {
+            Some(Ok(bytes)) => Some(bytes),
+            None => None,
+            // Dropping the sender before the end tells the writer.
+            Some(Err(_)) => break,
+        };
+        let last = piece.is_none();
+        // A writer that is gone has an error to tell.
+        if sender.send(piece).await.is_err() || last {
+            break;
+        }
+    }
+    drop(sender);
+    let (bytes, mut unclaimed) = writing.await??;
+    unclaimed.0 = None;
+    Ok(bytes)
+}
+
+/// A received file that nobody has taken yet; dropping it removes the file.
+struct Unclaimed(Option<PathBuf>);
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Checks that the disk of `folder` has room for `needed` bytes beside the reserve.
+pub(super) fn check_room(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
+    let access = |source| Error::Folder { path: folder.to_owned(), source };
+    let disk = rustix::fs::statvfs(folder).map_err(|error| access(error.into()))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < needed.saturating_add(reserve) { Err(Error::NoRoom { needed, reserve, free }) } else { Ok(()) }
+}
+
+fn write<B: AsRef<[u8]>>(
+    pieces: mpsc::Receiver<Option<B>>,
+    encoding: FileEncoding,
+    path: &Path,
+    bounds: SpoolBounds,
+) -> Result<u64, Error> {
+    let access = |source| Error::Folder { path: path.to_owned(), source };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let (packed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let body = Pieces { pieces, piece: None, at: 0, over: false, packed: Arc::clone(&packed), broken: Arc::clone(&broken) };
+    let failed = |source: io::Error| match broken.load(Ordering::Relaxed) {
+        true => Error::BodyIncomplete,
+        false => Error::Encoding { encoding, source },
+    };
+    let mut unpacked: Box<dyn Read> = match encoding {
+        FileEncoding::Identity => Box::new(body),
+        FileEncoding::Gzip => Box::new(MultiGzDecoder::new(body)),
+        FileEncoding::Zstd => Box::new(zstd::stream::read::Decoder::new(body).map_err(failed)?),
+    };
+    let mut file = File::create_new(path).map_err(access)?;
+    let (mut written, mut next_look) = (0_u64, 0_u64);
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        if written >= next_look {
+            check_room(folder, BYTES_PER_LOOK, bounds.disk_reserve)?;
+            next_look = written + BYTES_PER_LOOK;
+        }
+        let read = match unpacked.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        written += read as u64;
+        if written > bounds.bytes_max {
+            return Err(Error::FileTooLarge { limit: bounds.bytes_max });
+        }
+        let packed = packed.load(Ordering::Relaxed);
+        let limit = DENSE_BYTES.max(packed.saturating_mul(RATIO_MAX));
+        if encoding != FileEncoding::Identity && written > limit {
+            return Err(Error::PackedTooDensely { packed, limit, ratio: RATIO_MAX });
+        }
+        file.write_all(&buffer[..read]).map_err(access)?;
+    }
+    file.sync_all().and_then(|()| sync_dir(folder)).map_err(access)?;
+    Ok(written)
+}
+
+/// A body as a reader. An end that the sender did not announce is an error.
+struct Pieces<B> {
+    pieces: mpsc::Receiver<Option<B>>,
+    piece: Option<B>,
+    at: usize,
+    over: bool,
+    packed: Arc<AtomicU64>,
+    broken: Arc<AtomicBool>,
+}
+
+impl<B: AsRef<[u8]>> Read for Pieces<B> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let rest = self.piece.as_ref().and_then(|piece| piece.as_ref().get(self.at..)).unwrap_or_default();
+            if !rest.is_empty() || buffer.is_empty() {
+                let taken = rest.len().min(buffer.len());
+                buffer[..taken].copy_from_slice(&rest[..taken]);
+                self.at += taken;
+                return Ok(taken);
+            }
+            if self.over {
+                return Ok(0);
+            }
+            match self.pieces.blocking_recv() {
+                Some(Some(piece)) => {
+                    self.packed.fetch_add(piece.as_ref().len() as u64, Ordering::Relaxed);
+                    (self.piece, self.at) = (Some(piece), 0);
+                }
+                Some(None) => self.over = true,
+                None => {
+                    self.broken.store(true, Ordering::Relaxed);
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    const BOUNDS: SpoolBounds = SpoolBounds { bytes_max: 200 << 20, disk_reserve: 0 };
+
+    async fn receive_pieces(
+        pieces: Vec<Result<Vec<u8>, ()>>,
+        encoding: FileEncoding,
+        bounds: SpoolBounds,
+    ) -> Result<Vec<u8>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let received = receive(stream::iter(pieces), encoding, path.clone(), bounds).await;
+        match received {
+            Ok(bytes) => {
+                let content = std::fs::read(&path).unwrap();
+                assert_eq!(content.len() as u64, bytes);
+                Ok(content)
+            }
+            Err(error) => {
+                assert!(!path.exists(), "a refused file stays");
+                Err(error)
+            }
+        }
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn pieces(bytes: &[u8], size: usize) -> Vec<Result<Vec<u8>, ()>> {
+        bytes.chunks(size).map(|piece| Ok(piece.to_vec())).collect()
+    }
+
+    #[tokio::test]
+    async fn files_arrive_unpacked_whatever_their_pieces() {
+        let text = "Дождь идёт.\n雨が降る。\n".repeat(5_000).into_bytes();
+        let packed = [
+            (FileEncoding::Identity, text.clone()),
+            (FileEncoding::Gzip, gzip(&text)),
+            (FileEncoding::Gzip, [gzip(&text[..999]), gzip(&text[999..])].concat()),
+            (FileEncoding::Zstd, zstd::encode_all(&text[..], 3).unwrap()),
+        ];
+        for (encoding, body) in packed {
+            for size in [7, 4_096, 1 << 20] {
+                assert_eq!(receive_pieces(pieces(&body, size), encoding, BOUNDS).await.unwrap(), text, "{encoding:?} {size}");
+            }
+        }
+        assert_eq!(receive_pieces(Vec::new(), FileEncoding::Identity, BOUNDS).await.unwrap(), b"");
+    }
+
+    #[tokio::test]
+    async fn what_ends_early_is_refused() {
+        let text = "une phrase\n".repeat(1_000).into_bytes();
+        let mut broken = pieces(&text, 100);
+        broken.truncate(5);
+        broken.push(Err(()));
+        let error = receive_pieces(broken, FileEncoding::Identity, BOUNDS).await.unwrap_err();
+        assert!(matches!(error, Error::BodyIncomplete), "{error:?}");
+        for (encoding, body) in [(FileEncoding::Gzip, gzip(&text)), (FileEncoding::Zstd, zstd::encode_all(&text[..], 3).unwrap())]
+        {
+            let half = receive_pieces(pieces(&body[..body.len() - 5], 10), encoding, BOUNDS).await.unwrap_err();
+            assert!(matches!(half, Error::Encoding { .. }), "{half:?}");
+            let plain = receive_pieces(pieces(&text, 10), encoding, BOUNDS).await.unwrap_err();
+            assert!(matches!(plain, Error::Encoding { .. }), "{plain:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_unpacks_to_too_much_is_refused() {
+        let zeros = vec![b' '; 80 << 20];
+        let small = SpoolBounds { bytes_max: 1_000, ..BOUNDS };
+        for (encoding, body) in
+            [(FileEncoding::Gzip, gzip(&zeros)), (FileEncoding::Zstd, zstd::encode_all(&zeros[..], 3).unwrap())]
+        {
+            let error = receive_pieces(pieces(&body, 4_096), encoding, BOUNDS).await.unwrap_err();
+            assert!(matches!(error, Error::PackedTooDensely { ratio: RATIO_MAX, .. }), "{error:?}");
+            let error = receive_pieces(pieces(&body, 4_096), encoding, small).await.unwrap_err();
+            assert!(matches!(error, Error::FileTooLarge { limit: 1_000 }), "{error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_disk_without_room_is_named_with_what_it_has() {
+        let bounds = SpoolBounds { disk_reserve: u64::MAX / 2, ..BOUNDS };
+        let error = receive_pieces(pieces(b"text", 10), FileEncoding::Identity, bounds).await.unwrap_err();
+        assert!(matches!(error, Error::NoRoom { free, .. } if free > 0), "{error:?}");
+    }
+}

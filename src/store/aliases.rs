@@ -1,0 +1,48 @@
+//! Other names of collections, in the catalog.
+
+use rusqlite::params;
+
+use super::StoreError;
+use super::catalog::Catalog;
+use crate::domain::{Alias, CollectionId, CollectionName};
+
+impl Catalog {
+    /// All aliases, in the order of their names.
+    pub fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
+        self.run("reading the aliases", |connection| {
+            let sql = "select a.name, c.name, c.key from aliases a join collections c on c.id = a.collection order by a.name";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            let mut aliases = Vec::new();
+            while let Some(row) = rows.next()? {
+                let key = row.get(2)?;
+                let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is none" };
+                let (name, collection): (String, String) = (row.get(0)?, row.get(1)?);
+                let name = CollectionName::parse(&name).map_err(corrupt)?;
+                aliases.push(Alias { name, collection: CollectionName::parse(&collection).map_err(corrupt)? });
+            }
+            Ok(aliases)
+        })
+    }
+
+    /// Makes `name` an alias of a collection, in place of the one it was an alias of before. `StoreError::CollectionExists` when
+    /// it is a collection's own name.
+    pub fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
+        // In one statement, so that there is no moment without the alias.
+        let sql =
+            "insert into aliases (name, collection) select ?1, ?2 where not exists (select 1 from collections where name = ?1)
+                   on conflict (name) do update set collection = excluded.collection";
+        let changed =
+            self.run("setting an alias", |connection| Ok(connection.execute(sql, params![name.as_str(), collection.0])?))?;
+        if changed == 0 {
+            return Err(StoreError::CollectionExists { name: name.clone() });
+        }
+        Ok(())
+    }
+
+    /// Removes an alias; says whether there was one.
+    pub fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
+        let sql = "delete from aliases where name = ?1";
+        self.run("deleting an alias", |connection| Ok(connection.execute(sql, [name.as_str()])? > 0))
+    }
+}

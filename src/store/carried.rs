@@ -1,0 +1,176 @@
+//! What a snapshot takes along besides collections: aliases of these, and classifiers that have learned, from one catalog into
+//! another. Rows go from database to database, so that no more than one of them is in memory.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, params};
+
+use super::error::Fault;
+use super::{Catalog, StoreError};
+use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName};
+
+/// The name under which the other catalog is attached.
+const ORIGIN: &str = "origin";
+
+/// The columns of a classifier besides its key, its id and its name; those of a text besides its key and its classifier's.
+const CLASSIFIER_COLUMNS: &str = "job, state, model, model_fingerprint, dimension, definition, report, weights, created_at_ms,
+    trained_at_ms, version";
+const TEXT_COLUMNS: &str = "description, text, labels, language, embedding";
+
+/// A change of the catalog by a restored snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Replacement {
+    /// The collections that go; their aliases become those of the new ones of their names.
+    pub replaced: Vec<Collection>,
+    /// The collections that come.
+    pub new: Vec<Collection>,
+    /// What comes with them.
+    pub carried: Carried,
+}
+
+/// Aliases and classifiers of another catalog.
+#[derive(Debug, Clone, Default)]
+pub struct Carried {
+    /// The folder of the other catalog, which nobody has open. Without it there are no classifiers.
+    pub origin: Option<PathBuf>,
+    /// Aliases with the collections that they get.
+    pub aliases: Vec<(CollectionName, CollectionId)>,
+    /// Classifiers with their new ids.
+    pub classifiers: Vec<(ClassifierName, String)>,
+    /// Whether aliases and classifiers of these names give way.
+    pub replace: bool,
+}
+
+impl Catalog {
+    /// Fills this empty catalog with `collections` and, if there is an `origin`, the folder of the catalog that they are of, with
+    /// what a snapshot takes along from there.
+    pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
+        self.run("filling a catalog", |connection| {
+            attached(connection, origin, |connection| {
+                let transaction = connection.unchecked_transaction()?;
+                insert_all(&transaction, collections)?;
+                if origin.is_some() {
+                    transaction.execute_batch(&format!(
+                        "insert into aliases (name, collection)
+                         select name, collection from {ORIGIN}.aliases where collection in (select id from main.collections);
+                         insert into classifiers (key, id, name, {CLASSIFIER_COLUMNS})
+                         select key, id, name, {CLASSIFIER_COLUMNS} from {ORIGIN}.classifiers where state = 'ready';
+                         insert into classifier_texts (classifier, {TEXT_COLUMNS})
+                         select classifier, {TEXT_COLUMNS} from {ORIGIN}.classifier_texts
+                         where classifier in (select key from main.classifiers) order by key;"
+                    ))?;
+                }
+                Ok(transaction.commit()?)
+            })
+        })
+    }
+
+    /// Makes a change by a restored snapshot, all or nothing. `StoreError::CollectionExists` when the name of a collection is
+    /// taken by one that is not replaced, or the name of an alias by a collection; `StoreError::AliasExists` or
+    /// `StoreError::ClassifierExists` when one would have to give way and may not.
+    pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
+        self.run("replacing collections", |connection| {
+            attached(connection, change.carried.origin.as_deref(), |connection| {
+                let transaction = connection.unchecked_transaction()?;
+                let aliases = aliases_of(&transaction, &change.replaced)?;
+                for collection in &change.replaced {
+                    transaction.execute("delete from collections where id = ?1", [&collection.id.0])?;
+                }
+                insert_all(&transaction, &change.new)?;
+                for alias in &aliases {
+                    let new = change.new.iter().find(|new| new.name == alias.collection);
+                    if let Some(new) = new {
+                        set_alias(&transaction, &alias.name, &new.id, true)?;
+                    }
+                }
+                for (name, collection) in &change.carried.aliases {
+                    set_alias(&transaction, name, collection, change.carried.replace)?;
+                }
+                for (name, id) in &change.carried.classifiers {
+                    carry_classifier(&transaction, name, id, change.carried.replace)?;
+                }
+                Ok(transaction.commit()?)
+            })
+        })
+    }
+}
+
+/// Works with the other catalog attached. A transaction that `work` leaves open is rolled back before.
+fn attached<T>(
+    connection: &Connection,
+    origin: Option<&Path>,
+    work: impl FnOnce(&Connection) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let Some(origin) = origin else { return work(connection) };
+    let path = origin.join("catalog.sqlite");
+    let detach = || {
+        // Statements that are kept prepared keep it busy.
+        connection.flush_prepared_statement_cache();
+        connection.execute(&format!("detach {ORIGIN}"), [])
+    };
+    // One that an earlier change could not detach; mostly there is none.
+    let _ = detach();
+    connection.execute(&format!("attach ?1 as {ORIGIN}"), [path.to_string_lossy()])?;
+    let done = work(connection);
+    // What was committed is not undone by this, so its failure is none of the change.
+    let _ = detach();
+    done
+}
+
+fn insert_all(connection: &Connection, collections: &[Collection]) -> Result<(), Fault> {
+    for collection in collections {
+        if super::catalog::insert(connection, collection)? == 0 {
+            return Err(StoreError::CollectionExists { name: collection.name.clone() }.into());
+        }
+    }
+    Ok(())
+}
+
+fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec<Alias>, Fault> {
+    let mut found = Vec::new();
+    let mut statement = connection.prepare("select name from aliases where collection = ?1")?;
+    for collection in collections {
+        let mut rows = statement.query([&collection.id.0])?;
+        while let Some(row) = rows.next()? {
+            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: 0, problem: "its name is none" };
+            let name = CollectionName::parse(&row.get::<_, String>(0)?).map_err(corrupt)?;
+            found.push(Alias { name, collection: collection.name.clone() });
+        }
+    }
+    Ok(found)
+}
+
+fn set_alias(connection: &Connection, name: &CollectionName, collection: &CollectionId, replace: bool) -> Result<(), Fault> {
+    let taken =
+        connection.query_row("select exists (select 1 from collections where name = ?1)", [name.as_str()], |row| row.get(0))?;
+    if taken {
+        return Err(StoreError::CollectionExists { name: name.clone() }.into());
+    }
+    let conflict = if replace { "do update set collection = excluded.collection" } else { "do nothing" };
+    let sql = format!("insert into aliases (name, collection) values (?1, ?2) on conflict (name) {conflict}");
+    match connection.execute(&sql, params![name.as_str(), collection.0])? {
+        0 => Err(StoreError::AliasExists { name: name.clone() }.into()),
+        _ => Ok(()),
+    }
+}
+
+fn carry_classifier(connection: &Connection, name: &ClassifierName, id: &str, replace: bool) -> Result<(), Fault> {
+    if replace {
+        connection.execute("delete from main.classifiers where name = ?1", [name.as_str()])?;
+    }
+    let sql = format!(
+        "insert into main.classifiers (id, name, {CLASSIFIER_COLUMNS})
+         select ?1, name, {CLASSIFIER_COLUMNS} from {ORIGIN}.classifiers where name = ?2 on conflict (name) do nothing"
+    );
+    if connection.execute(&sql, params![id, name.as_str()])? == 0 {
+        return Err(StoreError::ClassifierExists { name: name.clone() }.into());
+    }
+    let key = connection.last_insert_rowid();
+    let sql = format!(
+        "insert into main.classifier_texts (classifier, {TEXT_COLUMNS})
+         select ?1, {TEXT_COLUMNS} from {ORIGIN}.classifier_texts
+         where classifier = (select key from {ORIGIN}.classifiers where name = ?2) order by key"
+    );
+    connection.execute(&sql, params![key, name.as_str()])?;
+    Ok(())
+}

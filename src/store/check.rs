@@ -1,0 +1,93 @@
+//! Looks for damage: SQLite's own check of the file's structure, then every document and every embedding against its checksum.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::error::{Cause, Fault};
+use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded};
+
+/// Gives at most `limit` findings.
+pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreError>, Fault> {
+    let mut found = structure(connection, CHECKING, limit)?;
+    if found.is_empty() {
+        found.extend(wrong_counts(connection)?);
+    }
+    let documents = format!("select {DOCUMENT_COLUMNS} from documents d order by d.key");
+    rows_of(connection, &documents, limit, &mut found, |row| rows::document(row).map(drop))?;
+    let passages = format!(
+        "select {DOCUMENT_COLUMNS}, {PASSAGE_COLUMNS} from passages wanted join documents d on d.key = wanted.document
+         order by wanted.id"
+    );
+    rows_of(connection, &passages, limit, &mut found, |row| rows::passage(row).map(drop))?;
+    let embeddings = "select id, embedding from passages where embedding is not null order by id";
+    rows_of(connection, embeddings, limit, &mut found, |row| embedded(row, 0).map(drop))?;
+    Ok(found)
+}
+
+/// What SQLite finds by itself: pages that do not fit together, indexes that do not fit their tables.
+pub(super) fn structure(connection: &Connection, doing: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
+    let mut statement = connection.prepare(&format!("pragma integrity_check({limit})"))?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    loop {
+        let message: String = match rows.next() {
+            Ok(Some(row)) => row.get(0)?,
+            Ok(None) => return Ok(found),
+            Err(error) => {
+                found.push(damage(error, doing)?);
+                return Ok(found);
+            }
+        };
+        if message != "ok" {
+            let source: Box<dyn std::error::Error + Send + Sync> = message.replace('\n', " ").into();
+            let source: Cause = Arc::from(source);
+            found.push(StoreError::Damaged { doing, source });
+        }
+    }
+}
+
+/// The numbers that triggers keep, and that the rows themselves must have.
+fn wrong_counts(connection: &Connection) -> Result<Option<StoreError>, Fault> {
+    let sql = "select (select count(*) from passages) = (select passages from state)
+               and (select count(*) from documents) = (select coalesce(sum(documents), 0) from language_counts)";
+    let fit: bool = connection.query_row(sql, [], |row| row.get(0))?;
+    let problem = "its counts are not those of the rows";
+    Ok((!fit).then_some(StoreError::CorruptRow { table: "state", row: 1, problem }))
+}
+
+const CHECKING: &str = "checking the database";
+
+/// Reads all rows of a query; goes on after a damaged row, and ends where SQLite itself cannot go on.
+fn rows_of(
+    connection: &Connection,
+    sql: &str,
+    limit: usize,
+    found: &mut Vec<StoreError>,
+    read: impl Fn(&rusqlite::Row<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while found.len() < limit {
+        match rows.next() {
+            Ok(Some(row)) => {
+                if let Err(fault) = read(row) {
+                    found.push(damage(fault, CHECKING)?);
+                }
+            }
+            Ok(None) => break,
+            Err(error) => {
+                found.push(damage(error, CHECKING)?);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells damage from failures that have nothing to do with it.
+fn damage(fault: impl Into<Fault>, doing: &'static str) -> Result<StoreError, Fault> {
+    let error = fault.into().while_doing(doing);
+    if error.is_damage() { Ok(error) } else { Err(error.into()) }
+}

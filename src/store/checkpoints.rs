@@ -1,0 +1,58 @@
+//! How far a job came that writes into a collection, in the same transaction as what it wrote.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::error::Fault;
+use super::writer::WriteTransaction;
+use super::{DocumentStore, PreparedDocument, StoreError, Upserted, mutations};
+use crate::domain::JobId;
+
+impl DocumentStore {
+    /// Stores documents as `upsert` does, together with the checkpoint of the job that sends them; `checkpoint` makes it of
+    /// the outcomes. After a crash either both are there or neither. Waits for a place in the write queue when that is full.
+    pub fn upsert_for_job(
+        &self,
+        job: &JobId,
+        documents: Vec<PreparedDocument>,
+        checkpoint: impl FnOnce(&[Upserted]) -> String + Send + 'static,
+    ) -> Result<Vec<Upserted>, StoreError> {
+        let job = job.clone();
+        let terms_of = self.terms_of;
+        self.write_patiently("storing documents of a job", move |transaction| {
+            let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
+            let sql = "insert into job_checkpoints (job, checkpoint) values (?1, ?2)
+                       on conflict (job) do update set checkpoint = excluded.checkpoint";
+            transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint(&outcomes)])?;
+            Ok(outcomes)
+        })
+    }
+
+    /// The last checkpoint of a job; `None` before its first.
+    pub fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
+        self.read("reading a job's checkpoint", |connection| {
+            let sql = "select checkpoint from job_checkpoints where job = ?1";
+            Ok(connection.prepare_cached(sql)?.query_row([job.as_str()], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// Forgets the checkpoints of all jobs but `kept`: of jobs that are over.
+    pub fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
+        let stale: Vec<String> = self.read("reading checkpoints", |connection| stale(connection, kept))?;
+        if stale.is_empty() {
+            return Ok(());
+        }
+        self.write_patiently("forgetting checkpoints", move |transaction: &mut WriteTransaction<'_>| {
+            let mut statement = transaction.connection.prepare_cached("delete from job_checkpoints where job = ?1")?;
+            for job in &stale {
+                statement.execute([job])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn stale(connection: &Connection, kept: &[JobId]) -> Result<Vec<String>, Fault> {
+    let mut statement = connection.prepare_cached("select job from job_checkpoints")?;
+    let jobs = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    Ok(jobs.into_iter().filter(|job| kept.iter().all(|kept| kept.as_str() != job)).collect())
+}

@@ -1,0 +1,143 @@
+//! Checksums of what must not be served when it was damaged on the disk: the row of a document, and an embedding.
+//!
+//! SQLite has none of its own, and so would give out a flipped bit inside a text as if it had been sent so. A row from before
+//! there were checksums has none and is served unchecked until it is written again.
+
+use super::StoreError;
+use crate::domain::{Embedding, PassageId};
+
+/// What follows the values of an embedding: this byte and 4 of CRC-32. The values alone have a multiple of 4 bytes.
+const SEAL: u8 = 1;
+const SEAL_BYTES: usize = 5;
+
+/// What is said of an embedding that is damaged; the rest of its passage is not.
+pub(super) const EMBEDDING_PROBLEMS: [&str; 2] = ["its embedding does not fit its checksum", "its embedding has not unit length"];
+
+/// A document's row without its key, as SQLite keeps it.
+pub(super) struct DocumentRow<'r> {
+    pub(super) id: &'r str,
+    pub(super) language: Option<&'r str>,
+    pub(super) language_confidence: Option<f32>,
+    pub(super) created_at_ms: i64,
+    pub(super) updated_at_ms: i64,
+    pub(super) sequence: i64,
+    pub(super) metadata: &'r str,
+    pub(super) text: &'r str,
+}
+
+impl DocumentRow<'_> {
+    /// CRC-32 over all of it. Lengths go before what has one, so that no two rows have the same bytes.
+    pub(super) fn checksum(&self) -> u32 {
+        let mut hash = crc32fast::Hasher::new();
+        for text in [Some(self.id), self.language, Some(self.metadata), Some(self.text)] {
+            // No text has this length.
+            hash.update(&text.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
+            hash.update(text.unwrap_or_default().as_bytes());
+        }
+        // No confidence is NaN.
+        hash.update(&self.language_confidence.unwrap_or(f32::NAN).to_le_bytes());
+        for number in [self.created_at_ms, self.updated_at_ms, self.sequence] {
+            hash.update(&number.to_le_bytes());
+        }
+        hash.finalize()
+    }
+}
+
+/// CRC-32 over a passage's row without its embedding: id, document, ordinal, start and end.
+pub(super) fn passage_checksum(row: [i64; 5]) -> u32 {
+    let mut hash = crc32fast::Hasher::new();
+    row.iter().for_each(|number| hash.update(&number.to_le_bytes()));
+    hash.finalize()
+}
+
+/// The bytes that SQLite keeps of a passage's embedding.
+pub(super) fn seal_embedding(passage: PassageId, embedding: &Embedding) -> Vec<u8> {
+    let mut bytes = embedding.to_bytes();
+    let checksum = embedding_checksum(passage.0, &bytes);
+    bytes.push(SEAL);
+    bytes.extend(checksum.to_le_bytes());
+    bytes
+}
+
+/// Reads what `seal_embedding` made, or values without a checksum.
+pub(super) fn unseal_embedding(passage: i64, bytes: &[u8]) -> Result<Embedding, StoreError> {
+    let corrupt = |problem| StoreError::CorruptRow { table: "passages", row: passage, problem };
+    // Without a checksum there is nothing but values: only embeddings of unit length were stored so.
+    let values = match bytes.len().checked_sub(SEAL_BYTES) {
+        Some(length) if !bytes.len().is_multiple_of(size_of::<f32>()) => {
+            let (values, seal) = bytes.split_at(length);
+            let expected = embedding_checksum(passage as u64, values).to_le_bytes();
+            if seal[0] != SEAL || seal[1..] != expected {
+                return Err(corrupt(EMBEDDING_PROBLEMS[0]));
+            }
+            values
+        }
+        _ => bytes,
+    };
+    Embedding::from_bytes(values).ok_or_else(|| corrupt(EMBEDDING_PROBLEMS[1]))
+}
+
+fn embedding_checksum(passage: u64, values: &[u8]) -> u32 {
+    let mut hash = crc32fast::Hasher::new();
+    hash.update(&passage.to_le_bytes());
+    hash.update(values);
+    hash.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> DocumentRow<'static> {
+        DocumentRow {
+            id: "a",
+            language: Some("pl"),
+            language_confidence: Some(0.5),
+            created_at_ms: 1,
+            updated_at_ms: 2,
+            sequence: 3,
+            metadata: "{}",
+            text: "Pociąg się spóźnia.",
+        }
+    }
+
+    #[test]
+    fn every_column_of_a_document_counts() {
+        let others = [
+            DocumentRow { id: "b", ..row() },
+            DocumentRow { language: None, ..row() },
+            DocumentRow { language: Some(""), ..row() },
+            DocumentRow { language_confidence: None, ..row() },
+            DocumentRow { language_confidence: Some(0.25), ..row() },
+            DocumentRow { created_at_ms: 2, ..row() },
+            DocumentRow { updated_at_ms: 1, ..row() },
+            DocumentRow { sequence: 4, ..row() },
+            DocumentRow { metadata: "{ }", ..row() },
+            DocumentRow { text: "Pociąg sie spóźnia.", ..row() },
+            DocumentRow { metadata: "{}P", text: "ociąg się spóźnia.", ..row() },
+        ];
+        let checksums = others.iter().map(DocumentRow::checksum);
+        assert!(checksums.into_iter().all(|checksum| checksum != row().checksum()));
+    }
+
+    #[test]
+    fn an_embedding_is_read_with_and_without_its_checksum() {
+        let embedding = Embedding::normalized(vec![1.0, -2.0, 3.0]).unwrap();
+        let sealed = seal_embedding(PassageId(7), &embedding);
+        assert_eq!(unseal_embedding(7, &sealed).unwrap(), embedding);
+        assert_eq!(unseal_embedding(7, &embedding.to_bytes()).unwrap(), embedding);
+        let long = Embedding::unscaled(vec![1.0, -2.0, 0.5]).unwrap();
+        assert_eq!(unseal_embedding(7, &seal_embedding(PassageId(7), &long)).unwrap(), long);
+    }
+
+    #[test]
+    fn no_bit_of_an_embedding_flips_unseen_nor_does_it_pass_for_that_of_another_passage() {
+        let sealed = seal_embedding(PassageId(7), &Embedding::normalized(vec![1.0, -2.0, 3.0]).unwrap());
+        for bit in 0..sealed.len() * 8 {
+            let mut damaged = sealed.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(unseal_embedding(7, &damaged).is_err(), "bit {bit}");
+        }
+        assert!(unseal_embedding(8, &sealed).is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! Copies of databases that are in use: each is of one moment, and whole in one file.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::connection::{file_error, open_reader};
+use super::error::Fault;
+use super::{DocumentStore, StoreError};
+use crate::domain::Sequence;
+
+/// Steps of SQLite's machine between two looks at whether to stop: some milliseconds.
+const STEPS_PER_LOOK: i32 = 100_000;
+
+/// What a copy holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// The last change.
+    pub sequence: Sequence,
+    /// Documents.
+    pub documents: u64,
+}
+
+impl DocumentStore {
+    /// Copies the database into the file `to`, which must not exist, without keeping writers or readers waiting. The copy is of
+    /// the moment at which this begins. `stop` is asked now and then; once it says so, the copy ends with an error. The file
+    /// is durable when this is done.
+    pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
+        let copied = copy(self.database(), to, stop).map_err(|fault| fault.while_doing("copying a database"))?;
+        File::open(to).and_then(|file| file.sync_all()).map_err(|error| file_error(to, error))?;
+        Ok(copied)
+    }
+}
+
+fn copy(from: &Path, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, Fault> {
+    let mut connection = open_reader(from)?;
+    connection.progress_handler(STEPS_PER_LOOK, Some(stop))?;
+    connection.execute("vacuum into ?1", [to.to_string_lossy()])?;
+    drop(connection);
+    let copy = open_reader(to)?;
+    let count = |sql: &str| -> Result<u64, Fault> {
+        Ok(u64::try_from(copy.query_row(sql, [], |row| row.get::<_, i64>(0))?).unwrap_or_default())
+    };
+    let sequence = Sequence(count("select sequence from state")?);
+    Ok(Copied { sequence, documents: count("select coalesce(sum(documents), 0) from language_counts")? })
+}

@@ -1,0 +1,105 @@
+//! How many documents have each value of a field, counted by SQLite, which keeps many values on disk if need be.
+
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+
+use super::StoreError;
+use super::documents::{DocumentStore, SearchFilter};
+use super::error::Fault;
+use super::filter::{Condition, walk};
+use super::rows::to_sql;
+use crate::domain::{FacetCounts, FacetRequest, Field, MetadataPath, Scalar};
+
+/// The value that stands for no language, which no document has.
+const NONE: &str = "";
+
+impl DocumentStore {
+    /// Counts values among the documents that match, all in one state of the database; the number of those documents comes
+    /// first. Fields other than `language` and metadata have no counts.
+    pub fn facets(&self, filter: &SearchFilter, facets: &[FacetRequest]) -> Result<(u64, Vec<FacetCounts>), StoreError> {
+        let condition = self.compile(filter);
+        self.readers.read("counting values", |connection| {
+            let sql = format!("select count(*) from documents d where {}", condition.sql);
+            let documents = number(connection, &sql, &condition.values)?;
+            let counts = facets.iter().map(|facet| count(connection, &condition, facet)).collect::<Result<_, _>>()?;
+            Ok((documents, counts))
+        })
+    }
+}
+
+fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest) -> Result<FacetCounts, Fault> {
+    let field = facet.field.clone();
+    match &facet.field {
+        Field::Language => languages(connection, condition, facet.limit),
+        Field::Metadata(path) => metadata(connection, condition, path, facet.limit),
+        Field::Id | Field::CreatedAt | Field::UpdatedAt => Ok(FacetCounts { field, values: Vec::new(), missing: 0 }),
+    }
+}
+
+fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Result<FacetCounts, Fault> {
+    let sql = format!(
+        "select coalesce(d.language, '{NONE}') as value, count(*) as documents from documents d where {}
+         group by value order by documents desc, value",
+        condition.sql
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?)));
+    let mut counts: Vec<(String, u64)> =
+        statement.query_map(params_from_iter(&condition.values), read)?.collect::<Result<_, _>>()?;
+    let none = counts.iter().position(|(language, _)| language == NONE);
+    let missing = none.map_or(0, |place| counts.remove(place).1);
+    counts.truncate(limit);
+    let values = counts.into_iter().map(|(language, documents)| (Scalar::Text(language), documents)).collect();
+    Ok(FacetCounts { field: Field::Language, values, missing })
+}
+
+fn metadata(connection: &Connection, condition: &Condition, path: &MetadataPath, limit: usize) -> Result<FacetCounts, Fault> {
+    let (tables, conditions, keys, last) = walk(path);
+    // A value that a document's array has twice is one row of `found`.
+    let sql = format!(
+        "with found as materialized (
+             select distinct d.key as document,
+                 case coalesce(e.type, {last}.type) when 'integer' then 'number' when 'real' then 'number'
+                     else coalesce(e.type, {last}.type) end as kind,
+                 case when {last}.type = 'array' then e.atom else {last}.atom end as value
+             from documents d cross join {tables}
+             left join json_each(case when {last}.type = 'array' then {last}.value end) e on true
+             where {conditions} and {}
+         )
+         select kind, value, count(*) as documents from found where kind in ('text', 'number', 'true', 'false')
+         group by kind, value order by documents desc, kind, value limit ?",
+        condition.sql
+    );
+    let own = |limit: usize| keys.iter().chain(&condition.values).cloned().chain([Value::Integer(to_sql(limit as u64))]);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(own(limit)))?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next()? {
+        let kind: String = row.get(0)?;
+        let scalar = match (kind.as_str(), row.get_ref(1)?) {
+            ("true", _) => Scalar::Bool(true),
+            ("false", _) => Scalar::Bool(false),
+            (_, ValueRef::Integer(integer)) => Scalar::Integer(integer),
+            (_, ValueRef::Real(real)) => Scalar::Real(real),
+            (_, ValueRef::Text(text)) => Scalar::Text(String::from_utf8_lossy(text).into_owned()),
+            (_, ValueRef::Null | ValueRef::Blob(_)) => continue,
+        };
+        values.push((scalar, unsigned(row.get(2)?)));
+    }
+    let sql = format!(
+        "select count(*) from documents d where not exists (select 1 from {tables} where {conditions} and {last}.type <> 'null')
+         and {}",
+        condition.sql
+    );
+    let all: Vec<Value> = keys.iter().chain(&condition.values).cloned().collect();
+    let missing = number(connection, &sql, &all)?;
+    Ok(FacetCounts { field: Field::Metadata(path.clone()), values, missing })
+}
+
+fn number(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, Fault> {
+    Ok(unsigned(connection.prepare_cached(sql)?.query_row(params_from_iter(values), |row| row.get(0))?))
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}

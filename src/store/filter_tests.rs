@@ -1,0 +1,363 @@
+//! What a compiled filter means, on metadata of every shape.
+
+use std::cell::OnceCell;
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+use serde_json::{Map, Value as Json, json};
+
+use super::*;
+use crate::domain::{Document, DocumentId, Language, Sequence};
+
+const NO_INDEX: &[MetadataPath] = &[];
+
+fn connection() -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    let table = "create table documents (id text, language text, created_at_ms integer, updated_at_ms integer, metadata text)";
+    connection.execute_batch(table).unwrap();
+    connection
+}
+
+/// How many documents match.
+fn count(connection: &Connection, filter: &SearchFilter, indexes: &[MetadataPath]) -> i64 {
+    let condition = compile(filter, indexes);
+    let sql = format!("select count(*) from documents d where {}", condition.sql);
+    connection.query_row(&sql, rusqlite::params_from_iter(condition.values), |row| row.get(0)).unwrap()
+}
+
+/// Whether a document with this metadata matches.
+fn matches(metadata: &Json, filter: &SearchFilter) -> bool {
+    let connection = connection();
+    connection.execute("insert into documents values ('a', 'fr', 1, 2, ?1)", [metadata.to_string()]).unwrap();
+    count(&connection, filter, NO_INDEX) == 1
+}
+
+fn path(keys: &[&str]) -> MetadataPath {
+    MetadataPath::new(keys.iter().map(|&key| key.to_owned()).collect()).unwrap()
+}
+
+fn condition(keys: &[&str], value: Scalar) -> Filter {
+    Filter::Field(Field::Metadata(path(keys)), Test::Eq(value))
+}
+
+fn equals(keys: &[&str], value: Scalar) -> SearchFilter {
+    SearchFilter { languages: Vec::new(), filter: condition(keys, value) }
+}
+
+fn text(text: &str) -> Scalar {
+    Scalar::Text(text.to_owned())
+}
+
+#[track_caller]
+fn check(metadata: Json, path: &[&str], value: Scalar, expect: bool) {
+    assert_eq!(matches(&metadata, &equals(path, value.clone())), expect, "{metadata} at {path:?} equals {value:?}");
+}
+
+#[test]
+fn an_empty_filter_matches_all() {
+    assert!(matches(&json!({}), &SearchFilter::default()));
+}
+
+#[test]
+fn values_of_one_type_are_compared_by_value() {
+    check(json!({"a": "été"}), &["a"], text("été"), true);
+    check(json!({"a": "été"}), &["a"], text("Été"), false);
+    check(json!({"a": ""}), &["a"], text(""), true);
+    check(json!({"a": "\0"}), &["a"], text("\0"), true);
+    check(json!({"a": "x\0y"}), &["a"], text("x\0z"), false);
+    check(json!({"a": 1}), &["a"], Scalar::Integer(1), true);
+    check(json!({"a": 1.0}), &["a"], Scalar::Integer(1), true);
+    check(json!({"a": 1}), &["a"], Scalar::Real(1.0), true);
+    check(json!({"a": 0.1}), &["a"], Scalar::Real(0.1), true);
+    check(json!({"a": 0.1}), &["a"], Scalar::Real(0.2), false);
+    check(json!({"a": i64::MIN}), &["a"], Scalar::Integer(i64::MIN), true);
+    check(json!({"a": i64::MAX}), &["a"], Scalar::Integer(i64::MAX - 1), false);
+    check(json!({"a": u64::MAX}), &["a"], Scalar::Integer(i64::MAX), false);
+    check(json!({"a": true}), &["a"], Scalar::Bool(true), true);
+    check(json!({"a": true}), &["a"], Scalar::Bool(false), false);
+    check(json!({"a": false}), &["a"], Scalar::Bool(false), true);
+}
+
+#[test]
+fn values_of_different_types_are_never_equal() {
+    check(json!({"a": "1"}), &["a"], Scalar::Integer(1), false);
+    check(json!({"a": 1}), &["a"], text("1"), false);
+    check(json!({"a": true}), &["a"], Scalar::Integer(1), false);
+    check(json!({"a": 1}), &["a"], Scalar::Bool(true), false);
+    check(json!({"a": "true"}), &["a"], Scalar::Bool(true), false);
+    check(json!({"a": null}), &["a"], text(""), false);
+    check(json!({"a": null}), &["a"], Scalar::Bool(false), false);
+    check(json!({"a": ["x"]}), &["a"], text("[\"x\"]"), false);
+    check(json!({"a": {"b": 1}}), &["a"], text("{\"b\":1}"), false);
+    check(json!({"a": 1}), &["a"], Scalar::Real(f64::NAN), false);
+}
+
+#[test]
+fn a_path_leads_through_objects_only() {
+    check(json!({"a": {"b": {"c": 1}}}), &["a", "b", "c"], Scalar::Integer(1), true);
+    check(json!({"a": {"b": 1}}), &["a", "c"], Scalar::Integer(1), false);
+    check(json!({"a": "b"}), &["a", "b"], text("b"), false);
+    check(json!({"a": [1]}), &["a", "0"], Scalar::Integer(1), false);
+    check(json!({"a": [1]}), &["a", "[0]"], Scalar::Integer(1), false);
+    check(json!({"a": [1]}), &["a[0]"], Scalar::Integer(1), false);
+    check(json!({}), &["a"], Scalar::Integer(1), false);
+}
+
+#[test]
+fn any_text_is_a_key() {
+    let keys = [
+        " ",
+        ".",
+        "$",
+        "a.b",
+        "a[0]",
+        "\"",
+        "'",
+        "\\",
+        "\\\"",
+        "a\"b",
+        "\n",
+        "\u{1}",
+        "\u{7f}",
+        "\0",
+        "a\0b",
+        "?",
+        "?1",
+        "été",
+        "日付",
+        "ключ",
+        "🙂",
+        "\u{2028}",
+        "\u{fffd}",
+        "é",
+        "') or true --",
+    ];
+    for key in keys {
+        check(json!({key: 1}), &[key], Scalar::Integer(1), true);
+        check(json!({"outer": {key: "x"}}), &["outer", key], text("x"), true);
+        check(json!({key: {key: true}}), &[key, key], Scalar::Bool(true), true);
+        for other in keys.iter().filter(|other| **other != key) {
+            check(json!({*other: 1}), &[key], Scalar::Integer(1), false);
+        }
+    }
+    check(json!({"a\0b": 1, "a\0c": 2}), &["a\0c"], Scalar::Integer(2), true);
+    check(json!({"a": "no object", "a\0": 1}), &["a", "\0"], Scalar::Integer(1), false);
+}
+
+#[test]
+fn languages_are_alternatives_and_conditions_hold_together() {
+    let french = Language::parse("fr").unwrap();
+    let german = Language::parse("de").unwrap();
+    let metadata = json!({"year": 2020, "draft": false});
+    let year = condition(&["year"], Scalar::Integer(2020));
+    let draft = |value| condition(&["draft"], Scalar::Bool(value));
+    let check = |languages: &[Language], all: &[Filter], expect| {
+        let filter = SearchFilter { languages: languages.to_vec(), filter: Filter::And(all.to_vec()) };
+        assert_eq!(matches(&metadata, &filter), expect, "{filter:?}");
+    };
+    check(&[french], &[], true);
+    check(&[german, french], &[], true);
+    check(&[german], &[], false);
+    check(&[french], &[year.clone(), draft(false)], true);
+    check(&[french], &[year.clone(), draft(true)], false);
+    check(&[german], &[year], false);
+}
+
+fn scalar() -> impl Strategy<Value = Scalar> {
+    prop_oneof![
+        "\\PC{0,3}".prop_map(Scalar::Text),
+        any::<String>().prop_map(Scalar::Text),
+        (-2i64..3).prop_map(Scalar::Integer),
+        any::<i64>().prop_map(Scalar::Integer),
+        (-2i32..3).prop_map(|half| Scalar::Real(f64::from(half) / 2.0)),
+        any::<f64>().prop_filter("JSON has no NaN or infinity", |real| real.is_finite()).prop_map(Scalar::Real),
+        any::<bool>().prop_map(Scalar::Bool),
+    ]
+}
+
+fn to_json(scalar: &Scalar) -> Json {
+    match scalar {
+        Scalar::Text(text) => json!(text),
+        Scalar::Integer(integer) => json!(integer),
+        Scalar::Real(real) => json!(real),
+        Scalar::Bool(bool) => json!(bool),
+    }
+}
+
+/// What equality promises, without SQL.
+fn equal(a: &Scalar, b: &Scalar) -> bool {
+    match (a, b) {
+        (Scalar::Integer(integer), Scalar::Real(real)) | (Scalar::Real(real), Scalar::Integer(integer)) => {
+            real.fract() == 0.0 && *real as i128 == i128::from(*integer)
+        }
+        _ => a == b,
+    }
+}
+
+/// A value out of few, so that many of them are equal.
+fn few_scalars() -> impl Strategy<Value = Scalar> {
+    prop_oneof![
+        "[ab]{0,2}|\u{10ffff}|été|1".prop_map(Scalar::Text),
+        (-1i64..3).prop_map(Scalar::Integer),
+        (-2i32..5).prop_map(|half| Scalar::Real(f64::from(half) / 2.0)),
+        any::<bool>().prop_map(Scalar::Bool),
+    ]
+}
+
+fn few_values() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![6 => few_scalars().prop_map(|scalar| to_json(&scalar)), 1 => Just(Json::Null)];
+    leaf.prop_recursive(2, 8, 3, |inner| {
+        let object = prop::collection::hash_map("[abc]", inner.clone(), 0..3);
+        prop_oneof![
+            prop::collection::vec(inner, 0..3).prop_map(Json::Array),
+            object.prop_map(|members| Json::Object(Map::from_iter(members))),
+        ]
+    })
+}
+
+fn few_conditions() -> impl Strategy<Value = Filter> {
+    let relation = || prop_oneof![Just(Relation::Gt), Just(Relation::Gte), Just(Relation::Lt), Just(Relation::Lte)];
+    let ordered = few_scalars().prop_filter("booleans have no order", |scalar| !matches!(scalar, Scalar::Bool(_)));
+    let test = prop_oneof![
+        few_scalars().prop_map(Test::Eq),
+        few_scalars().prop_map(Test::Ne),
+        prop::collection::vec(few_scalars(), 0..4).prop_map(Test::In),
+        prop::collection::vec(few_scalars(), 0..4).prop_map(Test::Any),
+        (relation(), ordered).prop_map(|(relation, scalar)| Test::Compare(relation, scalar)),
+        any::<bool>().prop_map(Test::Exists),
+        "[ab]{0,2}|\u{10ffff}|é".prop_map(Test::Prefix),
+    ];
+    let keys = prop::collection::vec("[abc]", 1..3).prop_map(|keys| Field::Metadata(MetadataPath::new(keys).unwrap()));
+    let own_text = prop_oneof![
+        Just(Test::Eq(text("fr"))),
+        Just(Test::Ne(text("fr"))),
+        Just(Test::In(vec![text("de"), text("fr")])),
+        Just(Test::Exists(true)),
+        Just(Test::Exists(false)),
+    ];
+    let own_time = (relation(), 0i64..4).prop_map(|(relation, ms)| Test::Compare(relation, Scalar::Integer(ms)));
+    let own_id = (relation(), "[ab]{1,2}").prop_map(|(relation, id)| Test::Compare(relation, Scalar::Text(id)));
+    prop_oneof![
+        8 => (keys, test).prop_map(|(field, test)| Filter::Field(field, test)),
+        1 => own_text.prop_map(|test| Filter::Field(Field::Language, test)),
+        1 => own_time.prop_map(|test| Filter::Field(Field::CreatedAt, test)),
+        1 => own_id.prop_map(|test| Filter::Field(Field::Id, test)),
+        1 => "[ab]{0,2}".prop_map(|prefix| Filter::Field(Field::Id, Test::Prefix(prefix))),
+    ]
+}
+
+fn few_filters() -> impl Strategy<Value = Filter> {
+    few_conditions().prop_recursive(3, 8, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::And),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::Or),
+            inner.prop_map(|filter| Filter::Not(Box::new(filter))),
+        ]
+    })
+}
+
+fn few_documents() -> impl Strategy<Value = Document> {
+    let metadata = prop::collection::hash_map("[abc]", few_values(), 0..4);
+    ("[ab]{1,2}", metadata, prop::option::of(prop_oneof![Just("fr"), Just("de")]), 0i64..4).prop_map(
+        |(id, metadata, language, created_at_ms)| Document {
+            id: DocumentId::parse(&id).unwrap(),
+            text: "text".to_owned(),
+            language: language.and_then(Language::parse),
+            language_confidence: None,
+            metadata: Map::from_iter(metadata),
+            passages: 1,
+            indexed: true,
+            created_at_ms,
+            updated_at_ms: created_at_ms,
+            sequence: Sequence(1),
+        },
+    )
+}
+
+thread_local! {
+    /// Two databases: one without indexes, one with indexes on these paths.
+    static DATABASES: OnceCell<(Connection, Connection, Vec<MetadataPath>)> = const { OnceCell::new() };
+}
+
+/// Whether a document matches without and with declared indexes.
+fn by_sql(document: &Document, filter: &Filter) -> [bool; 2] {
+    let filter = SearchFilter { languages: Vec::new(), filter: filter.clone() };
+    DATABASES.with(|databases| {
+        let (plain, indexed, paths) = databases.get_or_init(|| {
+            let paths = vec![path(&["a"]), path(&["b"]), path(&["a", "b"])];
+            let indexed = connection();
+            for (number, path) in paths.iter().enumerate() {
+                let expression = index_expression(path, "metadata").unwrap();
+                indexed.execute_batch(&format!("create index i{number} on documents ({expression})")).unwrap();
+            }
+            (connection(), indexed, paths)
+        });
+        let ask = |connection: &Connection, indexes: &[MetadataPath]| {
+            connection.execute("delete from documents", []).unwrap();
+            let metadata = Json::Object(document.metadata.clone()).to_string();
+            let language = document.language.map(Language::code);
+            let values =
+                rusqlite::params![document.id.as_str(), language, document.created_at_ms, document.updated_at_ms, metadata];
+            connection.execute("insert into documents values (?1, ?2, ?3, ?4, ?5)", values).unwrap();
+            count(connection, &filter, indexes) == 1
+        };
+        [ask(plain, NO_INDEX), ask(indexed, paths)]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_value_under_any_path_is_found(keys in prop::collection::vec(".+", 1..4), value in scalar()) {
+        let metadata = keys.iter().rev().fold(to_json(&value), |inner, key| Json::Object(Map::from_iter([(key.clone(), inner)])));
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        prop_assert!(matches(&metadata, &equals(&keys, value)));
+    }
+
+    #[test]
+    fn equality_is_that_of_the_domain(stored in scalar(), asked in scalar()) {
+        prop_assert_eq!(matches(&json!({"key": to_json(&stored)}), &equals(&["key"], asked.clone())), equal(&stored, &asked));
+    }
+
+    #[test]
+    fn sql_means_what_the_domain_means(document in few_documents(), filters in prop::collection::vec(few_filters(), 8)) {
+        for filter in filters {
+            let expect = filter.matches(&document);
+            prop_assert_eq!(by_sql(&document, &filter), [expect, expect], "{:?}", filter);
+        }
+    }
+}
+
+#[test]
+fn a_declared_path_is_searched_through_its_index() {
+    let connection = connection();
+    let declared = [path(&["year"]), path(&["author's", "name"])];
+    for (number, path) in declared.iter().enumerate() {
+        let expression = index_expression(path, "metadata").unwrap();
+        connection.execute_batch(&format!("create index by_path_{number} on documents ({expression})")).unwrap();
+    }
+    let check = |keys: &[&str], test: Test, expect: bool| {
+        let filter = Filter::Field(Field::Metadata(path(keys)), test);
+        let condition = compile(&SearchFilter { languages: Vec::new(), filter: filter.clone() }, &declared);
+        let sql = format!("explain query plan select 1 from documents d where {}", condition.sql);
+        let mut statement = connection.prepare(&sql).unwrap();
+        let steps =
+            statement.query_map(rusqlite::params_from_iter(condition.values), |row| row.get::<_, String>("detail")).unwrap();
+        let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+        assert_eq!(plan.contains("USING INDEX by_path_"), expect, "{filter:?}\n{plan}");
+    };
+    check(&["year"], Test::Eq(Scalar::Integer(2020)), true);
+    check(&["year"], Test::Eq(Scalar::Real(0.5)), true);
+    check(&["year"], Test::In(vec![Scalar::Integer(1), text("x"), Scalar::Bool(true)]), true);
+    check(&["year"], Test::Compare(Relation::Gte, Scalar::Integer(2020)), true);
+    check(&["author's", "name"], Test::Prefix("A".to_owned()), true);
+    check(&["author's", "name"], Test::Compare(Relation::Lt, text("x")), true);
+    check(&["year"], Test::Any(vec![Scalar::Integer(1)]), false);
+    check(&["other"], Test::Eq(Scalar::Integer(1)), false);
+}
+
+#[test]
+fn a_path_that_sqlite_cannot_name_exactly_has_no_index() {
+    for keys in [["a\"b", "c"], ["a\\b", "c"], ["c", "a\0b"], ["\n", "c"]] {
+        assert_eq!(index_expression(&path(&keys), "metadata"), None, "{keys:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! What makes one database the successor of another: documents move over as they are, with their keys, times and places in the
+//! sequence, while their passages and embeddings are made anew.
+//!
+//! A document draws a number of the sequence with every change, and no two have the same. So the documents that the successor
+//! lacks, or has in an older revision, are found by comparing two ordered lists of numbers, whatever was changed or deleted in
+//! between and wherever a crash interrupted the work.
+
+use std::fs::File;
+use std::ops::Range;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::checksum::DocumentRow;
+use super::connection::file_error;
+use super::error::Fault;
+use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
+use super::writer::WriteTransaction;
+use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations};
+use crate::domain::{Document, Embedding, Sequence};
+
+/// One state of a document. Ordered by the sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision {
+    /// The change that made it.
+    pub sequence: Sequence,
+    /// The document.
+    pub key: DocumentKey,
+}
+
+impl Revision {
+    /// Before all others.
+    pub const FIRST: Self = Self { sequence: Sequence(0), key: DocumentKey(i64::MIN) };
+}
+
+/// A document that moves over.
+#[derive(Debug, Clone)]
+pub struct MovedDocument {
+    /// Its key.
+    pub key: DocumentKey,
+    /// The document as it is in the other database.
+    pub document: Document,
+    /// Its passages; `None` when those that the successor has are of the same text and stay.
+    pub passages: Option<Vec<MovedPassage>>,
+}
+
+/// A passage of a document that moves over.
+#[derive(Debug, Clone)]
+pub struct MovedPassage {
+    /// Bytes of the document's text.
+    pub range: Range<usize>,
+    /// `None` when it waits for its embedding.
+    pub embedding: Option<Embedding>,
+}
+
+/// An answer that is kept for a request that comes again.
+#[derive(Debug, Clone)]
+pub struct KeptAnswer {
+    key: String,
+    fingerprint: String,
+    answer: String,
+    created_at_ms: i64,
+}
+
+impl DocumentStore {
+    /// Reads the revisions of all documents after `after`, in order, at most `limit`.
+    pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
+        self.read("reading revisions", |connection| revisions(connection, after, limit))
+    }
+
+    /// Reads documents by their keys, in order; `None` for one that is gone. Reads no further once the texts have `bytes_max`
+    /// bytes together, but always the first one.
+    pub fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
+        self.read("reading documents", |connection| documents_of(connection, keys, bytes_max))
+    }
+
+    /// Writes documents that move over in the place of what is stored under their keys and ids.
+    pub fn take_documents(&self, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
+        let terms_of = self.terms_of;
+        self.write_patiently("taking documents over", move |transaction| {
+            documents.iter().try_for_each(|document| take(transaction, document, terms_of))
+        })
+    }
+
+    /// Removes documents by their keys.
+    pub fn drop_documents(&self, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+        self.write_patiently("removing documents", move |transaction| {
+            keys.into_iter().try_for_each(|key| mutations::delete_key(transaction, key.0).map(drop))
+        })
+    }
+
+    /// The answers that are kept for requests that come again.
+    pub fn kept_answers(&self) -> Result<Vec<KeptAnswer>, StoreError> {
+        self.read("reading kept answers", |connection| {
+            let mut statement = connection.prepare("select key, fingerprint, answer, created_at_ms from kept_answers")?;
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok(KeptAnswer { key: row.get(0)?, fingerprint: row.get(1)?, answer: row.get(2)?, created_at_ms: row.get(3)? })
+            };
+            Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Makes this the database that goes on where another one stopped: its next change comes after `sequence`, and it answers
+    /// repeated requests as that one did. Then all of it is on the disk, also where commits do not wait for that.
+    pub fn succeed(&self, sequence: Sequence, answers: Vec<KeptAnswer>) -> Result<(), StoreError> {
+        self.write_patiently("taking a database over", move |transaction| {
+            transaction.raise_sequence(sequence);
+            let sql = "insert or ignore into kept_answers (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
+            let mut statement = transaction.connection.prepare_cached(sql)?;
+            for KeptAnswer { key, fingerprint, answer, created_at_ms } in &answers {
+                statement.execute(params![key, fingerprint, answer, created_at_ms])?;
+            }
+            Ok(())
+        })?;
+        for path in [self.database().to_owned(), self.database().with_extension("sqlite-wal")] {
+            match File::open(&path).and_then(|file| file.sync_all()) {
+                // Without a log everything is in the database.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
+                synced => synced.map_err(|error| file_error(&path, error))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn revisions(connection: &Connection, after: Revision, limit: usize) -> Result<Vec<Revision>, Fault> {
+    let mut statement = connection.prepare_cached(REVISIONS)?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let sequence = u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+        Ok(Revision { sequence: Sequence(sequence), key: DocumentKey(row.get(1)?) })
+    };
+    let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
+    Ok(statement.query_map(values, read)?.collect::<Result<_, _>>()?)
+}
+
+const REVISIONS: &str = "select sequence, key from documents indexed by documents_sequence
+    where (sequence, key) > (?1, ?2) order by sequence, key limit ?3";
+
+fn documents_of(connection: &Connection, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, Fault> {
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+    for key in keys {
+        let document = statement.query_row([key.0], |row| Ok(rows::document(row))).optional()?.transpose()?;
+        bytes += document.as_ref().map_or(0, |document| document.text.len());
+        found.push(document);
+        if bytes >= bytes_max {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of: TermsOf) -> Result<(), Fault> {
+    let MovedDocument { key, document, passages } = moved;
+    transaction.raise_sequence(document.sequence);
+    let Some(passages) = passages else {
+        // Another text by now: the comparison finds the document again.
+        let sql = "select 1 from documents where key = ?1 and id = ?2 and text = ?3";
+        let same = transaction.connection.prepare_cached(sql)?.exists(params![key.0, document.id.as_str(), document.text])?;
+        return if same { write_row(transaction, UPDATE, *key, document) } else { Ok(()) };
+    };
+    let sql = "select key from documents where key = ?1 or id = ?2";
+    let stale: Vec<i64> = transaction
+        .connection
+        .prepare_cached(sql)?
+        .query_map(params![key.0, document.id.as_str()], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for stale in stale {
+        mutations::delete_key(transaction, stale)?;
+    }
+    write_row(transaction, INSERT, *key, document)?;
+    let prepared = PreparedDocument {
+        id: document.id.clone(),
+        text: document.text.clone(),
+        language: document.language,
+        language_confidence: document.language_confidence,
+        metadata: Default::default(),
+        passages: passages.iter().map(|passage| passage.range.clone()).collect(),
+        embedding: None,
+    };
+    let pending = mutations::insert_passages(transaction, key.0, &prepared, terms_of)?;
+    let embedded = pending.into_iter().zip(passages);
+    let embedded = embedded.filter_map(|(pending, passage)| Some((pending.id, passage.embedding.clone()?))).collect();
+    mutations::set_embeddings(transaction, embedded)?;
+    Ok(())
+}
+
+const INSERT: &str = "insert into documents
+    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, checksum)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
+    updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, checksum = ?10 where key = ?1";
+
+/// Writes a document's row as it is in the other database, its place in the sequence included.
+fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, document: &Document) -> Result<(), Fault> {
+    let metadata = mutations::metadata_json(&document.metadata)?;
+    let row = DocumentRow {
+        id: document.id.as_str(),
+        language: document.language.map(|language| language.code()),
+        language_confidence: document.language_confidence,
+        created_at_ms: document.created_at_ms,
+        updated_at_ms: document.updated_at_ms,
+        sequence: to_sql(document.sequence.0),
+        metadata: &metadata,
+        text: &document.text,
+    };
+    transaction.connection.prepare_cached(sql)?.execute(params![
+        key.0,
+        row.id,
+        row.language,
+        row.language_confidence,
+        row.created_at_ms,
+        row.updated_at_ms,
+        row.sequence,
+        row.metadata,
+        row.text,
+        row.checksum(),
+    ])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::open_writer;
+    use super::super::migrate::COLLECTION;
+    use super::*;
+
+    #[test]
+    fn revisions_are_read_from_their_index_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        let mut statement = connection.prepare(&format!("explain query plan {REVISIONS}")).unwrap();
+        let steps = statement.query_map([1, 2, 3], |row| row.get::<_, String>("detail")).unwrap();
+        let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+        assert!(plan.contains("COVERING INDEX documents_sequence (sequence>?"), "{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+    }
+}

@@ -1,0 +1,120 @@
+//! What a search reads of the passages that it found: first who they are, then, of those that become hits, the rest.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::error::Fault;
+use super::rows::{embedded, passage_id, to_sql};
+use super::{DocumentKey, DocumentStore, PassageDocument, StoreError};
+use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
+
+impl DocumentStore {
+    /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
+    pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
+        self.readers.read("reading whose passages these are", |connection| documents_of(connection, ids))
+    }
+
+    /// Reads the metadata of the documents of passages, in the order of `ids`; those that are gone are left out.
+    pub fn metadata_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, StoreError> {
+        self.readers.read("reading metadata", |connection| metadata_of(connection, ids))
+    }
+
+    /// Reads of passages whose they are and the metadata there, in the order of `ids`; those that are gone are left out. Reads no
+    /// text.
+    pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
+        self.readers.read("reading whose passages these are", |connection| owners_of(connection, ids))
+    }
+
+    /// Reads the embeddings of passages, in the order of `ids`; those that are gone or wait for theirs are left out.
+    pub fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
+        self.readers.read("reading embeddings", |connection| embeddings_of(connection, ids))
+    }
+
+    /// Bytes of each passage's document text, of its metadata, and of the passage itself, without reading them.
+    pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<[u64; 3]>, StoreError> {
+        self.readers.read("reading sizes", |connection| sizes_of(connection, ids))
+    }
+
+    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.
+    pub fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
+        self.readers.read("reading a document's embeddings", |connection| passage_embeddings(connection, id))
+    }
+}
+
+/// Runs `sql`, whose one parameter is a passage's key, for each of `ids`; those that are gone are left out.
+fn each<T>(
+    connection: &Connection,
+    sql: &str,
+    ids: &[PassageId],
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
+    }
+    Ok(found)
+}
+
+fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageDocument>, Fault> {
+    let sql = "select p.id, d.key, d.id, d.language from passages p join documents d on d.key = p.document where p.id = ?1";
+    each(connection, sql, ids, |row| {
+        let key: i64 = row.get(1)?;
+        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+        let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
+        let language = language.map(|code| Language::parse(&code).ok_or_else(|| corrupt("its language is unknown")));
+        Ok(PassageDocument {
+            passage: passage_id(row.get(0)?)?,
+            key: DocumentKey(key),
+            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is none"))?,
+            language: language.transpose()?,
+        })
+    })
+}
+
+fn metadata_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, Fault> {
+    let sql = "select p.id, d.key, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
+    each(connection, sql, ids, |row| {
+        let key: i64 = row.get(1)?;
+        let corrupt = |_| StoreError::CorruptRow { table: "documents", row: key, problem: "its metadata is no JSON object" };
+        let json = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+        Ok((passage_id(row.get(0)?)?, serde_json::from_str(json).map_err(corrupt)?))
+    })
+}
+
+fn owners_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, Fault> {
+    let sql = "select p.id, d.key, d.id, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
+    each(connection, sql, ids, |row| {
+        let key: i64 = row.get(1)?;
+        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+        let text = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
+        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is none"))?;
+        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is no JSON object"))?;
+        Ok((passage_id(row.get(0)?)?, document, metadata))
+    })
+}
+
+fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
+    let sql = "select id, embedding from passages where id = ?1 and embedding is not null";
+    each(connection, sql, ids, |row| embedded(row, 0))
+}
+
+/// Bytes of text, metadata and passage per hit. SQLite knows the length of a value without reading it.
+fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<[u64; 3]>, Fault> {
+    let sql = "select octet_length(d.text), octet_length(d.metadata), p.end - p.start
+               from passages p join documents d on d.key = p.document where p.id = ?1";
+    let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
+    each(connection, sql, ids, |row| Ok([bytes(row, 0)?, bytes(row, 1)?, bytes(row, 2)?]))
+}
+
+/// The embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.
+fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option<Vec<Embedding>>, Fault> {
+    let sql = "select key from documents where id = ?1";
+    let key: Option<i64> = connection.prepare_cached(sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    let Some(key) = key else { return Ok(None) };
+    let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
+    let embeddings = connection
+        .prepare_cached(sql)?
+        .query_and_then([key], |row| embedded(row, 0).map(|(_, embedding)| embedding))?
+        .collect::<Result<_, Fault>>()?;
+    Ok(Some(embeddings))
+}

@@ -1,0 +1,288 @@
+//! Jobs in the catalog: what was accepted, how far it is, what became of it.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::error::Fault;
+use super::rows::to_sql;
+use super::{Catalog, StoreError};
+use crate::domain::{
+    Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page,
+};
+
+const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
+    cancel_requested, created_at_ms, started_at_ms, finished_at_ms, rowid";
+
+impl Catalog {
+    /// Adds a job.
+    pub fn create_job(&self, job: &Job) -> Result<(), StoreError> {
+        self.run("creating a job", |connection| insert(connection, job))
+    }
+
+    /// Finds a job.
+    pub fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        self.run("reading a job", |connection| find(connection, id))
+    }
+
+    /// Lists jobs, the newest first; gives at most `page.limit`.
+    pub fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
+        let collections = filter.collections.as_ref().map(|collections| {
+            let names: Vec<&str> = collections.iter().map(CollectionName::as_str).collect();
+            serde_json::json!(names).to_string()
+        });
+        self.run("listing jobs", |connection| {
+            let sql = format!(
+                "select {COLUMNS} from jobs where (?1 is null or id < ?1) and (?2 is null or type = ?2)
+                 and (?3 is null or status = ?3) and (?4 is null or collection in (select value from json_each(?4)))
+                 order by id desc limit ?5"
+            );
+            let values = params![
+                page.after.as_ref().map(JobId::as_str),
+                filter.kind.map(JobType::name),
+                filter.status.map(JobStatus::name),
+                collections,
+                to_sql(page.limit as u64),
+            ];
+            connection.prepare_cached(&sql)?.query_and_then(values, read)?.collect()
+        })
+    }
+
+    /// How many jobs there are of each type and status, where there are any.
+    pub fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
+        self.run("counting jobs", |connection| {
+            let mut statement = connection.prepare_cached("select type, status, count(*) from jobs group by type, status")?;
+            let mut rows = statement.query([])?;
+            let mut counts = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (kind, status): (String, String) = (row.get(0)?, row.get(1)?);
+                let named = JobType::parse(&kind).zip(JobStatus::parse(&status));
+                let count = u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default();
+                counts.extend(named.map(|(kind, status)| (kind, status, count)));
+            }
+            Ok(counts)
+        })
+    }
+
+    /// The jobs that are not finished, in the order in which they came.
+    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        self.run("reading unfinished jobs", |connection| {
+            let sql = format!("select {COLUMNS} from jobs where finished_at_ms is null order by id");
+            connection.prepare_cached(&sql)?.query_and_then([], read)?.collect()
+        })
+    }
+
+    /// Notes that a job runs; keeps the first time that it did.
+    pub fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
+        let sql = "update jobs set status = 'running', started_at_ms = coalesce(started_at_ms, ?2) where id = ?1";
+        self.run("starting a job", |connection| {
+            connection.prepare_cached(sql)?.execute(params![id.as_str(), now_ms])?;
+            Ok(())
+        })
+    }
+
+    /// Notes how far a job is.
+    pub fn note_job(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
+        let sql = "update jobs set done = ?2, total = ?3, details = ?4 where id = ?1";
+        self.run("noting a job's progress", |connection| {
+            let values = params![id.as_str(), to_sql(progress.done), to_sql(progress.total), json(details)?];
+            connection.prepare_cached(sql)?.execute(values)?;
+            Ok(())
+        })
+    }
+
+    /// Notes that a job should stop. Does nothing to a finished one.
+    pub fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
+        let sql = "update jobs set cancel_requested = 1 where id = ?1 and finished_at_ms is null";
+        self.run("canceling a job", |connection| {
+            connection.prepare_cached(sql)?.execute([id.as_str()])?;
+            Ok(())
+        })
+    }
+
+    /// Notes how a job ended: one of the finished states.
+    pub fn finish_job(&self, id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> Result<(), StoreError> {
+        debug_assert!(status.is_finished());
+        let sql = "update jobs set status = ?2, error_code = ?3, error_detail = ?4, finished_at_ms = ?5 where id = ?1";
+        self.run("finishing a job", |connection| {
+            let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| error.detail.as_str()));
+            connection.prepare_cached(sql)?.execute(params![id.as_str(), status.name(), code, detail, now_ms])?;
+            Ok(())
+        })
+    }
+
+    /// Forgets finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`. Gives their
+    /// ids.
+    pub fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
+        self.run("forgetting jobs", |connection| {
+            let sql = "delete from jobs where finished_at_ms < ?1 or id in
+                       (select id from jobs where finished_at_ms is not null order by finished_at_ms desc, id desc limit -1 offset ?2)
+                       returning id";
+            let mut statement = connection.prepare_cached(sql)?;
+            let kept = to_sql(kept_max as u64);
+            let ids = statement.query_map(params![before_ms, kept], |row| row.get::<_, String>(0))?;
+            let mut pruned = Vec::new();
+            for id in ids {
+                pruned.extend(JobId::parse(&id?).ok());
+            }
+            Ok(pruned)
+        })
+    }
+}
+
+/// Adds a job.
+pub(super) fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
+    let sql = "insert into jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    connection.prepare_cached(sql)?.execute(params![
+        job.id.as_str(),
+        job.kind.name(),
+        job.status.name(),
+        job.collection.as_ref().map(CollectionName::as_str),
+        json(&job.request)?,
+        json(&job.details)?,
+        to_sql(job.progress.done),
+        to_sql(job.progress.total),
+        job.progress.unit.name(),
+        job.created_at_ms,
+    ])?;
+    Ok(())
+}
+
+fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {
+    let sql = format!("select {COLUMNS} from jobs where id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(read(row))).optional()?.transpose()
+}
+
+/// Reads a row of `COLUMNS`.
+fn read(row: &Row<'_>) -> Result<Job, Fault> {
+    let key = row.get(15)?;
+    let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "jobs", row: key, problem });
+    let text = |column: usize| -> Result<String, Fault> { Ok(row.get(column)?) };
+    let count = |column: usize| -> Result<u64, Fault> {
+        u64::try_from(row.get::<_, i64>(column)?).map_err(|_| corrupt("it has a negative count"))
+    };
+    let object = |column: usize| -> Result<Metadata, Fault> {
+        serde_json::from_str(&text(column)?).map_err(|_| corrupt("it holds no JSON object where one belongs"))
+    };
+    let collection: Option<String> = row.get(3)?;
+    let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
+    let (code, detail): (Option<String>, Option<String>) = (row.get(9)?, row.get(10)?);
+    let failure = |code: String| {
+        let code = Code::ALL.iter().copied().find(|one| one.name() == code).unwrap_or(Code::Internal);
+        JobFailure { code, detail: detail.unwrap_or_default() }
+    };
+    Ok(Job {
+        id: JobId::parse(&text(0)?).map_err(|_| corrupt("its id is none"))?,
+        kind: JobType::parse(&text(1)?).ok_or_else(|| corrupt("its type is unknown"))?,
+        status: JobStatus::parse(&text(2)?).ok_or_else(|| corrupt("its status is unknown"))?,
+        collection: collection.map_err(|_| corrupt("its collection has no valid name"))?,
+        request: object(4)?,
+        details: object(5)?,
+        progress: JobProgress {
+            done: count(6)?,
+            total: count(7)?,
+            unit: JobUnit::parse(&text(8)?).ok_or_else(|| corrupt("its unit is unknown"))?,
+            rate: None,
+            eta_s: None,
+        },
+        error: code.map(failure),
+        cancel_requested: row.get(11)?,
+        created_at_ms: row.get(12)?,
+        started_at_ms: row.get(13)?,
+        finished_at_ms: row.get(14)?,
+    })
+}
+
+fn json(object: &Metadata) -> Result<String, Fault> {
+    let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    Ok(serde_json::to_string(object).map_err(failed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: usize) -> Job {
+        Job {
+            id: JobId::parse(&format!("0198c0de-0000-7000-8000-{number:012}")).unwrap(),
+            kind: JobType::Import,
+            status: JobStatus::Queued,
+            collection: CollectionName::parse(if number.is_multiple_of(2) { "news" } else { "blog" }).ok(),
+            request: Metadata::from_iter([("format".to_owned(), "csv".into())]),
+            details: Metadata::new(),
+            progress: JobProgress { done: 0, total: 99, unit: JobUnit::Bytes, rate: None, eta_s: None },
+            error: None,
+            cancel_requested: false,
+            created_at_ms: 1_000 + number as i64,
+            started_at_ms: None,
+            finished_at_ms: None,
+        }
+    }
+
+    fn catalog_of(jobs: usize) -> (tempfile::TempDir, Catalog) {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        (0..jobs).for_each(|number| catalog.create_job(&job(number)).unwrap());
+        (folder, catalog)
+    }
+
+    #[test]
+    fn a_job_is_read_as_it_was_written() {
+        let (_folder, catalog) = catalog_of(1);
+        let id = job(0).id;
+        assert_eq!(catalog.job(&id).unwrap(), Some(job(0)));
+        let details = Metadata::from_iter([("created".to_owned(), 7.into())]);
+        catalog.start_job(&id, 2_000).unwrap();
+        catalog.start_job(&id, 3_000).unwrap();
+        catalog.note_job(&id, &JobProgress { done: 50, ..job(0).progress }, &details).unwrap();
+        catalog.request_cancel(&id).unwrap();
+        let error = JobFailure { code: Code::CollectionNotFound, detail: "it is gone".to_owned() };
+        catalog.finish_job(&id, JobStatus::Failed, Some(&error), 4_000).unwrap();
+        let expect = Job {
+            status: JobStatus::Failed,
+            progress: JobProgress { done: 50, ..job(0).progress },
+            details,
+            error: Some(error),
+            cancel_requested: true,
+            started_at_ms: Some(2_000),
+            finished_at_ms: Some(4_000),
+            ..job(0)
+        };
+        assert_eq!(catalog.job(&id).unwrap(), Some(expect));
+        assert_eq!(catalog.job(&job(1).id).unwrap(), None);
+    }
+
+    #[test]
+    fn lists_are_filtered_and_the_newest_comes_first() {
+        let (_folder, catalog) = catalog_of(6);
+        catalog.finish_job(&job(2).id, JobStatus::Canceled, None, 9).unwrap();
+        let check = |filter: JobFilter, limit: usize, after: Option<usize>, expect: &[usize]| {
+            let page = Page { limit, after: after.map(|number| job(number).id) };
+            let found: Vec<_> = catalog.jobs(&filter, &page).unwrap().into_iter().map(|job| job.id).collect();
+            assert_eq!(found, expect.iter().map(|number| job(*number).id).collect::<Vec<_>>(), "{filter:?}");
+        };
+        check(JobFilter::default(), 10, None, &[5, 4, 3, 2, 1, 0]);
+        check(JobFilter::default(), 2, Some(4), &[3, 2]);
+        let news = JobFilter { collections: Some(vec![CollectionName::parse("news").unwrap()]), ..JobFilter::default() };
+        check(news.clone(), 10, None, &[4, 2, 0]);
+        check(JobFilter { status: Some(JobStatus::Canceled), ..news }, 10, None, &[2]);
+        check(JobFilter { kind: Some(JobType::Restore), ..JobFilter::default() }, 10, None, &[]);
+        let counts = catalog.job_counts().unwrap();
+        assert_eq!(counts, [(JobType::Import, JobStatus::Canceled, 1), (JobType::Import, JobStatus::Queued, 5)]);
+        let unfinished: Vec<_> = catalog.unfinished_jobs().unwrap().into_iter().map(|job| job.id).collect();
+        assert_eq!(unfinished, [0, 1, 3, 4, 5].map(|number| job(number).id));
+    }
+
+    #[test]
+    fn old_and_surplus_jobs_are_forgotten_but_never_unfinished_ones() {
+        let (_folder, catalog) = catalog_of(6);
+        for number in 0..4 {
+            catalog.finish_job(&job(number).id, JobStatus::Succeeded, None, 100 + number as i64).unwrap();
+        }
+        let mut pruned = catalog.prune_jobs(2, 101).unwrap();
+        pruned.sort();
+        assert_eq!(pruned, [job(0).id, job(1).id]);
+        assert_eq!(catalog.prune_jobs(2, 101).unwrap(), []);
+        assert_eq!(catalog.prune_jobs(0, 0).unwrap().len(), 2);
+        assert_eq!(catalog.jobs(&JobFilter::default(), &Page { limit: 10, after: None }).unwrap().len(), 2);
+    }
+}

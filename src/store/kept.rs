@@ -1,0 +1,120 @@
+//! Answers that are kept under a caller's key, so that a repeated request gets the same and does nothing.
+//!
+//! An answer is written in the transaction that does the work: after a crash there are both or neither.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::documents::DocumentStore;
+use super::error::Fault;
+use super::{PreparedDocument, StoreError, Upserted, mutations};
+use crate::domain::RequestKey;
+
+/// How long an answer is kept: 24 hours.
+const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// Answers kept at once in one database; the oldest go first. One of a thousand documents takes about 80 kB.
+const KEPT_MAX: i64 = 1_000;
+
+/// What came of a request with a key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kept<T> {
+    /// It was done now.
+    Now(T),
+    /// It was done before, and this was kept of it.
+    Before(String),
+}
+
+impl DocumentStore {
+    /// As `upsert`, unless a request of this key was done before. What `answer` makes of the outcome is kept. With another
+    /// request of the same key: `StoreError::KeyReused`.
+    pub fn upsert_once(
+        &self,
+        documents: Vec<PreparedDocument>,
+        request: RequestKey,
+        answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
+    ) -> Result<Kept<Vec<Upserted>>, StoreError> {
+        let terms_of = self.terms_of;
+        self.writer.write("storing documents", move |transaction| {
+            let now_ms = transaction.now_ms;
+            if let Some(before) = find(transaction.connection, &request, now_ms)? {
+                return Ok(Kept::Before(before));
+            }
+            let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
+            keep(transaction.connection, &request, &answer(&outcomes), now_ms)?;
+            Ok(Kept::Now(outcomes))
+        })
+    }
+
+    /// What was kept of a request. With another request of the same key: `StoreError::KeyReused`.
+    pub fn kept_answer(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
+        let request = request.clone();
+        self.writer.write("reading a kept answer", move |transaction| find(transaction.connection, &request, transaction.now_ms))
+    }
+
+    /// Keeps the answer of a request whose work is done already. One that was kept before stays.
+    pub fn keep_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
+        let request = request.clone();
+        self.writer.write_patiently("keeping an answer", move |transaction| {
+            keep(transaction.connection, &request, &answer, transaction.now_ms)
+        })
+    }
+}
+
+fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
+    let sql = "select fingerprint, answer from kept_answers where key = ?1 and created_at_ms > ?2";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found: Option<(String, String)> =
+        connection.prepare_cached(sql)?.query_row(params![request.key(), now_ms - KEPT_MS], read).optional()?;
+    match found {
+        Some((fingerprint, _)) if fingerprint != request.fingerprint() => {
+            Err(StoreError::KeyReused { key: request.key().to_owned() }.into())
+        }
+        found => Ok(found.map(|(_, answer)| answer)),
+    }
+}
+
+fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64) -> Result<(), Fault> {
+    connection.prepare_cached("delete from kept_answers where created_at_ms <= ?1")?.execute([now_ms - KEPT_MS])?;
+    let sql = "insert or ignore into kept_answers (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
+    connection.prepare_cached(sql)?.execute(params![request.key(), request.fingerprint(), answer, now_ms])?;
+    let oldest = "delete from kept_answers where key in
+                  (select key from kept_answers order by created_at_ms desc, rowid desc limit -1 offset ?1)";
+    connection.prepare_cached(oldest)?.execute([KEPT_MAX])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::open_writer;
+    use super::super::migrate::COLLECTION;
+    use super::*;
+
+    fn request(key: &str, fingerprint: &str) -> RequestKey {
+        RequestKey::new(key, fingerprint.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_found_for_its_request_for_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        keep(&connection, &request("a", "1"), "done", 5_000).unwrap();
+        assert_eq!(find(&connection, &request("a", "1"), 6_000).unwrap().as_deref(), Some("done"));
+        assert_eq!(find(&connection, &request("b", "1"), 6_000).unwrap(), None);
+        let reused = find(&connection, &request("a", "2"), 6_000);
+        assert!(matches!(reused, Err(Fault::Store(StoreError::KeyReused { .. }))), "{reused:?}");
+        assert_eq!(find(&connection, &request("a", "2"), 5_000 + KEPT_MS).unwrap(), None);
+        keep(&connection, &request("a", "2"), "again", 5_000 + KEPT_MS).unwrap();
+        assert_eq!(find(&connection, &request("a", "2"), 6_000 + KEPT_MS).unwrap().as_deref(), Some("again"));
+    }
+
+    #[test]
+    fn the_oldest_answers_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        for number in 0..KEPT_MAX + 2 {
+            keep(&connection, &request(&number.to_string(), "1"), "done", 5_000).unwrap();
+        }
+        let known = |key: i64| find(&connection, &request(&key.to_string(), "1"), 5_000).unwrap().is_some();
+        assert_eq!([known(0), known(1), known(2), known(KEPT_MAX + 1)], [false, false, true, true]);
+    }
+}

@@ -1,0 +1,119 @@
+//! The keys of the catalog: what they may do, and the hash of each secret.
+
+use rusqlite::{Row, params};
+
+use super::error::Fault;
+use super::{Catalog, StoreError};
+use crate::domain::{CollectionName, Key, KeyId, Scope};
+
+/// A key with the SHA-256 of its secret.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredKey {
+    /// The key.
+    pub key: Key,
+    /// SHA-256 of the whole secret as it is sent.
+    pub secret_sha256: [u8; 32],
+}
+
+impl Catalog {
+    /// Adds a key.
+    pub fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
+        let sql = "insert into api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
+                   values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let key = &stored.key;
+        let values = params![
+            key.id.as_str(),
+            key.name,
+            stored.secret_sha256,
+            key.scope.name(),
+            key.collections.as_deref().map(names_json),
+            key.created_at_ms,
+            key.expires_at_ms,
+        ];
+        self.run("adding a key", |connection| Ok(connection.execute(sql, values).map(drop)?))
+    }
+
+    /// All keys, in the order of their ids.
+    pub fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
+        let sql =
+            "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from api_keys order by id";
+        self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], read)?.collect())
+    }
+
+    /// Removes a key; says whether it was there.
+    pub fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
+        let sql = "delete from api_keys where id = ?1";
+        self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))
+    }
+}
+
+fn names_json(names: &[CollectionName]) -> String {
+    let names: Vec<&str> = names.iter().map(CollectionName::as_str).collect();
+    serde_json::to_string(&names).unwrap_or_default()
+}
+
+fn read(row: &Row<'_>) -> Result<StoredKey, Fault> {
+    let number = row.get(0)?;
+    let corrupt = |problem| StoreError::CorruptRow { table: "api_keys", row: number, problem };
+    let id: String = row.get(1)?;
+    let scope: String = row.get(4)?;
+    let collections = match row.get::<_, Option<String>>(5)? {
+        None => None,
+        Some(json) => {
+            let names: Vec<String> = serde_json::from_str(&json).map_err(|_| corrupt("its collections are no list"))?;
+            let names = names.iter().map(|name| CollectionName::parse(name)).collect::<Result<_, _>>();
+            Some(names.map_err(|_| corrupt("one of its collections has no valid name"))?)
+        }
+    };
+    let key = Key {
+        id: KeyId::parse(&id).map_err(|_| corrupt("its id is none"))?,
+        name: row.get(2)?,
+        scope: Scope::parse(&scope).ok_or_else(|| corrupt("its scope is unknown"))?,
+        collections,
+        created_at_ms: row.get(6)?,
+        expires_at_ms: row.get(7)?,
+    };
+    Ok(StoredKey { key, secret_sha256: row.get(3)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(digit: &str, collections: Option<&[&str]>) -> StoredKey {
+        let names = |names: &[&str]| names.iter().map(|name| CollectionName::parse(name).unwrap()).collect();
+        let key = Key {
+            id: KeyId::parse(&digit.repeat(32)).unwrap(),
+            name: "Suche für die Website".to_owned(),
+            scope: Scope::Read,
+            collections: collections.map(names),
+            created_at_ms: 1_700_000_000_123,
+            expires_at_ms: collections.map(|_| 1_800_000_000_000),
+        };
+        StoredKey { key, secret_sha256: [7; 32] }
+    }
+
+    #[test]
+    fn keys_are_found_after_a_restart_as_they_were_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let all = [stored("0", None), stored("1", Some(&["news", "blog"])), stored("2", Some(&[]))];
+        all.iter().rev().for_each(|key| catalog.add_key(key).unwrap());
+        drop(catalog);
+        let catalog = Catalog::open(folder.path()).unwrap();
+        assert_eq!(catalog.keys().unwrap(), all);
+        assert!(catalog.remove_key(&all[1].key.id).unwrap());
+        assert!(!catalog.remove_key(&all[1].key.id).unwrap());
+        assert_eq!(catalog.keys().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_damaged_key_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        catalog.add_key(&stored("0", None)).unwrap();
+        catalog.run("testing", |connection| Ok(connection.execute("update api_keys set scope = 'root'", [])?)).unwrap();
+        let error = catalog.keys().unwrap_err();
+        assert!(matches!(error, StoreError::CorruptRow { table: "api_keys", row: 1, .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Documents with embeddings of their own, the mean of their passages', for what judges whole documents; and what a job writes
+//! into their metadata.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::documents::{DocumentStore, SearchFilter};
+use super::error::Fault;
+use super::filter::Condition;
+use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
+use super::{StoreError, conditional, queries};
+use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata};
+
+/// A document and its place among others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddedDocument {
+    /// The document.
+    pub document: Document,
+    /// The mean of its passages' embeddings, scaled to unit length; `None` while a passage waits for its own, and when they
+    /// cancel each other out.
+    pub embedding: Option<Embedding>,
+}
+
+/// A change of a document's metadata that holds for one text.
+#[derive(Debug, Clone)]
+pub struct TextPatch {
+    /// The document.
+    pub id: DocumentId,
+    /// The text that the change is about.
+    pub text: String,
+    /// The change.
+    pub patch: DocumentPatch,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patched {
+    /// The document has it.
+    Done,
+    /// The document is gone or has another text; it was left as it is.
+    Overtaken,
+    /// The metadata would have become too large or too deep.
+    TooLarge,
+}
+
+impl DocumentStore {
+    /// Reads documents that match, in the order of their ids, at most `limit`, after the one that `after` names.
+    pub fn embedded_documents(
+        &self,
+        filter: &SearchFilter,
+        after: Option<&DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<EmbeddedDocument>, StoreError> {
+        let condition = self.compile(filter);
+        self.read("reading documents with embeddings", |connection| page(connection, &condition, after, limit))
+    }
+
+    /// Reads the metadata of documents that match, in the order of their ids, at most `limit`.
+    pub fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
+        let condition = self.compile(filter);
+        self.read("reading metadata", |connection| matching_metadata(connection, &condition, limit))
+    }
+
+    /// Reads documents in the order of `ids`; `None` for one that is not there.
+    pub fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
+        self.read("reading documents with embeddings", |connection| {
+            ids.iter()
+                .map(|id| queries::get(connection, id)?.map(|document| with_mean(connection, document)).transpose())
+                .collect()
+        })
+    }
+
+    /// Changes metadata, together with the checkpoint of the job that does so; `checkpoint` makes it of the outcomes. After a
+    /// crash either all is there or nothing. Waits for a place in the write queue when that is full.
+    pub fn patch_for_job(
+        &self,
+        job: &JobId,
+        patches: Vec<TextPatch>,
+        checkpoint: impl FnOnce(&[Patched]) -> String + Send + 'static,
+    ) -> Result<Vec<Patched>, StoreError> {
+        let job = job.clone();
+        self.write_patiently("changing documents of a job", move |transaction| {
+            let mut outcomes = Vec::with_capacity(patches.len());
+            for TextPatch { id, text, patch } in patches {
+                let found = queries::get(transaction.connection, &id)?.filter(|document| document.text == text);
+                outcomes.push(match found {
+                    None => Patched::Overtaken,
+                    Some(document) => match conditional::change(transaction, document, &patch) {
+                        Ok(()) => Patched::Done,
+                        // Nothing was written of it.
+                        Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
+                        Err(fault) => return Err(fault),
+                    },
+                });
+            }
+            let sql = "insert into job_checkpoints (job, checkpoint) values (?1, ?2)
+                       on conflict (job) do update set checkpoint = excluded.checkpoint";
+            transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint(&outcomes)])?;
+            Ok(outcomes)
+        })
+    }
+}
+
+fn page(
+    connection: &Connection,
+    condition: &Condition,
+    after: Option<&DocumentId>,
+    limit: usize,
+) -> Result<Vec<EmbeddedDocument>, Fault> {
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where {} and d.id > ? order by d.id limit ?", condition.sql);
+    let own = [Value::Text(after.map_or("", DocumentId::as_str).to_owned()), Value::Integer(to_sql(limit as u64))];
+    let values = condition.values.iter().cloned().chain(own);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let documents = statement.query_and_then(params_from_iter(values), rows::document)?.collect::<Result<Vec<_>, _>>()?;
+    documents.into_iter().map(|document| with_mean(connection, document)).collect()
+}
+
+fn matching_metadata(connection: &Connection, condition: &Condition, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, Fault> {
+    let sql = format!("select d.key, d.id, d.metadata from documents d where {} order by d.id limit ?", condition.sql);
+    let values = condition.values.iter().cloned().chain([Value::Integer(to_sql(limit as u64))]);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key = row.get(0)?;
+        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+        let id = DocumentId::parse(&row.get::<_, String>(1)?).map_err(|_| corrupt("its id is none"))?;
+        let metadata = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
+        found.push((id, metadata.map_err(|_| corrupt("its metadata is no JSON object"))?));
+    }
+    Ok(found)
+}
+
+fn with_mean(connection: &Connection, document: Document) -> Result<EmbeddedDocument, Fault> {
+    let sql = "select p.id, p.embedding from documents d join passages p on p.document = d.key
+               where d.id = ?1 and p.embedding is not null order by p.ordinal";
+    if !document.indexed {
+        return Ok(EmbeddedDocument { document, embedding: None });
+    }
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_and_then([document.id.as_str()], |row| embedded(row, 0))?;
+    let embeddings = found.map(|row| Ok(row?.1)).collect::<Result<Vec<Embedding>, Fault>>()?;
+    Ok(EmbeddedDocument { document, embedding: Embedding::mean(&embeddings) })
+}

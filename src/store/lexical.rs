@@ -1,0 +1,133 @@
+//! The inverted index of terms: which passages share words with a query, ranked by BM25.
+//!
+//! Rows are written in the transaction that stores their passages; a trigger removes them with those. A database made before
+//! this index gets its rows in steps, and until the last one a search by words is `StoreError::LexicalIncomplete`.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::error::Fault;
+use super::filter::Condition;
+use super::queries::passage_texts;
+use super::rows::{passage_id, to_sql};
+use super::writer::WriteTransaction;
+use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
+use crate::domain::{PassageId, PassageTerms, QueryTerms};
+
+/// Makes the terms of a passage's text.
+pub type TermsOf = fn(&str) -> PassageTerms;
+
+/// Passages that get their terms in one step: bounds how long the writer is held.
+const FILL_STEP: usize = 256;
+
+/// How hits are ranked. A word found without its accents counts a little less than one found as it is spelled: enough to come
+/// after it, not so little that two such words come after one.
+const RANK: &str = "bm25(1.0, 0.8)";
+
+impl DocumentStore {
+    /// Finds up to `limit` passages that have any of the terms and whose document matches, best first, with their BM25 score.
+    /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
+        let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
+        self.readers.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
+    }
+
+    /// Gives some of the passages that were there before the index of terms what they lack; says whether there may be more. A
+    /// crash costs no more than the step that ran. Waits for a place in the write queue when that is full.
+    pub fn fill_lexical(&self) -> Result<bool, StoreError> {
+        let unfilled = self.readers.read("reading passages without terms", unfilled)?;
+        let Some(passages) = unfilled else { return Ok(false) };
+        let terms: Vec<_> = passages.iter().map(|passage| (passage.id, (self.terms_of)(&passage.text))).collect();
+        self.writer.write_patiently("storing terms", move |transaction| fill(transaction, &terms))?;
+        Ok(true)
+    }
+}
+
+/// Writes the row of a new passage.
+pub(super) fn insert(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
+    let sql = "insert into lexical (rowid, words, folded) values (?1, ?2, ?3)";
+    connection.prepare_cached(sql)?.execute(params![passage, terms.words, terms.folded])?;
+    Ok(())
+}
+
+/// Finds the passages that have any of the terms, best first; of equal ones the older first. Scores are positive, higher is
+/// better.
+fn search(
+    connection: &Connection,
+    terms: &QueryTerms,
+    condition: Option<&Condition>,
+    limit: usize,
+) -> Result<Vec<(PassageId, f32)>, Fault> {
+    let (filled, until) = progress(connection)?;
+    if filled < until {
+        return Err(StoreError::LexicalIncomplete { filled, until }.into());
+    }
+    if terms.terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut values = vec![Value::Text(match_expression(terms)), Value::Text(RANK.to_owned())];
+    let sql = match condition {
+        None => "select rowid, rank from lexical where lexical match ? and rank match ? order by rank, rowid limit ?".to_owned(),
+        Some(condition) => {
+            values.extend(condition.values.iter().cloned());
+            // The words decide first: a condition that could use an index of its own must not.
+            format!(
+                "select p.id, lexical.rank from lexical cross join passages p on p.id = lexical.rowid
+                 cross join documents d on d.key = p.document where lexical match ? and lexical.rank match ? and {}
+                 order by lexical.rank, p.id limit ?",
+                condition.sql
+            )
+        }
+    };
+    values.push(Value::Integer(to_sql(limit as u64)));
+    let read = |row: &rusqlite::Row<'_>| -> Result<(PassageId, f32), Fault> {
+        // SQLite makes better matches more negative, so that ascending order is best first.
+        Ok((passage_id(row.get(0)?)?, -row.get::<_, f64>(1)? as f32))
+    };
+    connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
+}
+
+/// Any of the terms, each as a quoted string of FTS5, so that nothing in it is an operator.
+fn match_expression(terms: &QueryTerms) -> String {
+    let quoted = terms.terms.iter().map(|term| {
+        let star = if term.prefix { " *" } else { "" };
+        format!("\"{}\"{star}", term.text.replace('"', "\"\""))
+    });
+    quoted.collect::<Vec<_>>().join(" OR ")
+}
+
+/// The keys up to which passages have their terms, and up to which they are to get them.
+fn progress(connection: &Connection) -> Result<(u64, u64), Fault> {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+    let (filled, until) = connection.prepare_cached("select filled, until from lexical_fill")?.query_row([], read)?;
+    let corrupt = |_| StoreError::CorruptRow { table: "lexical_fill", row: 1, problem: "it holds a negative number" };
+    Ok((u64::try_from(filled).map_err(corrupt)?, u64::try_from(until).map_err(corrupt)?))
+}
+
+/// The next passages that lack their terms; `None` when the filling is over.
+fn unfilled(connection: &Connection) -> Result<Option<Vec<PendingPassage>>, Fault> {
+    let (filled, until) = progress(connection)?;
+    if filled >= until {
+        return Ok(None);
+    }
+    let sql = "select id, document, start, end from passages where id > ?1 and id <= ?2 order by id limit ?3";
+    passage_texts(connection, sql, &[to_sql(filled), to_sql(until), to_sql(FILL_STEP as u64)]).map(Some)
+}
+
+/// Writes the terms of passages that lacked them, in the order of keys; none at all ends the filling. A passage that is gone
+/// meanwhile gets no row.
+fn fill(transaction: &mut WriteTransaction<'_>, passages: &[(PassageId, PassageTerms)]) -> Result<(), Fault> {
+    let connection = transaction.connection;
+    let mut exists = connection.prepare_cached("select 1 from passages where id = ?1")?;
+    for (passage, terms) in passages {
+        let key = to_sql(passage.0);
+        if exists.exists([key])? {
+            insert(connection, key, terms)?;
+        }
+    }
+    match passages.last() {
+        Some((last, _)) => connection.prepare_cached("update lexical_fill set filled = ?1")?.execute([to_sql(last.0)])?,
+        None => connection.prepare_cached("update lexical_fill set filled = until")?.execute([])?,
+    };
+    Ok(())
+}

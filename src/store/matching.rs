@@ -1,0 +1,165 @@
+//! All documents of a filter: their passages for searches, pages of them, and deleting them.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use super::documents::{DocumentStore, SearchFilter};
+use super::error::Fault;
+use super::filter::Condition;
+use super::mutations::delete_key;
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::writer::WriteTransaction;
+use super::{StoreError, queries};
+use crate::domain::{Document, DocumentOrder, PassageId, ScrollPage, ScrollPosition, ScrollRequest, Sequence};
+
+/// Documents deleted in one transaction: bounds how long other writes wait.
+const DELETED_PER_TRANSACTION: usize = 500;
+
+/// The passages whose documents match a filter, all or what changed of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matching {
+    /// The state of the database that this is true of.
+    pub sequence: Sequence,
+    /// Whether `passages` are all; else only those of documents that changed, and `dropped` go before they come.
+    pub complete: bool,
+    /// Passages that are gone, or whose document changed.
+    pub dropped: Vec<PassageId>,
+    /// Passages whose document matches.
+    pub passages: Vec<PassageId>,
+}
+
+/// What one transaction of a longer deletion did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedSome {
+    /// The rows of the documents that were deleted, as `StoreError::CorruptRow` names them.
+    pub rows: Vec<i64>,
+    /// Where the next transaction goes on; `None` when all was looked at.
+    pub next: Option<i64>,
+}
+
+impl DocumentStore {
+    /// Reads the passages, embedded or not, whose documents match; with `after`, only what changed after that number of the
+    /// sequence, as far as the database still knows.
+    pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
+        let condition = self.compile(filter);
+        self.readers.read("filtering documents", |connection| matching(connection, &condition, after))
+    }
+
+    /// Reads a page of the documents that match, in the order asked for.
+    pub fn scroll(&self, request: &ScrollRequest) -> Result<ScrollPage, StoreError> {
+        let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
+        self.readers.read("listing documents", |connection| scroll(connection, &condition, request))
+    }
+
+    /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for
+    /// the first. Each transaction is short, so other writes go on in between. A document that no longer matches when its turn
+    /// comes stays. Waits for a place in the write queue when that is full.
+    pub fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
+        const DOING: &str = "deleting documents";
+        let condition = self.compile(filter);
+        let keys = self.readers.read(DOING, |connection| candidates(connection, &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
+        let next = (keys.len() == DELETED_PER_TRANSACTION).then_some(last);
+        let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
+        let rows = self.writer.write_patiently(DOING, delete)?;
+        Ok(DeletedSome { rows, next })
+    }
+}
+
+fn matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
+    let sequence = queries::sequence(connection)?;
+    let forgotten = queries::removals_forgotten(connection)?;
+    let (mut dropped, mut passages) = (Vec::new(), Vec::new());
+    let Some(after) = after.filter(|after| *after >= forgotten) else {
+        let sql = format!("select p.id from documents d cross join passages p on p.document = d.key where {}", condition.sql);
+        ids(connection, &sql, &condition.values, &mut passages)?;
+        return Ok(Matching { sequence, complete: true, dropped, passages });
+    };
+    if after < sequence {
+        let number = [Value::Integer(to_sql(after.0))];
+        ids(connection, "select passage from removals where sequence > ?", &number, &mut dropped)?;
+        let changed = "select p.id from documents d indexed by documents_sequence
+                       cross join passages p on p.document = d.key where d.sequence > ?";
+        ids(connection, changed, &number, &mut dropped)?;
+        let values = [number.as_slice(), condition.values.as_slice()].concat();
+        ids(connection, &format!("{changed} and {}", condition.sql), &values, &mut passages)?;
+    }
+    Ok(Matching { sequence, complete: false, dropped, passages })
+}
+
+fn ids(connection: &Connection, sql: &str, values: &[Value], found: &mut Vec<PassageId>) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        found.push(passage_id(row.get(0)?)?);
+    }
+    Ok(())
+}
+
+fn scroll(connection: &Connection, condition: &Condition, request: &ScrollRequest) -> Result<ScrollPage, Fault> {
+    let column = match request.order {
+        DocumentOrder::Id => None,
+        DocumentOrder::CreatedAt => Some("d.created_at_ms"),
+        DocumentOrder::UpdatedAt => Some("d.updated_at_ms"),
+    };
+    let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };
+    let mut sql = format!("select {DOCUMENT_COLUMNS} from documents d where {}", condition.sql);
+    let mut values = condition.values.clone();
+    if let Some(after) = &request.after {
+        let id = Value::Text(after.id.as_str().to_owned());
+        match column {
+            None => sql.push_str(&format!(" and d.id {sign} ?")),
+            Some(column) => {
+                sql.push_str(&format!(" and ({column}, d.id) {sign} (?, ?)"));
+                values.push(Value::Integer(after.at_ms));
+            }
+        }
+        values.push(id);
+    }
+    let time = column.map(|column| format!("{column} {direction}, ")).unwrap_or_default();
+    sql.push_str(&format!(" order by {time}d.id {direction} limit ?"));
+    // One more than asked for tells whether there is a next page.
+    values.push(Value::Integer(to_sql(request.limit as u64).saturating_add(1)));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut documents: Vec<Document> =
+        statement.query_and_then(params_from_iter(values), rows::document)?.collect::<Result<_, _>>()?;
+    let more = documents.len() > request.limit;
+    documents.truncate(request.limit);
+    let next = documents.last().filter(|_| more).map(|document| ScrollPosition {
+        at_ms: match request.order {
+            DocumentOrder::Id => 0,
+            DocumentOrder::CreatedAt => document.created_at_ms,
+            DocumentOrder::UpdatedAt => document.updated_at_ms,
+        },
+        id: document.id.clone(),
+    });
+    Ok(ScrollPage { documents, next })
+}
+
+fn candidates(connection: &Connection, condition: &Condition, until: Sequence, after: i64) -> Result<Vec<i64>, Fault> {
+    let sql =
+        format!("select d.key from documents d where {} and d.sequence <= ? and d.key > ? order by d.key limit ?", condition.sql);
+    let own = [to_sql(until.0), after, DELETED_PER_TRANSACTION as i64].map(Value::Integer);
+    let values = condition.values.iter().cloned().chain(own);
+    let mut statement = connection.prepare_cached(&sql)?;
+    Ok(statement.query_map(params_from_iter(values), |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn delete_keys(
+    transaction: &mut WriteTransaction<'_>,
+    condition: &Condition,
+    until: Sequence,
+    keys: &[i64],
+) -> Result<Vec<i64>, Fault> {
+    let sql = format!("select 1 from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
+    let mut still = transaction.connection.prepare_cached(&sql)?;
+    let mut deleted = Vec::new();
+    for key in keys {
+        let own = [*key, to_sql(until.0)].map(Value::Integer);
+        if still.exists(params_from_iter(own.iter().chain(&condition.values)))? {
+            delete_key(transaction, *key)?;
+            deleted.push(*key);
+        }
+    }
+    Ok(deleted)
+}

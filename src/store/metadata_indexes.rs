@@ -1,0 +1,76 @@
+//! Declared metadata indexes: which paths have one, kept beside the documents, so that a copy of the database has them too.
+
+use std::sync::PoisonError;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::documents::DocumentStore;
+use super::error::Fault;
+use super::filter::index_expression;
+use super::writer::WriteTransaction;
+use crate::domain::MetadataPath;
+
+/// What the names of these indexes begin with; a number follows.
+const INDEX_PREFIX: &str = "documents_metadata_";
+
+impl DocumentStore {
+    /// The paths that have an index, in order.
+    pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
+        self.indexes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the indexes that are missing and drops those that are not in `paths`, all or none. Other writes of the collection
+    /// wait meanwhile, reads do not.
+    pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
+        let _declaring = self.declaring.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = self.writer.write("declaring metadata indexes", move |transaction| set(transaction, &paths))?;
+        *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = set;
+        Ok(())
+    }
+}
+
+/// Whether `set` gives such names.
+pub(super) fn is_index_name(name: &str) -> bool {
+    let number = name.strip_prefix(INDEX_PREFIX).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The paths that the database has an index of.
+pub(super) fn all(connection: &Connection) -> Result<Vec<MetadataPath>, Fault> {
+    let mut statement = connection.prepare("select path from metadata_indexes order by path")?;
+    let paths = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let damaged = |_| StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem: "its path is none" };
+    paths.iter().map(|path| Ok(MetadataPath::parse(path).map_err(damaged)?)).collect()
+}
+
+fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]) -> Result<Vec<MetadataPath>, Fault> {
+    let connection = transaction.connection;
+    let declared = all(connection)?;
+    for path in declared.iter().filter(|path| !paths.contains(path)) {
+        let text = path.to_string();
+        let name: String =
+            connection.query_row("select name from metadata_indexes where path = ?1", [&text], |row| row.get(0))?;
+        // It becomes a part of a statement, and a database may come from elsewhere.
+        if !is_index_name(&name) {
+            let problem = "it names an index that is none of these";
+            return Err(StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem }.into());
+        }
+        connection.execute_batch(&format!("drop index {name}"))?;
+        connection.execute("delete from metadata_indexes where path = ?1", [&text])?;
+    }
+    for path in paths.iter().filter(|path| !declared.contains(path)) {
+        let text = path.to_string();
+        let expression = index_expression(path, "metadata").ok_or_else(|| StoreError::PathNotIndexable { path: text.clone() })?;
+        // The number only grows, so no name is used twice.
+        let sql =
+            "select 'documents_metadata_' || (coalesce(max(cast(substr(name, 20) as integer)), 0) + 1) from metadata_indexes";
+        let name: String = connection.query_row(sql, [], |row| row.get(0))?;
+        let taken = connection.execute("insert or ignore into metadata_indexes (path, name) values (?1, ?2)", [&text, &name])?;
+        // A path that was named twice.
+        if taken == 1 {
+            connection.execute_batch(&format!("create index {name} on documents ({expression})"))?;
+        }
+    }
+    all(connection)
+}

@@ -1,0 +1,105 @@
+//! Passages as mining reads them: by their keys, text and embedding apart, in batches of the caller's size.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::StoreError;
+use super::documents::DocumentStore;
+use super::error::Fault;
+use super::rows::{self, passage_id, to_sql};
+use crate::domain::{DocumentId, Embedding, Language, MiningUnit, PassageId};
+
+/// An embedded passage, without its embedding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassageText {
+    /// Its key.
+    pub id: PassageId,
+    /// Equal for the passages of one document, and different for those of two.
+    pub document: i64,
+    /// The document's language.
+    pub language: Option<Language>,
+    /// The passage's text, or its document's.
+    pub text: String,
+}
+
+impl DocumentStore {
+    /// Reads passages in the order of `ids`, each with its own text or its document's; those that are gone or wait for their
+    /// embedding are left out.
+    pub fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
+        self.read("reading passages", |connection| passage_texts(connection, ids, unit))
+    }
+
+    /// Those of `ids` that are the first of their document, in their order.
+    pub fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
+        self.read("reading passages", |connection| {
+            let mut statement = connection.prepare_cached("select ordinal from passages where id = ?1")?;
+            let mut firsts = Vec::new();
+            for id in ids {
+                let ordinal: Option<i64> = statement.query_row([to_sql(id.0)], |row| row.get(0)).optional()?;
+                firsts.extend((ordinal == Some(0)).then_some(*id));
+            }
+            Ok(firsts)
+        })
+    }
+
+    /// For each of `ids`, the first passages of documents, the embeddings of all passages of its document, without those that wait
+    /// for theirs. Documents that are gone are left out.
+    pub fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
+        self.read("reading embeddings", |connection| {
+            let sql = "select p.id, p.embedding from passages wanted join passages p on p.document = wanted.document
+                       where wanted.id = ?1 and p.embedding is not null order by p.ordinal";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                let embedding = |row: &rusqlite::Row<'_>| rows::embedded(row, 0).map(|(_, embedding)| embedding);
+                let embeddings = statement.query_and_then([to_sql(id.0)], embedding)?.collect::<Result<Vec<_>, Fault>>()?;
+                found.extend((!embeddings.is_empty()).then_some((*id, embeddings)));
+            }
+            Ok(found)
+        })
+    }
+
+    /// The first passages of documents, in the order of `ids`; `None` for a document that is not there, and where passages are the
+    /// sentences for one that has several.
+    pub fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
+        self.read("reading passages", |connection| {
+            let sql = match unit {
+                MiningUnit::Passage => {
+                    "select min(p.id) from documents d join passages p on p.document = d.key where d.id = ?1
+                     group by p.document having count(*) = 1"
+                }
+                MiningUnit::Document => {
+                    "select p.id from documents d join passages p on p.document = d.key where d.id = ?1 and p.ordinal = 0"
+                }
+            };
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                let key: Option<i64> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+                found.push(key.map(passage_id).transpose()?);
+            }
+            Ok(found)
+        })
+    }
+}
+
+fn passage_texts(connection: &Connection, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, Fault> {
+    let sql = "select p.id, p.document, d.language, p.start, p.end, d.text from passages p join documents d on d.key = p.document
+               where p.id = ?1 and p.embedding is not null";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        let read = |row: &rusqlite::Row<'_>| -> Result<PassageText, Fault> {
+            let key = row.get(0)?;
+            let document = row.get(1)?;
+            let text = row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?;
+            let range = rows::range(key, row.get(3)?, row.get(4)?, text)?;
+            let code: Option<String> = row.get(2)?;
+            let unknown = StoreError::CorruptRow { table: "documents", row: document, problem: "its language is unknown" };
+            let language = code.map(|code| Language::parse(&code).ok_or(unknown)).transpose()?;
+            let text = if unit == MiningUnit::Document { text } else { &text[range] };
+            Ok(PassageText { id: passage_id(key)?, document, language, text: text.to_owned() })
+        };
+        found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
+    }
+    Ok(found)
+}

@@ -1,0 +1,348 @@
+//! Terms for searching by words, the same way for passages and queries, in every script.
+//!
+//! Words between spaces are terms, with their accents and once more without, so that "Verspatung" finds "Verspätung" and the
+//! exact spelling still counts more. Scripts without spaces between words have no words to find without a dictionary; there,
+//! each pair of neighboring characters is a term, and the last character alone. So a query of two characters is a term itself,
+//! and a query of one is what some term begins with. Korean has both: the word with its particles, and its pairs.
+
+use std::collections::HashSet;
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms};
+
+/// Characters of a term; what a longer one has beyond them is not looked at.
+const TERM_CHARS_MAX: usize = 64;
+
+/// Terms that a query is searched by; each costs a walk through all passages that have it.
+pub const QUERY_TERMS_MAX: usize = 200;
+
+/// The terms of a passage.
+pub fn passage_terms(text: &str) -> PassageTerms {
+    let (mut words, mut folded) = (String::new(), String::new());
+    for run in runs(&normalized(text)) {
+        match run.class {
+            Class::Word => {
+                let word = cut(run.text);
+                push(&mut words, word);
+                push(&mut folded, &fold(word).unwrap_or_default());
+            }
+            Class::Unspaced | Class::Hangul => {
+                let units: Vec<&str> = run.text.graphemes(true).collect();
+                if run.class == Class::Hangul && units.len() > 2 {
+                    push(&mut words, cut(run.text));
+                }
+                units.windows(2).for_each(|pair| push(&mut words, &joined(pair)));
+                units.last().into_iter().for_each(|last| push(&mut words, cut(last)));
+            }
+        }
+    }
+    PassageTerms { words, folded }
+}
+
+/// The terms of a query, at most `QUERY_TERMS_MAX`. A query without letters and digits has none.
+pub fn query_terms(text: &str) -> QueryTerms {
+    let mut found = QueryTerms::default();
+    let mut seen = HashSet::new();
+    let mut add = |text: &str, prefix| {
+        let term = QueryTerm { text: text.to_owned(), prefix };
+        if term.text.is_empty() || !seen.insert(term.clone()) {
+            return;
+        }
+        if found.terms.len() < QUERY_TERMS_MAX {
+            found.terms.push(term);
+        } else {
+            found.truncated = true;
+        }
+    };
+    for run in runs(&normalized(text)) {
+        if run.class == Class::Word {
+            let word = cut(run.text);
+            add(word, false);
+            add(&fold(word).unwrap_or_default(), false);
+            continue;
+        }
+        let units: Vec<&str> = run.text.graphemes(true).collect();
+        if let [only] = units[..] {
+            add(cut(only), true);
+        }
+        if run.class == Class::Hangul && units.len() > 2 {
+            add(cut(run.text), false);
+        }
+        units.windows(2).for_each(|pair| add(&joined(pair), false));
+    }
+    found
+}
+
+/// How the terms of a character's script are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Words stand between spaces or punctuation.
+    Word,
+    /// No spaces between words: Han, kana, Thai, Lao, Khmer, Burmese.
+    Unspaced,
+    /// Words with particles attached to them.
+    Hangul,
+}
+
+/// Neighboring characters of one class.
+struct Run<'a> {
+    class: Class,
+    text: &'a str,
+}
+
+fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = rest.find(|c| class(c).is_some())?;
+        let from = &rest[start..];
+        let of = from.chars().next().and_then(class)?;
+        let end = from.find(|c| class(c) != Some(of) && !is_combining_mark(c)).unwrap_or(from.len());
+        rest = &from[end..];
+        Some(Run { class: of, text: &from[..end] })
+    })
+}
+
+/// The class of a letter or digit; `None` for what separates terms, and for marks, which belong to the letter before them.
+fn class(c: char) -> Option<Class> {
+    match c {
+        '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
+            Some(Class::Hangul)
+        }
+        _ if is_combining_mark(c) || !c.is_alphanumeric() => None,
+        // Thai, Lao, Burmese, Khmer; then Han with its marks of repetition, kana, Bopomofo.
+        '\u{e01}'..='\u{e4e}' | '\u{e81}'..='\u{edf}' | '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9fe}' => {
+            Some(Class::Unspaced)
+        }
+        '\u{aa60}'..='\u{aa7f}' | '\u{1780}'..='\u{17dd}' => Some(Class::Unspaced),
+        '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}' | '\u{303b}' | '\u{3041}'..='\u{30ff}' => Some(Class::Unspaced),
+        '\u{3105}'..='\u{312f}' | '\u{31a0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' => {
+            Some(Class::Unspaced)
+        }
+        '\u{f900}'..='\u{faff}' | '\u{1b000}'..='\u{1b16f}' | '\u{20000}'..='\u{323af}' => Some(Class::Unspaced),
+        _ => Some(Class::Word),
+    }
+}
+
+/// NFKC, lower case, ASCII digits, one form of sigma; without characters that only steer how a text is shown.
+fn normalized(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in text.nfkc() {
+        match c {
+            // Persian sets this between parts of a word, where others write a space; in Indic scripts it only shapes letters.
+            '\u{200c}' if is_arabic(before) => shown.push(' '),
+            // Joiners, spaces of no width, marks of direction, the soft hyphen, the Arabic tatweel.
+            '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {}
+            '\u{fe00}'..='\u{fe0f}' => {}
+            'ς' => shown.push('σ'),
+            _ => shown.extend(digit(c).unwrap_or(c).to_lowercase()),
+        }
+        before = c;
+    }
+    // Lowering can leave a letter and its mark apart that have a composed form only in lower case.
+    shown.nfkc().collect()
+}
+
+fn is_arabic(c: char) -> bool {
+    matches!(c, '\u{600}'..='\u{6ff}' | '\u{750}'..='\u{77f}')
+}
+
+/// The ASCII digit of a decimal digit of another script.
+fn digit(c: char) -> Option<char> {
+    /// Zeros of the scripts of the supported languages; the other nine digits follow each.
+    const ZEROS: [u32; 14] = [0x660, 0x6f0, 0x966, 0x9e6, 0xa66, 0xae6, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50, 0xed0, 0x1040, 0x17e0];
+    let value = ZEROS.iter().find_map(|zero| u32::from(c).checked_sub(*zero).filter(|value| *value < 10))?;
+    char::from_digit(value, 10)
+}
+
+/// A word without its accents and with the plain form of letters that people type differently; `None` when it has none of
+/// them.
+///
+/// Only marks that readers take for an addition go: of Latin and Greek letters, stress in Cyrillic, vowel points in Arabic and
+/// Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
+fn fold(word: &str) -> Option<String> {
+    if word.is_ascii() {
+        return None;
+    }
+    let mut plain = String::with_capacity(word.len());
+    for c in word.chars() {
+        if let Some(replaced) = plain_letter(c) {
+            plain.push_str(replaced);
+        } else if matches!(c, '\u{400}'..='\u{52f}') {
+            plain.push(c);
+        } else {
+            plain.extend(std::iter::once(c).nfd().filter(|part| !is_accent(*part)));
+        }
+    }
+    let plain: String = plain.nfc().collect();
+    (plain != word).then_some(plain)
+}
+
+fn plain_letter(c: char) -> Option<&'static str> {
+    Some(match c {
+        'ß' => "ss",
+        'æ' => "ae",
+        'œ' => "oe",
+        'ø' => "o",
+        'ł' => "l",
+        'đ' | 'ð' => "d",
+        'þ' => "th",
+        'ħ' => "h",
+        'ı' => "i",
+        'ŋ' => "n",
+        'ё' => "е",
+        // Arabic and Persian keyboards have different letters for the same sound.
+        'ى' | 'ی' => "ي",
+        'ک' => "ك",
+        'ة' => "ه",
+        _ => return None,
+    })
+}
+
+/// Marks that fold away. U+093C is the dot of Devanagari, which many leave out.
+fn is_accent(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}')
+        || matches!(c, '\u{6d6}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
+}
+
+fn joined(pair: &[&str]) -> String {
+    cut(&pair.concat()).to_owned()
+}
+
+/// The first characters of a term.
+fn cut(term: &str) -> &str {
+    term.char_indices().nth(TERM_CHARS_MAX).map_or(term, |(end, _)| &term[..end])
+}
+
+fn push(terms: &mut String, term: &str) {
+    if !terms.is_empty() && !term.is_empty() {
+        terms.push(' ');
+    }
+    terms.push_str(term);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, words: &str, folded: &str) {
+        let expect = PassageTerms { words: words.to_owned(), folded: folded.to_owned() };
+        assert_eq!(passage_terms(text), expect, "{text:?}");
+    }
+
+    /// Terms of a query; one that counts as a beginning has a star.
+    #[track_caller]
+    fn query(text: &str, expect: &[&str]) {
+        let found = query_terms(text).terms.into_iter().map(|term| term.text + if term.prefix { "*" } else { "" });
+        assert_eq!(found.collect::<Vec<_>>(), expect, "{text:?}");
+    }
+
+    #[test]
+    fn words_are_in_lower_case_with_and_without_accents() {
+        check("Der Zug hat Verspätung!", "der zug hat verspätung", "verspatung");
+        check("STRASSE und Straße", "strasse und straße", "strasse");
+        check("l’été, e\u{301}te\u{301}", "l été été", "ete ete");
+        check("Ｆｕｌｌ ｗｉｄｔｈ １２", "full width 12", "");
+        check("Łódź, København, Đà Nẵng", "łódź københavn đà nẵng", "lodz kobenhavn da nang");
+        check("İstanbul ISPARTA ılık", "i̇stanbul isparta ılık", "istanbul ilik");
+    }
+
+    #[test]
+    fn greek_and_cyrillic_keep_their_letters() {
+        check("ΛΌΓΟΣ λόγος", "λόγοσ λόγοσ", "λογοσ λογοσ");
+        check("Ёлка и мой за\u{301}мок", "ёлка и мой за\u{301}мок", "елка замок");
+        check("їжак", "їжак", "");
+    }
+
+    #[test]
+    fn points_fold_away_and_keyboards_meet() {
+        check("كِتَاب", "كِتَاب", "كتاب");
+        check("شָלוֹם", "شָלוֹם", "شלום");
+        check("أكبر مدرسة", "أكبر مدرسة", "اكبر مدرسه");
+        check("می\u{200c}خواهم ۱۴۰۳", "می خواهم 1403", "مي");
+        check("كـــتاب", "كتاب", "");
+    }
+
+    #[test]
+    fn vowel_signs_stay_with_their_letters() {
+        check("हिन्दी में ज़मीन २०२४", "हिन्दी में ज\u{93c}मीन 2024", "जमीन");
+        check("বাংলা ভাষা", "বাংলা ভাষা", "");
+        check("தமிழ் மொழி", "தமிழ் மொழி", "");
+        check("മലയാളം", "മലയാളം", "");
+    }
+
+    #[test]
+    fn scripts_without_spaces_are_pairs_and_a_last_character() {
+        check("合約", "合約 約", "");
+        check("我们去北京。", "我们 们去 去北 北京 京", "");
+        check("天気がいい", "天気 気が がい いい い", "");
+        check("ﾀﾜｰ", "タワ ワー ー", "");
+        check("iPhoneを買う", "iphone を買 買う う", "");
+        check("ที่นี่", "ที่นี่ นี่", "");
+        check("ရန်ကုန်", "ရန် န်ကု ကုန် န်", "");
+        check("ភ្នំ\u{200b}ពេញ", "ភ្នំពេ ពេញ ញ", "");
+        check("ລາວ", "ລາ າວ ວ", "");
+    }
+
+    #[test]
+    fn korean_words_are_kept_beside_their_pairs() {
+        check("도서관에서 책을", "도서관에서 도서 서관 관에 에서 서 책을 을", "");
+        check("K팝", "k 팝", "");
+    }
+
+    #[test]
+    fn a_query_has_each_term_once() {
+        query("Verspätung, verspätung", &["verspätung", "verspatung"]);
+        query("Verspatung", &["verspatung"]);
+        query("天気", &["天気"]);
+        query("京", &["京*"]);
+        query("北京北京", &["北京", "京北"]);
+        query("도서관", &["도서관", "도서", "서관"]);
+        query("책", &["책*"]);
+        query("?!… 👍 \u{0} \"'*()", &[]);
+    }
+
+    #[test]
+    fn long_words_and_long_queries_are_cut() {
+        assert_eq!(passage_terms(&"x".repeat(100)).words.len(), TERM_CHARS_MAX);
+        let many: String = (0..300).map(|n| format!("w{n} ")).collect();
+        let found = query_terms(&many);
+        assert_eq!((found.terms.len(), found.truncated), (QUERY_TERMS_MAX, true));
+        assert!(!query_terms("w1 w2").truncated);
+    }
+
+    #[test]
+    fn every_character_of_a_run_begins_some_term() {
+        let terms = passage_terms("图书馆星期一休息").words;
+        for c in "图书馆星期一休息".chars() {
+            assert!(terms.split(' ').any(|term| term.starts_with(c)), "{c} begins none of {terms}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn terms_hold_nothing_that_separates(text in "\\PC{0,60}") {
+            let terms = passage_terms(&text);
+            for term in terms.words.split(' ').chain(terms.folded.split(' ')) {
+                prop_assert!(term.chars().all(|c| class(c).is_some() || is_combining_mark(c)), "{:?} of {:?}", term, text);
+                prop_assert!(term.is_empty() || term.chars().next().and_then(class).is_some());
+            }
+        }
+
+        /// Whatever a query is cut into, the same text as a passage has each of its terms.
+        #[test]
+        fn a_text_has_the_terms_of_its_own_query(text in any::<String>()) {
+            let terms = passage_terms(&text);
+            let stored: HashSet<&str> = terms.words.split(' ').chain(terms.folded.split(' ')).collect();
+            for term in query_terms(&text).terms {
+                prop_assert!(stored.iter().any(|one| *one == term.text || term.prefix && one.starts_with(&term.text)), "{:?}", term);
+            }
+        }
+    }
+}

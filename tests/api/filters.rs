@@ -1,0 +1,72 @@
+//! The filter of every request that takes one: what it keeps, and that a bad one is refused with its place.
+
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+fn documents() -> Value {
+    json!([
+        {"id": "de-1", "text": "Der Zug nach Basel fällt heute aus.", "language": "de", "metadata": {"year": 2021, "tags": ["rail", "news"], "open": true}},
+        {"id": "fr-1", "text": "Le marché ouvre à sept heures.", "language": "fr", "metadata": {"year": 2020, "author": {"name": "Ada"}, "price": 2.5}},
+        {"id": "fr-2", "text": "La bibliothèque ferme le lundi.", "language": "fr", "metadata": {"year": "2020", "tags": "news", "open": null}},
+        {"id": "ja-1", "text": "図書館は月曜日が休みです。", "language": "ja", "metadata": {"year": 2019, "tags": [], "author": {"name": "Abe"}}},
+        {"id": "zxx", "text": "0123456789", "metadata": {}},
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operator_keeps_what_it_says_in_lists_counts_and_searches() {
+    let server = Server::with_documents(documents()).await;
+    let check = async |filter: Value, expect: &[&str]| {
+        let scrolled = server.post("/v1/collections/news/documents/scroll", &json!({"filter": filter})).await;
+        let ids: Vec<_> = scrolled.body["documents"].as_array().expect("documents").iter().map(|one| &one["id"]).collect();
+        assert_eq!(ids, expect, "{filter}");
+        let counted = server.post("/v1/collections/news/documents/count", &json!({"filter": filter})).await;
+        assert_eq!(counted.body["documents"], expect.len(), "{filter}");
+        let found = server.post("/v1/collections/news/search", &json!({"query": "Zug", "filter": filter})).await;
+        let mut ids: Vec<_> = found.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["id"].as_str()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, expect, "{filter}");
+    };
+    check(json!({"field": "year", "eq": 2020}), &["fr-1"]).await;
+    check(json!({"field": "year", "ne": 2020}), &["de-1", "fr-2", "ja-1", "zxx"]).await;
+    check(json!({"field": "year", "in": [2019, "2020", true]}), &["fr-2", "ja-1"]).await;
+    check(json!({"field": "year", "gte": 2020}), &["de-1", "fr-1"]).await;
+    check(json!({"field": "year", "gt": 2019.5}), &["de-1", "fr-1"]).await;
+    check(json!({"field": "year", "lt": "3"}), &["fr-2"]).await;
+    check(json!({"field": "price", "lte": 2.5}), &["fr-1"]).await;
+    check(json!({"field": "tags", "any": ["news", "weather"]}), &["de-1"]).await;
+    check(json!({"field": "tags", "eq": "news"}), &["fr-2"]).await;
+    check(json!({"field": "tags", "exists": true}), &["de-1", "fr-2", "ja-1"]).await;
+    check(json!({"field": "open", "exists": false}), &["fr-1", "fr-2", "ja-1", "zxx"]).await;
+    check(json!({"field": "author.name", "prefix": "A"}), &["fr-1", "ja-1"]).await;
+    check(json!({"field": "author.name", "prefix": "Ad"}), &["fr-1"]).await;
+    check(json!({"field": "language", "eq": "fr"}), &["fr-1", "fr-2"]).await;
+    check(json!({"field": "language", "ne": "fr"}), &["de-1", "ja-1", "zxx"]).await;
+    check(json!({"field": "language", "exists": false}), &["zxx"]).await;
+    check(json!({"field": "id", "prefix": "fr-"}), &["fr-1", "fr-2"]).await;
+    check(json!({"field": "id", "gt": "fr-2"}), &["ja-1", "zxx"]).await;
+    check(json!({"field": "created_at", "gte": "2020-01-01T00:00:00Z"}), &["de-1", "fr-1", "fr-2", "ja-1", "zxx"]).await;
+    check(json!({"field": "updated_at", "lt": "2020-01-01T00:00:00+02:00"}), &[]).await;
+    check(json!({"or": [{"field": "year", "eq": 2019}, {"field": "open", "eq": true}]}), &["de-1", "ja-1"]).await;
+    check(json!({"not": {"or": [{"field": "language", "in": ["fr", "de"]}, {"field": "id", "eq": "zxx"}]}}), &["ja-1"]).await;
+    check(json!({"and": [{"field": "language", "eq": "fr"}, {"not": {"field": "author", "exists": true}}]}), &["fr-2"]).await;
+    check(json!({"or": []}), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_filter_is_refused_everywhere_with_its_place() {
+    let server = Server::with_news().await;
+    let filter = json!({"and": [{"not": {"field": "year", "gte": true}}]});
+    let documents = "/v1/collections/news/documents";
+    for (path, body) in [
+        ("/v1/collections/news/search".to_owned(), json!({"query": "a", "filter": filter})),
+        (format!("{documents}/scroll"), json!({"filter": filter})),
+        (format!("{documents}/count"), json!({"filter": filter})),
+        (format!("{documents}/delete"), json!({"filter": filter})),
+        ("/v1/collections/news/facets".to_owned(), json!({"filter": filter, "facets": [{"field": "language"}]})),
+    ] {
+        let answer = server.post(&path, &body).await;
+        answer.assert_error(422, "invalid_filter", "/filter/and/0/not/gte", &["string or a number", "got a boolean"]);
+    }
+}

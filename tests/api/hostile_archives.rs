@@ -1,0 +1,254 @@
+//! Archives that nobody made in good faith: each is refused with a word about why, and nothing of it stays.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value, json};
+use tar::EntryType;
+
+use crate::archives::{Part, Parts, parts};
+use crate::server::{Answer, Server};
+
+const ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
+const CATALOG: &str = "catalog.sqlite";
+
+/// A server with a snapshot of itself, its archive taken apart.
+async fn attacked() -> (Server, Parts) {
+    let documents = json!([{"id": "fr", "text": "Le train est en retard."}, {"id": "ja", "text": "電車が遅れている。"}]);
+    let server = Server::with_documents(documents).await;
+    let labels = json!([{"name": "late"}, {"name": "early"}]);
+    let made = server.post("/v1/classifiers", &json!({"name": "words", "kind": "prototype", "labels": labels})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    for _ in 0..10_000 {
+        if server.get("/v1/classifiers/words").await.body["state"] == "ready" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    }
+    let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
+    let id = job["details"]["snapshot"].as_str().expect("an id").to_owned();
+    let archive = server.get(&format!("/v1/snapshots/{id}/archive")).await.bytes;
+    assert_eq!(server.delete(&format!("/v1/snapshots/{id}")).await.status, 204);
+    (server, parts(&archive))
+}
+
+async fn upload(server: &Server, archive: Vec<u8>) -> Answer {
+    let request = Request::put(format!("/v1/snapshots/{ID}/archive")).header("content-type", "application/zstd");
+    server.send(request.body(Body::from(archive)).expect("a request")).await
+}
+
+/// All files and folders below, but those of SQLite's log.
+fn below(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(below(&path));
+        }
+        if !path.to_string_lossy().ends_with("-wal") && !path.to_string_lossy().ends_with("-shm") {
+            found.insert(path);
+        }
+    }
+    found
+}
+
+/// Sends an archive that must be refused.
+async fn refuse(server: &Server, archive: Vec<u8>, code: &str, words: &[&str]) {
+    let before = below(server._folder.path());
+    let answer = upload(server, archive).await;
+    let status = if code == "body_too_large" { 413 } else { 422 };
+    answer.assert_error(status, code, "", words);
+    assert_eq!(below(server._folder.path()), before, "{words:?} left something");
+}
+
+/// Sends an archive whose restoring must fail.
+async fn fail(server: &Server, archive: &Parts, words: &[&str]) {
+    let before = below(server._folder.path());
+    let taken = upload(server, archive.pack(0)).await;
+    assert_eq!(taken.status, 201, "{words:?}: {}", taken.text);
+    let accepted = server.post(&format!("/v1/snapshots/{ID}/restore"), &json!({"replace": true})).await;
+    let job = server.finished(&accepted).await;
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_snapshot")), "{words:?}: {job}");
+    let detail = job["error"]["detail"].as_str().expect("a detail");
+    words.iter().for_each(|word| assert!(detail.contains(word), "{word:?} is not in {detail:?}"));
+    assert_eq!(server.delete(&format!("/v1/snapshots/{ID}")).await.status, 204);
+    assert_eq!(below(server._folder.path()), before, "{words:?} left something");
+    let hits = server.post("/v1/collections/news/search", &json!({"query": "Le train est en retard."})).await.body;
+    assert_eq!(hits["hits"][0]["id"], "fr", "the collection of this name is untouched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_plain_files_of_known_names_are_read() {
+    let (server, good) = attacked().await;
+    assert_eq!(upload(&server, good.pack(9 << 10)).await.status, 201, "what a server makes is taken");
+    assert_eq!(server.delete(&format!("/v1/snapshots/{ID}")).await.status, 204);
+    let database = good.database();
+    for name in
+        ["../../evil", "/tmp/evil", "collections/../../x.sqlite", "collections//x.sqlite", "collections/x.sqlite", "", "C:\\x"]
+    {
+        let evil = good.clone().with_first(Part::file(name, b"evil".to_vec()));
+        refuse(&server, evil.pack(0), "invalid_snapshot", &["which no snapshot has"]).await;
+    }
+    let kinds = [
+        EntryType::Symlink,
+        EntryType::Link,
+        EntryType::Char,
+        EntryType::Block,
+        EntryType::Fifo,
+        EntryType::Directory,
+        EntryType::GNUSparse,
+        EntryType::XGlobalHeader,
+        EntryType::XHeader,
+        EntryType::GNULongName,
+        EntryType::GNULongLink,
+    ];
+    for kind in kinds {
+        let part = Part { kind, ..Part::file(&database, b"30 path=../../../tmp/evil-file\n".to_vec()) };
+        refuse(&server, good.clone().with_first(part).pack(0), "invalid_snapshot", &["no plain file"]).await;
+    }
+    for name in [&*database, CATALOG, "manifest.json"] {
+        let twice = good.clone().with_first(Part::file(name, good.bytes(name).to_vec()));
+        refuse(&server, twice.pack(0), "invalid_snapshot", &["twice"]).await;
+    }
+    let mut missing = good.clone();
+    missing.0.retain(|part| part.name != database);
+    refuse(&server, missing.pack(0), "invalid_snapshot", &["lacks"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_that_are_not_true_cost_nothing() {
+    let (server, good) = attacked().await;
+    let database = good.database();
+    for declared in [1 << 62, 1 << 50] {
+        let mut huge = good.clone();
+        huge.0.iter_mut().filter(|part| part.name == database).for_each(|part| part.declared = Some(declared));
+        refuse(&server, huge.pack(0), "body_too_large", &["at most"]).await;
+    }
+    let mut overflowing = good.clone();
+    overflowing.0.iter_mut().filter(|part| part.name == database).for_each(|part| part.declared = Some(u64::MAX));
+    refuse(&server, overflowing.pack(0), "invalid_snapshot", &["overflow"]).await;
+    // Larger than the archive, smaller than the bound: the file ends early.
+    for (name, declared) in [(&*database, 1 << 30), ("manifest.json", 1 << 20)] {
+        let mut long = good.clone();
+        long.0.iter_mut().filter(|part| part.name == name).for_each(|part| part.declared = Some(declared));
+        refuse(&server, long.pack(0), "invalid_snapshot", &[]).await;
+    }
+    let mut long = good.clone();
+    long.0.iter_mut().filter(|part| part.name == "manifest.json").for_each(|part| part.declared = Some(1 << 35));
+    refuse(&server, long.pack(0), "invalid_snapshot", &["manifest of", "bytes"]).await;
+    refuse(&server, good.pack(32 << 20), "invalid_snapshot", &["goes on behind its end"]).await;
+    let whole = good.pack(0);
+    for end in [0, 10, whole.len() / 2, whole.len() - 1] {
+        refuse(&server, whole[..end].to_vec(), "invalid_snapshot", &[]).await;
+    }
+    let trailing = [whole, b"and more".to_vec()].concat();
+    refuse(&server, trailing, "invalid_snapshot", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_is_not_believed() {
+    let (server, good) = attacked().await;
+    let check = async |change: fn(&mut Value), words: &[&str]| {
+        refuse(&server, good.clone().with_manifest(change).pack(0), "invalid_snapshot", words).await;
+    };
+    check(|manifest| manifest["catalog"]["sha256"] = json!("0".repeat(64)), &["catalog.sqlite should have SHA-256 000"]).await;
+    check(|manifest| manifest["collections"][0]["file"]["bytes"] = json!(1), &["should have"]).await;
+    check(|manifest| manifest["collections"][0]["id"] = json!("../../evil"), &["expected a UUID"]).await;
+    check(|manifest| manifest["collections"][0]["name"] = json!("../evil"), &["bad name"]).await;
+    check(
+        |manifest| manifest["collections"] = json!([manifest["collections"][0], manifest["collections"][0]]),
+        &["no other has"],
+    )
+    .await;
+    check(|manifest| manifest["collections"] = json!([]), &["does not name"]).await;
+    check(|manifest| manifest["format"] = json!(3), &["has version 3", "up to 2"]).await;
+    check(|manifest| manifest["format"] = json!("2"), &["without a version"]).await;
+    check(|manifest| manifest["surprise"] = json!(1), &["surprise"]).await;
+    check(|manifest| manifest["aliases"] = json!([{"name": "a", "collection": "none"}]), &["alias a of none"]).await;
+    check(|manifest| manifest["aliases"] = json!([{"name": "news", "collection": "news"}]), &["alias news of news"]).await;
+    check(|manifest| manifest["aliases"] = json!([{"name": "a/b", "collection": "news"}]), &["bad name"]).await;
+    check(
+        |manifest| manifest["classifiers"] = json!([manifest["classifiers"][0], manifest["classifiers"][0]]),
+        &["two classifiers of one name"],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn databases_of_other_kinds_are_refused_at_once() {
+    let (server, good) = attacked().await;
+    let database = good.database();
+    for name in [&*database, CATALOG] {
+        for bytes in [vec![0x5a; 40_000], b"SQLite format 3\0 and no more".to_vec(), Vec::new()] {
+            refuse(&server, good.clone().with(name, bytes).pack(0), "invalid_snapshot", &[name, "no SQLite database"]).await;
+        }
+        let newer = good.clone().with_sql(name, "pragma user_version = 9999");
+        refuse(&server, newer.pack(0), "invalid_snapshot", &[name, "version 9999"]).await;
+        let foreign = good.clone().with_sql(name, "pragma application_id = 77");
+        refuse(&server, foreign.pack(0), "invalid_snapshot", &[name, "application id"]).await;
+    }
+    let swapped = good.clone().with(&database, good.bytes(CATALOG).to_vec());
+    refuse(&server, swapped.pack(0), "invalid_snapshot", &["application id"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn databases_with_more_than_this_program_makes_are_not_opened() {
+    let (server, good) = attacked().await;
+    let database = good.database();
+    let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
+    let trigger = "create trigger lies after update on documents begin delete from documents; end";
+    check(&database, trigger, &["trigger lies"]).await;
+    check(&database, "create view lies as select * from documents", &["view lies"]).await;
+    check(&database, "create table more (a text)", &["table more"]).await;
+    check(&database, "drop trigger documents_deleted", &["documents_deleted"]).await;
+    check(&database, "drop table lexical_fill; create view lexical_fill as select 1 as id", &["view lexical_fill"]).await;
+    let evil = std::env::temp_dir().join(format!("dragoman-evil-{}", std::process::id()));
+    let name = format!("documents_metadata_1; attach '{}' as evil; create table evil.t (a)", evil.display()).replace('\'', "''");
+    check(&database, &format!("insert into metadata_indexes values ('year', '{name}')"), &["index documents_metadata_1;"]).await;
+    assert!(!evil.exists());
+    check(CATALOG, "create trigger lies after insert on collections begin select 1; end", &["trigger lies"]).await;
+    check(CATALOG, "create view lies as select 1", &["view lies"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_embedding_is_made_anew_from_its_text() {
+    let (server, good) = attacked().await;
+    let damaged = good.clone().with_sql(&good.database(), "update passages set embedding = x'00'");
+    assert_eq!(upload(&server, damaged.pack(0)).await.status, 201);
+    let restored = json!({"collection": "news", "rename_to": "mended"});
+    let job = server.finished(&server.post(&format!("/v1/snapshots/{ID}/restore"), &restored).await).await;
+    assert_eq!(job["status"], "succeeded", "{job}");
+    for _ in 0..10_000 {
+        let hits = server.post("/v1/collections/mended/search", &json!({"query": "電車が遅れている。"})).await.body;
+        if hits["hits"][0]["id"] == "ja" {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    }
+    panic!("the passages are not embedded anew");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_together_is_not_put_in_place() {
+    let (server, good) = attacked().await;
+    let database = good.database();
+    let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
+    check(CATALOG, "delete from collections", &["no row of news"]).await;
+    check(CATALOG, "update collections set connectivity = 1000000000", &["settings of news"]).await;
+    check(CATALOG, "update collections set dimension = 32", &["settings of news"]).await;
+    check(CATALOG, "update collections set dimension = 32, model = '', model_fingerprint = ''", &["dimension"]).await;
+    check(CATALOG, "update collections set metric = 'taxicab'", &["metric"]).await;
+    check(CATALOG, "delete from classifiers", &["no trained classifier words"]).await;
+    check(CATALOG, "update classifiers set state = 'training'", &["no trained classifier words"]).await;
+    check(CATALOG, "update classifiers set definition = '{}'", &["classifier words"]).await;
+    check(CATALOG, "update classifiers set definition = 'nothing'", &["damaged"]).await;
+    check(CATALOG, "update classifiers set dimension = 65", &["different dimensions"]).await;
+    check(CATALOG, "update classifier_texts set embedding = null", &["no embedding"]).await;
+    check(CATALOG, "update classifier_texts set embedding = x'0000803f'", &["different dimensions"]).await;
+    // Pages after the first one that are no pages of a database.
+    let mut torn = good.bytes(&database).to_vec();
+    torn[4_096..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    fail(&server, &good.clone().with(&database, torn), &["damaged"]).await;
+}

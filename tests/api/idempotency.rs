@@ -1,0 +1,125 @@
+//! `Idempotency-Key`: a request that is sent again answers the same and does nothing.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server};
+
+const DOCUMENTS: &str = "/v1/collections/news/documents";
+
+async fn keyed(server: &Server, path: &str, key: &str, body: &Value) -> Answer {
+    server.send_with(Method::POST, path, ("idempotency-key", key), body).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upsert_is_done_once() {
+    let server = Server::with_news().await;
+    let body = json!({"documents": [{"text": "Il pleut."}, {"id": "b", "text": " "}, {"id": "c", "text": "Il neige."}, {"id": "c", "text": "zwei"}]});
+    let first = keyed(&server, DOCUMENTS, "k1", &body).await;
+    assert_eq!((first.status, &first.body["failed"]), (207, &json!(2)));
+    server.delete(&format!("{DOCUMENTS}/c")).await;
+    let again = keyed(&server, DOCUMENTS, "k1", &body).await;
+    assert_eq!((again.status, again.body), (first.status, first.body));
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 1);
+    let other = keyed(&server, DOCUMENTS, "k2", &body).await;
+    assert_eq!((other.status, &other.body["results"][2]["status"]), (207, &json!("created")));
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_belongs_to_one_request() {
+    let server = Server::with_news().await;
+    let body = json!({"documents": [{"id": "a", "text": "Il pleut."}]});
+    assert_eq!(keyed(&server, DOCUMENTS, "k", &body).await.status, 200);
+    let other = json!({"documents": [{"id": "a", "text": "Il neige."}]});
+    keyed(&server, DOCUMENTS, "k", &other).await.assert_error(409, "idempotency_conflict", "", &["\"k\""]);
+    let stored = keyed(&server, &format!("{DOCUMENTS}?wait=stored"), "k", &body).await;
+    stored.assert_error(409, "idempotency_conflict", "", &["another request"]);
+    let delete = keyed(&server, &format!("{DOCUMENTS}/delete"), "k", &json!({"filter": {"and": []}})).await;
+    delete.assert_error(409, "idempotency_conflict", "", &["another request"]);
+    assert_eq!(server.get(&format!("{DOCUMENTS}/a")).await.body["text"], "Il pleut.");
+    for bad in ["", &"x".repeat(256)] {
+        keyed(&server, DOCUMENTS, bad, &body).await.assert_error(422, "invalid_request", "idempotency-key", &["1 to 255"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_which_nothing_was_stored_is_not_remembered() {
+    let server = Server::with_news().await;
+    let bad = json!({"documents": [{"id": "a", "text": " "}]});
+    assert_eq!(keyed(&server, DOCUMENTS, "k", &bad).await.status, 422);
+    assert_eq!(keyed(&server, DOCUMENTS, "k", &json!({"documents": [{"id": "a", "text": "Bonjour"}]})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_is_answered_again_without_deleting_more() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
+    let (path, all) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
+    assert_eq!(keyed(&server, &path, "k", &all).await.body, json!({"deleted": 2}));
+    server.post(DOCUMENTS, &json!({"documents": [{"id": "c", "text": "Bonjour"}]})).await;
+    assert_eq!(keyed(&server, &path, "k", &all).await.body, json!({"deleted": 2}));
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_is_created_once() {
+    let server = Server::start();
+    let body = json!({"name": "news"});
+    let first = keyed(&server, "/v1/collections", "k", &body).await;
+    let again = keyed(&server, "/v1/collections", "k", &body).await;
+    assert_eq!((first.status, again.status), (201, 201));
+    assert_eq!((again.header("location"), &again.body["created_at"]), (first.header("location"), &first.body["created_at"]));
+    let other = keyed(&server, "/v1/collections", "k", &json!({"name": "blog"})).await;
+    other.assert_error(409, "idempotency_conflict", "", &["\"k\""]);
+    keyed(&server, "/v1/collections", "k2", &body).await.assert_error(409, "collection_exists", "", &["news"]);
+    server.delete("/v1/collections/news").await;
+    keyed(&server, "/v1/collections", "k", &body).await.assert_error(409, "idempotency_conflict", "", &["is gone"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_requests_with_one_key_at_once_one_is_done() {
+    let server = Server::with_news().await;
+    let body = json!({"documents": [{"text": "Il pleut."}, {"text": "Il neige."}]});
+    let answers = futures::future::join_all((0..6).map(|_| keyed(&server, DOCUMENTS, "k", &body))).await;
+    let done: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    assert!(!done.is_empty() && done.iter().all(|answer| answer.body == done[0].body));
+    // One that came while the first was being embedded is told to come again.
+    assert!(answers.iter().all(|answer| [200, 503].contains(&answer.status)));
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_mining_is_accepted_once() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
+    let texts = json!({"texts": ["Es regnet.", "Es schneit.", "Es hagelt."]});
+    let mine = json!({"first": {"collection": "news"}, "second": texts, "neighbors": 2});
+    for (path, body) in [("/v1/mine", mine), ("/v1/collections/news/duplicates", json!({"score_min": 0.5}))] {
+        let first = keyed(&server, path, path, &body).await;
+        assert_eq!(first.status, 202, "{first:?}");
+        let done = server.finished(&first).await;
+        let again = keyed(&server, path, path, &body).await;
+        assert_eq!((again.status, again.header("location")), (202, first.header("location")));
+        assert_eq!((&again.body["id"], &again.body["status"]), (&done["id"], &done["status"]));
+        let mut other = body.clone();
+        other["neighbors"] = json!(1);
+        keyed(&server, path, path, &other).await.assert_error(409, "idempotency_conflict", "", &["another request"]);
+        assert_ne!(keyed(&server, path, &format!("{path} again"), &body).await.body["id"], first.body["id"]);
+    }
+    assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(4));
+    // A key stands for one request, whatever that created.
+    keyed(&server, "/v1/collections", "/v1/mine", &json!({"name": "blog"})).await.assert_error(
+        409,
+        "idempotency_conflict",
+        "",
+        &["another request"],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_jobs_with_one_key_at_once_one_is_accepted() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
+    let (path, body) = ("/v1/collections/news/duplicates", json!({}));
+    let answers = futures::future::join_all((0..6).map(|_| keyed(&server, path, "k", &body))).await;
+    assert!(answers.iter().all(|answer| answer.status == 202 && answer.body["id"] == answers[0].body["id"]), "{answers:?}");
+    assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(1));
+}

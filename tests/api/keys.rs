@@ -1,0 +1,260 @@
+//! `/v1/keys`, and what a request with or without a key may do.
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use dragoman::domain::{Limits, Scope};
+use dragoman::http;
+use dragoman::http::access::{Access, Reach, access};
+use dragoman::http::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::example;
+use crate::server::{Answer, Server};
+
+const OPERATOR: &str = "the key of the configuration, 42";
+
+/// A server with an admin key in its configuration, called with it.
+fn guarded() -> Server {
+    Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR)
+}
+
+/// Makes a key and gives its secret.
+async fn make(server: &Server, scope: &str, collections: Option<&[&str]>) -> String {
+    let mut body = json!({"name": scope, "scope": scope});
+    if let Some(collections) = collections {
+        body["collections"] = json!(collections);
+    }
+    let answer = server.post("/v1/keys", &body).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.body["secret"].as_str().expect("a secret").to_owned()
+}
+
+async fn keys(server: &Server) -> Vec<Value> {
+    let answer = server.get("/v1/keys").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.body["keys"].as_array().expect("keys").clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_made_listed_and_revoked() {
+    let server = guarded();
+    let made = server.post("/v1/keys", &example("create_key.request")).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let (key, secret) = (&made.body["key"], made.body["secret"].as_str().expect("a secret"));
+    let id = key["id"].as_str().expect("an id");
+    assert!(secret.starts_with(&format!("dgm_{id}_")) && secret.len() == 101, "{secret}");
+    assert_eq!(
+        (&key["scope"], &key["collections"], &key["expires_at"]),
+        (&json!("read"), &json!(["news"]), &json!("2100-01-01T00:00:00.000Z"))
+    );
+    assert_eq!(keys(&server).await, std::slice::from_ref(key));
+    assert!(!server.get("/v1/keys").await.text.contains(&secret[37..]), "a secret is shown once");
+    assert_eq!(server.with_key(secret).get("/v1/models").await.status, 200);
+
+    assert_eq!(server.delete(&format!("/v1/keys/{id}")).await.status, 204);
+    server.with_key(secret).get("/v1/models").await.assert_error(401, "unauthorized", "", &["does not know"]);
+    server.delete(&format!("/v1/keys/{id}")).await.assert_error(404, "key_not_found", "", &[id]);
+    server.delete("/v1/keys/nonsense").await.assert_error(422, "invalid_request", "key", &["hexadecimal", "nonsense"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_key_is_made_of_is_checked() {
+    let server = guarded();
+    let check = async |change: Value, place: &str, words: &[&str]| {
+        let mut body = json!({"name": "a", "scope": "read"});
+        body.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+        server.post("/v1/keys", &body).await.assert_error(422, "invalid_request", place, words);
+    };
+    check(json!({"name": " "}), "/name", &["white space"]).await;
+    check(json!({"name": "x".repeat(257)}), "/name", &["256", "257"]).await;
+    check(json!({"scope": "root"}), "/scope", &["root", "admin"]).await;
+    check(json!({"collections": []}), "/collections", &["left out"]).await;
+    check(json!({"collections": ["news", "a b"]}), "/collections/1", &["' '"]).await;
+    check(json!({"expires_at": "tomorrow"}), "/expires_at", &["RFC 3339", "tomorrow"]).await;
+    check(json!({"expires_at": "2001-01-01T00:00:00Z"}), "/expires_at", &["to come"]).await;
+    check(json!({"scopes": ["read"]}), "/scopes", &["scopes", "unknown"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_bounded_and_listed_page_by_page() {
+    let limits = Limits { keys_max: 3, ..Limits::default() };
+    let server = Server::with_settings(limits, Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    for _ in 0..3 {
+        make(&server, "read", None).await;
+    }
+    let refused = server.post("/v1/keys", &json!({"name": "a", "scope": "read"})).await;
+    refused.assert_error(409, "too_many_keys", "", &["3", "keys_max"]);
+    let all = keys(&server).await;
+    let first = server.get("/v1/keys?limit=2").await;
+    let cursor = first.body["next_cursor"].as_str().expect("a next page");
+    let second = server.get(&format!("/v1/keys?limit=2&cursor={cursor}")).await;
+    assert_eq!(first.body["keys"], json!(all[..2]));
+    assert_eq!((&second.body["keys"], &second.body["next_cursor"]), (&json!(all[2..]), &Value::Null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_key_closes_the_server_and_can_make_others() {
+    let server = Server::start();
+    assert_eq!(server.get("/v1/collections").await.status, 200);
+    for body in [
+        json!({"name": "a", "scope": "read"}),
+        json!({"name": "a", "scope": "admin", "collections": ["news"]}),
+        json!({"name": "a", "scope": "admin", "expires_at": "2100-01-01T00:00:00Z"}),
+    ] {
+        server.post("/v1/keys", &body).await.assert_error(422, "invalid_request", "", &["first key"]);
+    }
+    let admin = server.with_key(&make(&server, "admin", None).await);
+    server.get("/v1/collections").await.assert_error(401, "unauthorized", "", &["Bearer"]);
+    assert_eq!(admin.get("/v1/collections").await.status, 200);
+
+    let id = keys(&admin).await[0]["id"].as_str().expect("an id").to_owned();
+    admin.delete(&format!("/v1/keys/{id}")).await.assert_error(409, "last_admin_key", "", &["another"]);
+    let second = admin.with_key(&make(&admin, "admin", None).await);
+    assert_eq!(second.delete(&format!("/v1/keys/{id}")).await.status, 204);
+    admin.get("/v1/collections").await.assert_error(401, "unauthorized", "", &[]);
+    assert_eq!(second.get("/v1/collections").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_without_a_good_key_is_asked_for_one() {
+    let server = guarded();
+    let secret = make(&server, "read", None).await;
+    let wrong = format!("{}{}", &secret[..100], if secret.ends_with('0') { '1' } else { '0' });
+    let check = async |header: Option<&str>, status: u16| {
+        let mut request = Request::get("/v1/models");
+        if let Some(header) = header {
+            request = request.header("authorization", header);
+        }
+        let answer = server.send(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!(answer.status, status, "{header:?}: {answer:?}");
+        assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer realm=\"dragoman\""));
+        assert!(!answer.text.contains(&secret[40..]), "what was sent is not repeated");
+    };
+    check(Some(&format!("Bearer {secret}")), 200).await;
+    check(Some(&format!("bearer {secret}")), 200).await;
+    check(Some(&format!("Bearer {OPERATOR}")), 200).await;
+    check(None, 401).await;
+    check(Some(&format!("Bearer {wrong}")), 401).await;
+    check(Some(&secret), 401).await;
+    check(Some("Basic dXNlcjpwYXNz"), 401).await;
+    check(Some("Bearer "), 401).await;
+    check(Some(&format!("Bearer {}", &OPERATOR[1..])), 401).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_key_is_refused() {
+    let server = guarded();
+    let soon = jiff_in_ms(300);
+    let made = server.post("/v1/keys", &json!({"name": "a", "scope": "read", "expires_at": soon})).await;
+    let short = server.with_key(made.body["secret"].as_str().expect("a secret"));
+    assert_eq!(short.get("/v1/models").await.status, 200);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while short.get("/v1/models").await.status == 200 {
+        assert!(std::time::Instant::now() < deadline, "the key does not expire");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    short.get("/v1/models").await.assert_error(401, "unauthorized", "", &["has expired"]);
+    assert_eq!(keys(&server).await.len(), 1, "it is still listed");
+}
+
+/// A time so many milliseconds from now, as RFC 3339.
+fn jiff_in_ms(ms: i64) -> String {
+    (jiff::Timestamp::now() + jiff::SignedDuration::from_millis(ms)).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embeddings_endpoint_refuses_in_the_shape_of_openai() {
+    let answer = guarded().with_key("wrong").post("/v1/embeddings", &json!({"input": "hello"})).await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
+    let error = &answer.body["error"];
+    assert_eq!(
+        (&error["type"], &error["code"], &error["param"]),
+        (&json!("authentication_error"), &json!("unauthorized"), &Value::Null)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restricted_key_sees_and_touches_its_own_collections_alone() {
+    let server = guarded();
+    for name in ["blog", "news", "shop"] {
+        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+    }
+    let names = |answer: Answer| -> Vec<String> {
+        let all = answer.body["collections"].as_array().expect("collections").iter();
+        all.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let reader = server.with_key(&make(&server, "read", Some(&["news", "shop", "later"])).await);
+    assert_eq!(names(reader.get("/v1/collections").await), ["news", "shop"]);
+    let page = reader.get("/v1/collections?limit=1").await;
+    let cursor = page.body["next_cursor"].as_str().expect("a next page").to_owned();
+    assert_eq!(names(page), ["news"]);
+    assert_eq!(names(reader.get(&format!("/v1/collections?limit=1&cursor={cursor}")).await), ["shop"]);
+    assert_eq!(reader.get("/v1/collections/news").await.status, 200);
+    reader.get("/v1/collections/later").await.assert_error(404, "collection_not_found", "", &[]);
+    reader.get("/v1/collections/blog").await.assert_error(403, "forbidden", "", &["other collections"]);
+    reader.get("/v1/collections/none").await.assert_error(403, "forbidden", "", &["other collections"]);
+    reader.get("/v1/collections/%62log").await.assert_error(403, "forbidden", "", &[]);
+    assert_eq!(reader.get("/v1/collections/n%65ws").await.status, 200);
+    reader.get("/v1/collections/%ff").await.assert_error(403, "forbidden", "", &[]);
+
+    let admin = server.with_key(&make(&server, "admin", Some(&["later"])).await);
+    admin.post("/v1/collections", &json!({"name": "elsewhere"})).await.assert_error(403, "forbidden", "", &["elsewhere"]);
+    assert_eq!(admin.post("/v1/collections", &json!({"name": "later"})).await.status, 201);
+    admin.get("/v1/keys").await.assert_error(403, "forbidden", "", &["restricted"]);
+    assert_eq!(admin.delete("/v1/collections/later").await.status, 204);
+}
+
+/// Every operation of the document: its method, its path with something in every place, its id.
+fn operations() -> Vec<(Method, String, String)> {
+    let document = http::document();
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        let filled = path.replace("{collection}", "news").replace("{key}", &"0".repeat(32));
+        let filled = filled.split('/').map(|part| if part.starts_with('{') { "a" } else { part }).collect::<Vec<_>>().join("/");
+        for (method, operation) in item.as_object().expect("a path item") {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
+            let id = operation["operationId"].as_str().expect("an id").to_owned();
+            found.push((method, filled.clone(), id));
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_is_guarded_as_the_table_says() {
+    let server = guarded();
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let stranger = Server { key: None, ..server.clone() };
+    let mut by_scope = Vec::new();
+    for scope in Scope::ALL {
+        by_scope.push((scope, server.with_key(&make(&server, scope.name(), None).await)));
+    }
+    let elsewhere = server.with_key(&make(&server, "admin", Some(&["blog"])).await);
+    for (method, path, id) in operations() {
+        let call = async |server: &Server| server.call(method.clone(), &path, Body::from("{}")).await.status;
+        let Access::Key(needed, reach) = access(&id) else {
+            assert_ne!(call(&stranger).await, 401, "{id} is open");
+            continue;
+        };
+        assert_eq!(call(&stranger).await, 401, "{id} without a key");
+        for (scope, holder) in &by_scope {
+            let status = call(holder).await;
+            assert_ne!(status, 401, "{id} with scope {}", scope.name());
+            assert_eq!(status == 403, *scope < needed, "{id} with scope {} answers {status}", scope.name());
+        }
+        let closed = matches!(reach, Reach::Path | Reach::Everything);
+        assert_eq!(call(&elsewhere).await == 403, closed, "{id} with a key for another collection");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_and_health_need_no_key_and_the_rest_of_the_routes_do() {
+    let stranger = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR));
+    for path in ["/healthz", "/readyz", "/openapi.json", "/docs/", "/docs/errors"] {
+        assert_eq!(stranger.get(path).await.status, 200, "{path}");
+    }
+    assert_eq!(stranger.get("/nothing").await.status, 404);
+    let method = Request::patch("/v1/collections").body(Body::empty()).expect("a request");
+    assert_eq!(stranger.send_unchecked(method).await.status, 401, "a method that the path does not have");
+}

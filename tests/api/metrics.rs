@@ -1,0 +1,74 @@
+//! `/metrics`.
+
+use axum::body::Body;
+use axum::http::Request;
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
+use serde_json::json;
+
+use crate::server::{Answer, Server};
+
+async fn scrape(server: &Server) -> Answer {
+    server.send_unchecked(Request::get("/metrics").body(Body::empty()).expect("a request")).await
+}
+
+/// The value of a sample, which is named with its labels.
+fn sample(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_documents_and_the_encoder_are_counted() {
+    let documents =
+        json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}, {"id": "b", "text": "The dog barks.", "language": "en"}]);
+    let server = Server::with_documents(documents).await;
+    let repeated = "{\"id\": \"a\", \"text\": \"Le chat dort.\", \"language\": \"fr\"}\n";
+    assert_eq!(server.import("application/x-ndjson", repeated).await["status"], "succeeded");
+    server.get("/v1/collections/none").await;
+    server.get("/v1/collections/other").await;
+    server.get("/nowhere").await;
+    let answer = scrape(&server).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert!(answer.header("content-type").is_some_and(|name| name.starts_with("application/openmetrics-text; version=1.0.0")));
+    let text = &answer.text;
+    for (name, value) in [
+        ("dragoman_requests_total{operation=\"create_collection\",status=\"201\"}", 1.0),
+        ("dragoman_requests_total{operation=\"get_collection\",status=\"404\"}", 2.0),
+        ("dragoman_requests_total{operation=\"unmatched\",status=\"404\"}", 1.0),
+        ("dragoman_request_seconds_count{operation=\"get_collection\"}", 2.0),
+        ("dragoman_request_seconds_bucket{le=\"+Inf\",operation=\"upsert_documents\"}", 1.0),
+        ("dragoman_requests_running", 1.0),
+        ("dragoman_collections", 1.0),
+        ("dragoman_collection_documents{collection=\"news\"}", 2.0),
+        ("dragoman_collection_passages{collection=\"news\"}", 2.0),
+        ("dragoman_collection_passages_pending{collection=\"news\"}", 0.0),
+        ("dragoman_jobs{type=\"import\",status=\"succeeded\"}", 1.0),
+        ("dragoman_jobs{type=\"import\",status=\"running\"}", 0.0),
+        ("dragoman_jobs{type=\"mine\",status=\"failed\"}", 0.0),
+        ("dragoman_embed_texts_total", 2.0),
+        ("dragoman_embed_tokens_total", 6.0),
+        ("dragoman_embed_wait_seconds_count", 2.0),
+        ("dragoman_embed_failures_total", 0.0),
+        ("dragoman_embed_queue_texts", 0.0),
+    ] {
+        assert_eq!(sample(text, name), Some(value), "{name} in {text}");
+    }
+    assert!(sample(text, "dragoman_embed_batch_seconds_count").is_some_and(|batches| batches >= 1.0), "{text}");
+    assert!(sample(text, "dragoman_collection_disk_bytes{collection=\"news\"}").is_some_and(|bytes| bytes > 4_096.0), "{text}");
+    assert!(sample(text, "dragoman_collection_log_disk_bytes{collection=\"news\"}").is_some_and(|bytes| bytes > 0.0), "{text}");
+    assert!(text.contains(&format!("dragoman_build_info{{version=\"{}\",model=\"fake\"", env!("CARGO_PKG_VERSION"))), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_need_a_key_that_reads_unless_they_are_open() {
+    let key = "the key of the configuration";
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some(key));
+    scrape(&server).await.assert_error(401, "unauthorized", "", &[]);
+    let request = Request::get("/metrics").header("authorization", format!("Bearer {key}")).body(Body::empty());
+    assert_eq!(server.send_unchecked(request.expect("a request")).await.status, 200);
+    let settings = Settings { metrics_open: true, ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, Some(key));
+    assert_eq!(scrape(&server).await.status, 200);
+    server.get("/v1/models").await.assert_error(401, "unauthorized", "", &[]);
+}

@@ -1,0 +1,103 @@
+//! `POST /v1/collections/{collection}/reembed`.
+
+use std::sync::Arc;
+
+use dragoman::domain::{Code, Limits};
+use dragoman::embed::{Embedder, FakeOptions};
+use dragoman::http;
+use dragoman::http::settings::Settings;
+use dragoman::service::{Parts, Service};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::example;
+use crate::server::Server;
+
+const PATH: &str = "/v1/collections/news/reembed";
+
+/// A server on this folder with a model of so many values. One that went away may hold the folder for another moment.
+async fn server(folder: &Arc<TempDir>, dimension: usize) -> Server {
+    loop {
+        let (embedder, control) = Embedder::fake_with(&FakeOptions { tokens_max: 128, ..FakeOptions::of(dimension) });
+        let parts = Parts {
+            data_dir: folder.path().to_owned(),
+            embedder,
+            limits: Limits::default(),
+            power_safe: false,
+            read_document: http::document_input::read_document,
+        };
+        let service = match Service::open(parts) {
+            Err(error) if error.code() == Code::Unavailable => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            opened => opened.expect("the data directory opens"),
+        };
+        let router = http::router_with(service, Settings::default());
+        let (document, control) = (http::document(), Some(Arc::new(control)));
+        return Server { router, document, key: None, _control: control, _folder: Arc::clone(folder) };
+    }
+}
+
+/// A server with another model than the one that its collection `news` was made with.
+async fn with_another_model() -> Server {
+    let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+    let made = server(&folder, 64).await;
+    assert_eq!(made.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let documents = json!({"documents": [
+        {"id": "pl", "text": "Pociąg spóźnia się o dziesięć minut.", "language": "pl", "metadata": {"line": 4}},
+        {"id": "ko", "text": "기차가 십 분 늦습니다.", "language": "ko"},
+    ]});
+    assert_eq!(made.post("/v1/collections/news/documents", &documents).await.status, 200);
+    drop(made);
+    server(&folder, 32).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_of_another_model_says_what_to_do_and_it_helps() {
+    let server = with_another_model().await;
+    let search = json!({"query": "Pociąg spóźnia się"});
+    let words = [PATH, "fake-64", "fake-32"];
+    server.post("/v1/collections/news/search", &search).await.assert_error(409, "model_mismatch", "", &words);
+    let write = json!({"documents": [{"id": "fr", "text": "Le train a dix minutes de retard."}]});
+    server.post("/v1/collections/news/documents", &write).await.assert_error(409, "model_mismatch", "", &words);
+
+    let before = server.get("/v1/collections/news/documents/pl").await;
+    let accepted = server.post(PATH, &json!({})).await;
+    assert_eq!((accepted.status, &accepted.body["type"]), (202, &json!("reembed")), "{accepted:?}");
+    let job = server.finished(&accepted).await;
+    assert_eq!(job["status"], "succeeded", "{job}");
+    let progress = &job["progress"];
+    assert_eq!((&progress["done"], &progress["total"], &progress["unit"]), (&json!(2), &json!(2), &json!("documents")));
+    assert_eq!((&job["details"]["passages"], &job["details"]["not_embedded"]), (&json!(2), &json!(0)));
+
+    let collection = server.get("/v1/collections/news").await.body;
+    assert_eq!((&collection["dimension"], &collection["model_fingerprint"]), (&json!(32), &json!("fake-32")));
+    let after = server.get("/v1/collections/news/documents/pl").await;
+    assert_eq!((&after.body, after.header("etag")), (&before.body, before.header("etag")));
+    let found = server.post("/v1/collections/news/search", &search).await;
+    assert_eq!(found.body["hits"][0]["id"], "pl", "{found:?}");
+    assert_eq!(server.post("/v1/collections/news/documents", &write).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_embedded_anew_is_refused() {
+    let server = with_another_model().await;
+    server.post(PATH, &json!({"model": "other"})).await.assert_error(422, "invalid_request", "/model", &[]);
+    let long = json!({"passage_bounds": {"tokens_max": 1_000_000}});
+    server.post(PATH, &long).await.assert_error(422, "invalid_request", "/passage_bounds/tokens_max", &["128"]);
+    server.post("/v1/collections/absent/reembed", &json!({})).await.assert_error(404, "collection_not_found", "", &[]);
+    assert_eq!(server.post("/v1/collections", &json!({"name": "points", "dimension": 3})).await.status, 201);
+    server.post("/v1/collections/points/reembed", &json!({})).await.assert_error(422, "no_model", "", &["points", "3 values"]);
+
+    let control = server._control.clone().expect("a control");
+    control.pause();
+    let accepted = server.post(PATH, &example("reembed_collection.request")).await;
+    let id = accepted.body["id"].as_str().expect("an id").to_owned();
+    server.post(PATH, &json!({})).await.assert_error(409, "job_running", "", &["news", &id]);
+    control.resume();
+    assert_eq!(server.finished(&accepted).await["status"], "succeeded");
+    let bounds = &server.get("/v1/collections/news").await.body["passage_bounds"];
+    assert_eq!(*bounds, json!({"tokens_max": 96, "overlap_tokens": 16}));
+    server.post(PATH, &json!({})).await.assert_error(409, "model_current", "", &["news", "fake"]);
+}

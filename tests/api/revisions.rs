@@ -1,0 +1,146 @@
+//! Writes to one document: put, patch, and the versions that they demand.
+
+use axum::http::Method;
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::example;
+use crate::server::{Answer, Server};
+
+const PATH: &str = "/v1/collections/news/documents/fr-1";
+
+fn etag(answer: &Answer) -> String {
+    answer.header("etag").unwrap_or_else(|| panic!("no etag: {}", answer.text)).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_put_whole() {
+    let server = Server::with_news().await;
+    let created = server.put(PATH, &example("put_document.request")).await;
+    assert_eq!((created.status, &created.body, etag(&created)), (201, &example("put_document.201"), "\"1\"".to_owned()));
+    let updated = server.put(PATH, &json!({"text": "La ligne ouvrira en mai."})).await;
+    assert_eq!((updated.status, &updated.body["status"]), (200, &json!("updated")));
+    let read = server.get(PATH).await;
+    assert_eq!((&read.body["text"], &read.body["metadata"]), (&json!("La ligne ouvrira en mai."), &json!({})));
+    assert_eq!((etag(&read), &read.body["version"]), (etag(&updated), &updated.body["version"]));
+    let found = server.post("/v1/collections/news/search", &json!({"query": "La ligne ouvrira en mai."})).await;
+    assert_eq!(found.body["hits"][0]["id"], "fr-1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_demands_a_version() {
+    let server = Server::with_news().await;
+    let body = example("put_document.request");
+    let put = async |header: (&str, &str)| server.send_with(Method::PUT, PATH, header, &body).await;
+    put(("if-match", "*")).await.assert_error(412, "precondition_failed", "", &["fr-1", "does not exist"]);
+    put(("if-match", "\"1\"")).await.assert_error(412, "precondition_failed", "", &["does not exist"]);
+    let created = put(("if-none-match", "*")).await;
+    assert_eq!(created.status, 201);
+    put(("if-none-match", "*")).await.assert_error(412, "precondition_failed", "", &["has version 1"]);
+    put(("if-match", "\"999\"")).await.assert_error(412, "precondition_failed", "", &["has version 1"]);
+    let second = put(("if-match", &format!("\"999\", {}", etag(&created)))).await;
+    assert_eq!(second.status, 200);
+    put(("if-match", &etag(&created))).await.assert_error(412, "precondition_failed", "", &["has version"]);
+    put(("if-match", "1")).await.assert_error(422, "invalid_request", "if-match", &["double quotes"]);
+    put(("if-none-match", "\"1\"")).await.assert_error(422, "invalid_request", "if-none-match", &["must be *"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_of_paths_are_ids_too() {
+    let server = Server::with_news().await;
+    for word in ["scroll", "count", "delete"] {
+        let path = format!("/v1/collections/news/documents/{word}");
+        assert_eq!(server.put(&path, &json!({"text": "Bonjour"})).await.status, 201);
+        assert_eq!(server.patch(&path, &json!({"language": "fr"})).await.body["id"], word);
+        assert_eq!(server.get(&path).await.body["language"], "fr");
+        assert_eq!(server.delete(&path).await.status, 204);
+        server.get(&path).await.assert_error(404, "document_not_found", "", &[word]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_document_is_not_put() {
+    let server = Server::with_news().await;
+    let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
+        server.put(PATH, &body).await.assert_error(422, code, place, words);
+    };
+    check(json!({"text": " "}), "invalid_request", "/text", &["white space"]).await;
+    check(json!({"text": "a", "language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
+    check(json!({"id": "x", "text": "a"}), "invalid_request", "/id", &["unknown field `id`"]).await;
+    assert_eq!(server.get(PATH).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_merges_metadata_and_embeds_nothing() {
+    let metadata = json!({"topic": "transport", "year": 2026, "author": {"name": "Ada", "city": "Lyon"}});
+    let server = Server::with_documents(json!([{"id": "fr-1", "text": "Le tramway ouvrira.", "metadata": metadata}])).await;
+    let before = server.get(PATH).await;
+    let patch = json!({"metadata": {"topic": null, "year": 2027, "author": {"city": null}, "tags": ["tram"]}, "language": "ca"});
+    let patched = server.patch(PATH, &patch).await;
+    assert_eq!(patched.status, 200, "{}", patched.text);
+    assert_eq!(patched.body["metadata"], json!({"year": 2027, "author": {"name": "Ada"}, "tags": ["tram"]}));
+    assert_eq!((&patched.body["language"], patched.body.get("language_confidence")), (&json!("ca"), None));
+    assert_eq!((&patched.body["text"], &patched.body["indexed"]), (&before.body["text"], &json!(true)));
+    assert!(patched.body["version"].as_u64() > before.body["version"].as_u64());
+    assert_eq!(server.get(PATH).await.body, patched.body);
+    let found = async |filter: Value| {
+        let body = json!({"query": "Le tramway ouvrira.", "filter": filter});
+        server.post("/v1/collections/news/search", &body).await.body["hits"].as_array().expect("hits").len()
+    };
+    assert_eq!(found(json!({"field": "year", "eq": 2027})).await, 1);
+    assert_eq!(found(json!({"field": "year", "eq": 2026})).await, 0);
+    assert_eq!(found(json!({"field": "language", "eq": "ca"})).await, 1);
+    let languages = &server.get("/v1/collections/news").await.body["languages"];
+    assert_eq!(*languages, json!([{"language": "ca", "documents": 1}]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_that_changes_nothing_leaves_the_version() {
+    let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour", "language": "fr", "metadata": {"a": 1}}])).await;
+    let before = server.get(PATH).await;
+    let after = server.patch(PATH, &json!({"metadata": {"a": 1, "b": null}, "language": "fr"})).await;
+    assert_eq!((etag(&after), after.body), (etag(&before), before.body));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_demands_a_version_and_stays_within_the_limits() {
+    let server = Server::with_limits(Limits { metadata_bytes_max: 100, metadata_depth_max: 3, ..Limits::default() });
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    server.patch(PATH, &json!({"language": "fr"})).await.assert_error(404, "document_not_found", "", &["fr-1"]);
+    let created = server.put(PATH, &json!({"text": "Bonjour", "metadata": {"a": "x".repeat(40)}})).await;
+    let patch = json!({"metadata": {"b": 1}});
+    let stale = server.send_with(Method::PATCH, PATH, ("if-match", "\"999\""), &patch).await;
+    stale.assert_error(412, "precondition_failed", "", &["has version 1"]);
+    assert_eq!(server.send_with(Method::PATCH, PATH, ("if-match", &etag(&created)), &patch).await.status, 200);
+    let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
+        server.patch(PATH, &body).await.assert_error(422, code, place, words);
+    };
+    check(json!({"metadata": {"c": "y".repeat(60)}}), "invalid_request", "", &["at most 100 bytes", "got"]).await;
+    check(json!({"metadata": {"c": {"d": {"e": {}}}}}), "invalid_request", "", &["at most 3 levels", "got 4"]).await;
+    check(json!({}), "invalid_request", "", &["metadata or language"]).await;
+    check(json!({"language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
+    check(json!({"metadata": {"a\0": 1}}), "invalid_request", "/metadata", &["U+0000"]).await;
+    check(json!({"text": "a"}), "invalid_request", "/text", &["unknown field `text`"]).await;
+    assert_eq!(server.get(PATH).await.body["metadata"], json!({"a": "x".repeat(40), "b": 1}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_demands_a_version() {
+    let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour"}])).await;
+    let tag = etag(&server.get(PATH).await);
+    let delete = async |tag: &str| server.send_with(Method::DELETE, PATH, ("if-match", tag), &Value::Null).await;
+    delete("\"999\"").await.assert_error(412, "precondition_failed", "", &["has version 1"]);
+    assert_eq!(delete(&tag).await.status, 204);
+    delete(&tag).await.assert_error(404, "document_not_found", "", &["fr-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_writers_that_saw_the_same_version_one_wins() {
+    let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour", "metadata": {"n": 0}}])).await;
+    let tag = etag(&server.get(PATH).await);
+    let bodies: Vec<Value> = (1..=8).map(|n| json!({"metadata": {"n": n}})).collect();
+    let writes = bodies.iter().map(|body| server.send_with(Method::PATCH, PATH, ("if-match", &tag), body));
+    let mut statuses: Vec<u16> = futures::future::join_all(writes).await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
+}

@@ -1,0 +1,83 @@
+//! The three things that a search can be for: a text, a vector, and a document of the collection.
+
+use serde_json::{Value, json};
+
+use crate::search::{PATH, documents, ids};
+use crate::server::{DIMENSION, Server};
+
+/// The embedding of a document, as a search gives it.
+async fn vector_of(server: &Server, id: &str) -> Value {
+    let body = json!({"query": "x", "limit": 100, "include": ["vector"]});
+    let answer = server.post(PATH, &body).await;
+    let hits = answer.body["hits"].as_array().expect("hits");
+    hits.iter().find(|hit| hit["id"] == id).expect("the document")["vector"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vector_finds_what_is_near_to_it_whatever_its_length() {
+    let server = Server::with_documents(documents()).await;
+    let vector = vector_of(&server, "ja").await;
+    let answer = server.post(PATH, &json!({"vector": vector})).await;
+    assert_eq!(ids(&answer)[0], "ja");
+    assert!(answer.body["hits"][0]["score"].as_f64().is_some_and(|score| score > 0.999), "{}", answer.text);
+    let longer: Vec<f64> =
+        vector.as_array().expect("values").iter().map(|value| value.as_f64().expect("a number") * 7.0).collect();
+    let again = server.post(PATH, &json!({"vector": longer, "languages": ["ja", "de"]})).await;
+    assert_eq!(ids(&again), ["ja", "de"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_finds_what_is_like_it_but_not_itself() {
+    let server = Server::with_documents(json!([
+        {"id": "a", "text": "The tram line opens in spring.", "language": "en"},
+        {"id": "b", "text": "The tram line opens in summer.", "language": "en"},
+        {"id": "c", "text": "Wir suchen einen Gärtner.", "language": "de"},
+    ]))
+    .await;
+    let answer = server.post(PATH, &json!({"like": "a"})).await;
+    assert_eq!(ids(&answer), ["b", "c"]);
+    assert_eq!(ids(&server.post(PATH, &json!({"like": "a", "limit": 1})).await), ["b"]);
+    assert_eq!(ids(&server.post(PATH, &json!({"like": "a", "languages": ["de"]})).await), ["c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_document_is_the_mean_of_its_passages() {
+    let server = Server::with_news().await;
+    let tram = "The tram line opens in spring and the whole town is waiting for it to come. ".repeat(3);
+    let garden = "Wir suchen seit Wochen einen guten Gärtner für den alten Garten hinter dem Haus.";
+    let documents = json!({"documents": [
+        {"id": "long", "text": format!("{tram}{garden}"), "language": "en"},
+        {"id": "tram", "text": "The tram line opens in spring.", "language": "en"},
+        {"id": "garden", "text": "einen guten Gärtner für den Garten", "language": "de"},
+    ]});
+    assert_eq!(server.post("/v1/collections/news/documents", &documents).await.status, 200);
+    assert_eq!(ids(&server.post(PATH, &json!({"like": "long"})).await), ["tram", "garden"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_vector_or_document_is_named() {
+    let server = Server::with_documents(documents()).await;
+    let check = async |body: Value, status: u16, code: &str, place: &str, words: &[&str]| {
+        server.post(PATH, &body).await.assert_error(status, code, place, words);
+    };
+    let values = |value: f64, count: usize| Value::from(vec![value; count]);
+    let (few, zero) = (values(0.5, 3), values(0.0, DIMENSION));
+    check(json!({"vector": few}), 422, "invalid_request", "/vector", &["must have 64 values", "got 3"]).await;
+    check(json!({"vector": zero}), 422, "invalid_request", "/vector", &["all zeros"]).await;
+    check(json!({"vector": []}), 422, "invalid_request", "/vector", &["64 values", "got 0"]).await;
+    check(json!({"vector": [1.0, 1e39]}), 422, "invalid_request", "/vector/1", &["32-bit"]).await;
+    check(json!({"vector": [1.0, "2"]}), 422, "invalid_request", "/vector/1", &["expected a number"]).await;
+    check(json!({"vector": "1,2"}), 422, "invalid_request", "/vector", &["expected an array"]).await;
+    check(json!({"like": ""}), 422, "invalid_request", "/like", &["1 to 512 bytes"]).await;
+    check(json!({"like": "nobody"}), 404, "document_not_found", "", &["nobody"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_without_embedding_is_waited_for() {
+    let server = Server::paused_with_news().await;
+    let body = json!({"documents": [{"id": "new", "text": "Ein neuer Text."}]});
+    assert_eq!(server.post("/v1/collections/news/documents?wait=stored", &body).await.status, 200);
+    let answer = server.post(PATH, &json!({"like": "new"})).await;
+    answer.assert_error(503, "unavailable", "", &["new waits for its embedding"]);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}

@@ -1,0 +1,209 @@
+//! What restricts and orders hits: pages, scores, groups, languages in turns, margins, and what hits carry.
+
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::search::{PATH, documents, ids};
+use crate::server::{Answer, DIMENSION, Server};
+
+fn scores(answer: &Answer) -> Vec<f64> {
+    answer.body["hits"].as_array().expect("hits").iter().map(|hit| hit["score"].as_f64().expect("a score")).collect()
+}
+
+/// Ten English documents, each a little less like the query than the one before, and two of other languages.
+async fn with_sea() -> Server {
+    let words = ["the", "grey", "sea", "rolls", "against", "an", "old", "harbor", "wall", "tonight"];
+    let english = (0..10).map(|n| {
+        let text = words[..10 - n].join(" ");
+        json!({"id": format!("en-{n}"), "text": text, "language": "en", "metadata": {"topic": if n < 8 { "sea" } else { "town" }, "n": n}})
+    });
+    let others = [
+        json!({"id": "fr-0", "text": "the grey sea rolls contre le mur", "language": "fr", "metadata": {"topic": "sea"}}),
+        json!({"id": "de-0", "text": "the grey sea rolls gegen eine Mauer", "language": "de"}),
+        json!({"id": "ja-0", "text": "図書館は月曜日が休みです。", "language": "ja"}),
+    ];
+    Server::with_documents(english.chain(others).collect()).await
+}
+
+const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
+
+async fn search(server: &Server, options: Value) -> Answer {
+    let mut body = json!({"query": QUERY});
+    body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+    server.post(PATH, &body).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_follow_each_other() {
+    let server = with_sea().await;
+    let all = search(&server, json!({"limit": 13})).await;
+    let all: Vec<String> = ids(&all).into_iter().map(str::to_owned).collect();
+    assert_eq!(all.len(), 13);
+    let mut paged = Vec::new();
+    for offset in [0, 5, 10, 15] {
+        let page = search(&server, json!({"limit": 5, "offset": offset})).await;
+        paged.extend(ids(&page).into_iter().map(str::to_owned));
+    }
+    assert_eq!(paged, all);
+    for (options, place, words) in [
+        (json!({"offset": 991}), "/offset", "at most 990 with limit 10, got 991"),
+        (json!({"offset": u64::MAX, "limit": 1000}), "/offset", "at most 0"),
+        (json!({"offset": -1}), "/offset", "non-negative integer"),
+    ] {
+        search(&server, options).await.assert_error(422, "invalid_request", place, &[words]);
+    }
+    assert_eq!(search(&server, json!({"offset": 990})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hits_have_at_least_the_score_asked_for() {
+    let server = with_sea().await;
+    let all = scores(&search(&server, json!({"limit": 13})).await);
+    let found = scores(&search(&server, json!({"limit": 13, "score_min": all[4]})).await);
+    assert_eq!(found, all[..5]);
+    assert_eq!(ids(&search(&server, json!({"score_min": 1.1})).await), [""; 0]);
+    search(&server, json!({"score_min": 1e39})).await.assert_error(422, "invalid_request", "/score_min", &["finite"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exact_compares_with_all_and_says_so() {
+    let server = with_sea().await;
+    let plain = search(&server, json!({"explain": true})).await;
+    let exact = search(&server, json!({"explain": true, "exact": true})).await;
+    assert_eq!((ids(&plain), plain.body["explanation"]["method"].as_str()), (ids(&exact), Some("index")));
+    assert_eq!(exact.body["explanation"]["method"], "scan");
+    let filtered = search(&server, json!({"explain": true, "exact": true, "filter": {"field": "topic", "eq": "town"}})).await;
+    assert_eq!(ids(&filtered), ["en-8", "en-9"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_explanation_has_ranks_scores_and_times() {
+    let server = with_sea().await;
+    let answer = search(&server, json!({"explain": true, "limit": 3})).await;
+    let explanation = &answer.body["explanation"];
+    assert_eq!(explanation["candidates"], 3);
+    for step in ["embedding_ms", "index_ms", "rows_ms"] {
+        assert!(explanation[step].as_f64().is_some_and(|ms| ms > 0.0), "{step}: {explanation}");
+    }
+    for (place, hit) in answer.body["hits"].as_array().expect("hits").iter().enumerate() {
+        assert_eq!(hit["explanation"], json!({"dense": {"rank": place + 1, "score": hit["score"]}}));
+    }
+    let plain = search(&server, json!({})).await;
+    assert!(plain.body["explanation"].is_null() && plain.body["hits"][0]["explanation"].is_null());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hits_carry_what_was_asked_for() {
+    let server = Server::with_documents(documents()).await;
+    let parts = async |include: Value| {
+        let answer = server.post(PATH, &json!({"query": "marché", "limit": 1, "include": include})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let hit = answer.body["hits"][0].as_object().expect("a hit").clone();
+        hit.keys().filter(|key| !["id", "score", "language"].contains(&key.as_str())).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(parts(json!(null)).await, ["text", "metadata", "passage"]);
+    assert_eq!(parts(json!([])).await, [""; 0]);
+    assert_eq!(parts(json!(["vector"])).await, ["vector"]);
+    assert_eq!(parts(json!(["passage", "vector", "text", "text"])).await, ["text", "passage", "vector"]);
+    assert_eq!(parts(json!(["metadata"])).await, ["metadata"]);
+    let answer = server.post(PATH, &json!({"query": "marché", "include": ["vector"]})).await;
+    assert_eq!(answer.body["hits"][0]["vector"].as_array().map(Vec::len), Some(DIMENSION));
+    let unknown = server.post(PATH, &json!({"query": "a", "include": ["text", "html"]})).await;
+    unknown.assert_error(422, "invalid_request", "/include/1", &["unknown variant `html`", "`passage`"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_has_no_more_hits_than_allowed() {
+    let server = with_sea().await;
+    let answer = search(&server, json!({"group_by": {"field": "topic"}})).await;
+    let found = ids(&answer);
+    assert_eq!(found.len(), 4, "sea, town, and two without a topic: {found:?}");
+    assert_eq!((found[0], &answer.body["hits"][0]["group"]), ("en-0", &json!("sea")));
+    assert!(found.contains(&"en-8") && !found.contains(&"en-9") && found.contains(&"de-0") && found.contains(&"ja-0"));
+    let answer = search(&server, json!({"group_by": {"field": "language", "size": 2}, "limit": 13})).await;
+    let english = ids(&answer).iter().filter(|id| id.starts_with("en")).count();
+    assert_eq!((english, ids(&answer).len()), (2, 5));
+    let two = search(&server, json!({"group_by": {"field": "metadata.topic"}, "limit": 2, "offset": 1})).await;
+    assert_eq!(ids(&two).len(), 2, "looks further than the page for enough groups");
+    for (group_by, place, words) in [
+        (json!({"field": "id"}), "/group_by/field", "metadata.id"),
+        (json!({"field": "a..b"}), "/group_by/field", "single dots"),
+        (json!({"field": "topic", "size": 0}), "/group_by/size", "from 1 to 1000, got 0"),
+        (json!({"size": 2}), "/group_by", "missing field `field`"),
+        (json!("topic"), "/group_by", "expected an object"),
+    ] {
+        search(&server, json!({"group_by": group_by})).await.assert_error(422, "invalid_request", place, &[words]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn languages_take_turns() {
+    let server = with_sea().await;
+    let plain = search(&server, json!({"limit": 4})).await;
+    assert!(ids(&plain).iter().all(|id| id.starts_with("en")), "English fills the page: {:?}", ids(&plain));
+    for options in [json!({"limit": 4}), json!({"limit": 4, "mode": "hybrid"})] {
+        let mut options = options;
+        options["balance_languages"] = json!(true);
+        let found = search(&server, options.clone()).await;
+        let mut first: Vec<&str> = ids(&found)[..3].to_vec();
+        first.sort_unstable();
+        assert_eq!((first, ids(&found)[3]), (vec!["de-0", "en-0", "fr-0"], "en-1"), "{options}");
+    }
+    let words = json!({"query": "the grey sea rolls", "mode": "lexical", "balance_languages": true, "limit": 4});
+    let found = search(&server, words).await;
+    let mut languages: Vec<&str> = ids(&found).iter().map(|id| &id[..2]).collect();
+    languages[..3].sort_unstable();
+    assert_eq!(languages, ["de", "en", "fr", "en"]);
+    let all = search(&server, json!({"limit": 13, "balance_languages": true})).await;
+    assert_eq!((ids(&all).len(), ids(&all).last()), (13, Some(&"ja-0")), "what is far comes last, whatever its language");
+    let two = search(&server, json!({"limit": 2, "balance_languages": true, "languages": ["en", "de", "de"]})).await;
+    assert_eq!(ids(&two), ["en-0", "de-0"]);
+    let rest = search(&server, json!({"limit": 9, "offset": 4, "balance_languages": true})).await;
+    assert_eq!(ids(&rest), ids(&all)[4..]);
+}
+
+/// Documents that are all alike are near to everything; the margin sees that, the cosine does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_margin_prefers_what_stands_out_of_its_neighborhood() {
+    let crowd = (0..6).map(|n| json!({"id": format!("crowd-{n}"), "text": format!("the grey sea rolls {n}"), "language": "en"}));
+    let alone = json!({"id": "alone", "text": "ein brauner Bär", "language": "de"});
+    let server = Server::with_documents(crowd.chain([alone]).collect()).await;
+    let query = "the grey sea und ein Bär";
+    let plain = server.post(PATH, &json!({"query": query})).await;
+    assert!(ids(&plain)[0].starts_with("crowd"), "{:?}", ids(&plain));
+    let rescored = server.post(PATH, &json!({"query": query, "margin": {}, "explain": true})).await;
+    assert_eq!((ids(&rescored)[0], ids(&rescored).len()), ("alone", 7), "{}", rescored.text);
+    assert!(scores(&rescored).is_sorted_by(|a, b| a >= b));
+    let hit = &rescored.body["hits"][0];
+    assert_ne!(hit["score"], hit["explanation"]["dense"]["score"], "the cosine stays visible");
+    for neighbors in [0, 33] {
+        let answer = server.post(PATH, &json!({"query": "a", "margin": {"neighbors": neighbors}})).await;
+        answer.assert_error(422, "invalid_request", "/margin/neighbors", &["from 1 to 32"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_margin_in_a_collection_of_one_or_none_is_answered() {
+    let server = Server::with_news().await;
+    assert_eq!(ids(&server.post(PATH, &json!({"query": "a", "margin": {}})).await), [""; 0]);
+    server.post("/v1/collections/news/documents", &json!({"documents": [{"id": "one", "text": "grey sea"}]})).await;
+    let answer = server.post(PATH, &json!({"query": "grey sea", "margin": {"neighbors": 2}})).await;
+    assert_eq!((ids(&answer), scores(&answer)), (vec!["one"], vec![1.0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_beyond_the_limit_is_refused_with_the_way_out() {
+    let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let text = "grey sea ".repeat(120);
+    let documents: Vec<Value> = (0..5).map(|n| json!({"id": format!("d{n}"), "text": text})).collect();
+    assert_eq!(server.post("/v1/collections/news/documents", &json!({"documents": documents})).await.status, 200);
+    let answer = server.post(PATH, &json!({"query": "sea"})).await;
+    answer.assert_error(422, "answer_too_large", "", &["at most 3000", "limit", "include"]);
+    assert_eq!(ids(&server.post(PATH, &json!({"query": "sea", "limit": 2})).await).len(), 2);
+    assert_eq!(ids(&server.post(PATH, &json!({"query": "sea", "include": ["metadata", "passage"]})).await).len(), 5);
+    let vectors = server.post(PATH, &json!({"query": "sea", "include": ["vector"]})).await;
+    vectors.assert_error(422, "answer_too_large", "", &["3840 bytes"]);
+    let twice = json!({"searches": [{"query": "sea", "limit": 2}, {"query": "sea", "limit": 2}]});
+    server.post("/v1/collections/news/search/batch", &twice).await.assert_error(422, "answer_too_large", "", &["at most 3000"]);
+}

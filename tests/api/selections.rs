@@ -1,0 +1,180 @@
+//! Scroll, count, delete by filter, facets.
+
+use serde_json::{Value, json};
+
+use crate::example;
+use crate::server::{Answer, Server};
+
+const DOCUMENTS: &str = "/v1/collections/news/documents";
+const FACETS: &str = "/v1/collections/news/facets";
+
+fn ids(answer: &Answer) -> Vec<String> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let documents = answer.body["documents"].as_array().expect("documents").iter();
+    documents.map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+async fn numbered(count: usize) -> Server {
+    let document = |n: usize| json!({"id": format!("d{n:03}"), "text": "Il pleut.", "metadata": {"n": n, "even": usize::is_multiple_of(n, 2)}});
+    Server::with_documents(json!((0..count).map(document).collect::<Vec<_>>())).await
+}
+
+/// All pages of a list, one after the other.
+async fn pages(server: &Server, mut body: Value) -> Vec<Vec<String>> {
+    let mut pages = Vec::new();
+    loop {
+        let answer = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
+        pages.push(ids(&answer));
+        match answer.body.get("next_cursor") {
+            Some(cursor) => body["cursor"] = cursor.clone(),
+            None => return pages,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_follow_each_other_in_every_order() {
+    let server = numbered(5).await;
+    // Stored later, so last by time.
+    server.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "Es regnet.", "metadata": {"even": true}}]})).await;
+    let even = json!({"field": "even", "eq": true});
+    let check = async |order: &str, descending: bool, expect: &[&[&str]]| {
+        let body = json!({"filter": even, "order": order, "descending": descending, "limit": 2});
+        assert_eq!(pages(&server, body).await, expect, "{order} {descending}");
+    };
+    check("id", false, &[&["a", "d000"], &["d002", "d004"]]).await;
+    check("id", true, &[&["d004", "d002"], &["d000", "a"]]).await;
+    for time in ["created_at", "updated_at"] {
+        let all = pages(&server, json!({"order": time, "limit": 2})).await.concat();
+        let mut sorted = all.clone();
+        sorted.sort();
+        assert_eq!(
+            (all.len(), sorted),
+            (6, vec!["a", "d000", "d001", "d002", "d003", "d004"].into_iter().map(str::to_owned).collect())
+        );
+        let mut turned = pages(&server, json!({"order": time, "descending": true, "limit": 4})).await.concat();
+        turned.reverse();
+        assert_eq!(turned, all);
+    }
+    assert_eq!(pages(&server, json!({"filter": {"or": []}})).await, [Vec::<String>::new()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_moves_a_document_to_the_end_by_the_time_of_its_update() {
+    let server = numbered(3).await;
+    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    server.post(DOCUMENTS, &json!({"documents": [{"id": "d000", "text": "Il neige."}]})).await;
+    assert_eq!(pages(&server, json!({"order": "updated_at"})).await, [["d001", "d002", "d000"]]);
+    assert_eq!(pages(&server, json!({"order": "created_at"})).await, [["d000", "d001", "d002"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_belongs_to_its_filter_and_order() {
+    let server = numbered(3).await;
+    let scroll = format!("{DOCUMENTS}/scroll");
+    let first = server.post(&scroll, &json!({"limit": 1, "filter": {"field": "n", "gte": 0}})).await;
+    let cursor = &first.body["next_cursor"];
+    let check = async |body: Value| {
+        server.post(&scroll, &body).await.assert_error(422, "invalid_cursor", "/cursor", &["same filter and order"]);
+    };
+    check(json!({"cursor": cursor})).await;
+    check(json!({"cursor": cursor, "filter": {"field": "n", "gte": 1}})).await;
+    check(json!({"cursor": cursor, "filter": {"field": "n", "gte": 0}, "order": "created_at"})).await;
+    check(json!({"cursor": cursor, "filter": {"field": "n", "gte": 0}, "descending": true})).await;
+    check(json!({"cursor": "x"})).await;
+    server.post(&scroll, &json!({"limit": 0})).await.assert_error(422, "invalid_request", "/limit", &["from 1 to 1000"]);
+    server.post(&scroll, &json!({"order": "text"})).await.assert_error(422, "invalid_request", "/order", &["`created_at`"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_counted() {
+    let server = numbered(5).await;
+    let count = format!("{DOCUMENTS}/count");
+    assert_eq!(server.post(&count, &json!({})).await.body, json!({"documents": 5}));
+    assert_eq!(server.post(&count, &json!({"filter": {"field": "even", "eq": true}})).await.body, json!({"documents": 3}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_deleted_by_filter_once() {
+    let server = numbered(1_000).await;
+    // More than one transaction takes.
+    server.post(DOCUMENTS, &json!({"documents": (1_000..1_700).map(|n| json!({"id": format!("e{n}"), "text": "Il neige.", "metadata": {"even": usize::is_multiple_of(n, 2)}})).collect::<Vec<_>>()})).await;
+    let delete = format!("{DOCUMENTS}/delete");
+    let even = json!({"filter": {"field": "even", "eq": true}});
+    assert_eq!(server.post(&delete, &even).await.body, json!({"deleted": 850}));
+    assert_eq!(server.post(&delete, &even).await.body, json!({"deleted": 0}));
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 850);
+    let found = server.post("/v1/collections/news/search", &json!({"query": "Il pleut.", "limit": 1000})).await;
+    let hits = found.body["hits"].as_array().expect("hits");
+    assert!(hits.len() == 850 && hits.iter().all(|hit| hit["metadata"]["even"] == false));
+    server.post(&delete, &json!({})).await.assert_error(422, "invalid_request", "", &["missing field `filter`"]);
+    assert_eq!(server.post(&delete, &json!({"filter": {"and": []}})).await.body, json!({"deleted": 850}));
+    assert_eq!(server.get("/v1/collections/news").await.body["passages"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_deletions_at_once_delete_nothing_twice() {
+    let server = numbered(900).await;
+    let (delete, all) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
+    let (one, other) = tokio::join!(server.post(&delete, &all), server.post(&delete, &all));
+    let deleted = |answer: &Answer| answer.body["deleted"].as_u64().expect("a number");
+    assert_eq!(deleted(&one) + deleted(&other), 900);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_counted_by_type_with_arrays_value_by_value() {
+    let documents = json!([
+        {"id": "a", "text": "un", "language": "fr", "metadata": {"tag": ["x", "x", 1, true, null, {"y": 1}], "in": {"n": 1}}},
+        {"id": "b", "text": "deux", "language": "fr", "metadata": {"tag": ["1", 1.0, "x"], "in": {"n": 1.5}}},
+        {"id": "c", "text": "drei", "language": "de", "metadata": {"tag": "x", "in": {"n": 1}}},
+        {"id": "d", "text": "0123456789", "metadata": {"tag": [], "in": {"n": false}}},
+        {"id": "e", "text": "9876543210", "metadata": {"tag": null}},
+    ]);
+    let server = Server::with_documents(documents).await;
+    let facets = json!([{"field": "tag"}, {"field": "in.n"}, {"field": "language", "limit": 1}, {"field": "nothing"}]);
+    let answer = server.post(FACETS, &json!({ "facets": facets })).await;
+    assert_eq!((answer.status, &answer.body["documents"]), (200, &json!(5)), "{}", answer.text);
+    let value = |value: Value, documents: u64| json!({"value": value, "documents": documents});
+    let facet = |field: &str, values: Value, missing: u64| json!({"field": field, "values": values, "missing": missing});
+    let expect = json!([
+        facet("tag", json!([value(json!("x"), 3), value(json!(1), 2), value(json!("1"), 1), value(json!(true), 1)]), 1),
+        facet("in.n", json!([value(json!(1), 2), value(json!(false), 1), value(json!(1.5), 1)]), 1),
+        facet("language", json!([value(json!("fr"), 2)]), 2),
+        facet("nothing", json!([]), 5),
+    ]);
+    assert_eq!(answer.body["facets"], expect);
+    let german = json!({"filter": {"field": "language", "eq": "de"}, "facets": [{"field": "tag"}]});
+    let answer = server.post(FACETS, &german).await;
+    assert_eq!(answer.body, json!({"documents": 1, "facets": [facet("tag", json!([value(json!("x"), 1)]), 0)]}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_counts_what_it_shows() {
+    let server = Server::with_news().await;
+    server.post(DOCUMENTS, &example("upsert_documents.request")).await;
+    assert_eq!(server.post(FACETS, &example("count_facets.request")).await.body, example("count_facets.200"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_facet_names_its_place() {
+    let server = Server::with_news().await;
+    let check = async |facets: Value, place: &str, words: &[&str]| {
+        server.post(FACETS, &json!({ "facets": facets })).await.assert_error(422, "invalid_request", place, words);
+    };
+    check(json!([]), "/facets", &["1 to 20", "got 0"]).await;
+    check(json!([{"field": "id"}]), "/facets/0/field", &["language or a path", "\"id\""]).await;
+    check(json!([{"field": "year"}, {"field": "a..b"}]), "/facets/1/field", &["single dots"]).await;
+    check(json!([{"field": "year", "limit": 0}]), "/facets/0/limit", &["from 1 to 1000"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_collection_is_named() {
+    let server = Server::start();
+    for path in [format!("{DOCUMENTS}/scroll"), format!("{DOCUMENTS}/count")] {
+        server.post(&path, &json!({})).await.assert_error(404, "collection_not_found", "", &["news"]);
+    }
+    let all = json!({"filter": {"and": []}});
+    server.post(&format!("{DOCUMENTS}/delete"), &all).await.assert_error(404, "collection_not_found", "", &["news"]);
+    let facets = json!({"facets": [{"field": "year"}]});
+    server.post(FACETS, &facets).await.assert_error(404, "collection_not_found", "", &["news"]);
+}

@@ -1,0 +1,136 @@
+//! `/v1/snapshots`.
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server};
+
+const PATH: &str = "/v1/snapshots";
+const OTHER_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
+
+fn documents() -> Value {
+    json!([
+        {"id": "fr", "text": "Le train est en retard.", "language": "fr", "metadata": {"year": 2026}},
+        {"id": "ja", "text": "電車が遅れている。", "language": "ja"},
+    ])
+}
+
+/// Makes a snapshot and gives its id.
+async fn snapshot(server: &Server, body: Value) -> String {
+    let job = server.finished(&server.post(PATH, &body).await).await;
+    assert_eq!(job["status"], "succeeded", "{job}");
+    job["details"]["snapshot"].as_str().expect("an id").to_owned()
+}
+
+async fn restore(server: &Server, id: &str, body: Value) -> Value {
+    server.finished(&server.post(&format!("{PATH}/{id}/restore"), &body).await).await
+}
+
+async fn upload(server: &Server, id: &str, archive: Vec<u8>) -> Answer {
+    let request = Request::put(format!("{PATH}/{id}/archive")).header("content-type", "application/zstd");
+    server.send(request.body(Body::from(archive)).expect("a request")).await
+}
+
+async fn export(server: &Server, collection: &str) -> String {
+    server.get(&format!("/v1/collections/{collection}/export")).await.text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_comes_back_as_it_was() {
+    let server = Server::with_documents(documents()).await;
+    let before = export(&server, "news").await;
+    let id = snapshot(&server, json!({"collections": ["news"]})).await;
+    server.post("/v1/collections/news/documents", &json!({"documents": [{"id": "fr", "text": "changed"}]})).await;
+    server.delete("/v1/collections/news/documents/ja").await;
+
+    let job = restore(&server, &id, json!({"collection": "news", "rename_to": "march"})).await;
+    assert_eq!((&job["status"], &job["collection"]), (&json!("succeeded"), &json!("march")), "{job}");
+    assert_eq!(export(&server, "march").await, before);
+    assert_ne!(export(&server, "news").await, before);
+    let hits = server.post("/v1/collections/march/search", &json!({"query": "電車が遅れている。"})).await.body;
+    assert_eq!(hits["hits"][0]["id"], "ja");
+    let written = server.post("/v1/collections/march/documents", &json!({"documents": [{"id": "de", "text": "Der Zug"}]})).await;
+    assert_eq!(written.status, 200, "{}", written.text);
+
+    server.post(&format!("{PATH}/{id}/restore"), &json!({})).await.assert_error(409, "collection_exists", "", &["news"]);
+    assert_eq!(restore(&server, &id, json!({"replace": true})).await["status"], "succeeded");
+    assert_eq!(export(&server, "news").await, before);
+    let hits = server.post("/v1/collections/news/search", &json!({"query": "Le train est en retard."})).await.body;
+    assert_eq!(hits["hits"][0]["id"], "fr");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_are_listed_shown_and_deleted() {
+    let server = Server::with_documents(documents()).await;
+    server.post("/v1/collections", &json!({"name": "blog"})).await;
+    let first = snapshot(&server, json!({})).await;
+    let second = snapshot(&server, json!({"collections": ["blog"]})).await;
+    let shown = server.get(&format!("{PATH}/{first}")).await.body;
+    let held: Vec<_> =
+        shown["collections"].as_array().expect("collections").iter().map(|one| (&one["name"], &one["documents"])).collect();
+    assert_eq!(held, [(&json!("blog"), &json!(0)), (&json!("news"), &json!(2))]);
+    let page = server.get(&format!("{PATH}?limit=1")).await.body;
+    assert_eq!(page["snapshots"][0]["id"], second.as_str());
+    let cursor = page["next_cursor"].as_str().expect("a cursor");
+    let page = server.get(&format!("{PATH}?limit=1&cursor={cursor}")).await.body;
+    assert_eq!((&page["snapshots"][0], page.get("next_cursor")), (&shown, None));
+    assert_eq!(server.delete(&format!("{PATH}/{first}")).await.status, 204);
+    for path in ["", "/archive"] {
+        server.get(&format!("{PATH}/{first}{path}")).await.assert_error(404, "snapshot_not_found", "", &[first.as_str()]);
+    }
+    server.delete(&format!("{PATH}/{first}")).await.assert_error(404, "snapshot_not_found", "", &[]);
+    server.post(&format!("{PATH}/{first}/restore"), &json!({})).await.assert_error(404, "snapshot_not_found", "", &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_goes_to_another_server() {
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({})).await;
+    let archive = server.get(&format!("{PATH}/{id}/archive")).await;
+    assert_eq!(archive.header("content-length"), Some(archive.bytes.len().to_string().as_str()));
+
+    let other = Server::start();
+    let taken = upload(&other, &id, archive.bytes.clone()).await;
+    assert_eq!((taken.status, &taken.body), (201, &server.get(&format!("{PATH}/{id}")).await.body));
+    assert_eq!(restore(&other, &id, json!({})).await["status"], "succeeded");
+    assert_eq!(export(&other, "news").await, export(&server, "news").await);
+    upload(&other, &id, archive.bytes).await.assert_error(409, "snapshot_exists", "", &[id.as_str()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_archive_is_refused_and_leaves_nothing() {
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({})).await;
+    let archive = server.get(&format!("{PATH}/{id}/archive")).await.bytes;
+    for place in [0, archive.len() / 3, archive.len() - 2] {
+        let mut damaged = archive.clone();
+        damaged[place] ^= 0x10;
+        upload(&server, OTHER_ID, damaged).await.assert_error(422, "invalid_snapshot", "", &["archive"]);
+    }
+    for end in [0, archive.len() / 2, archive.len() - 1] {
+        upload(&server, OTHER_ID, archive[..end].to_vec()).await.assert_error(422, "invalid_snapshot", "", &["archive"]);
+    }
+    let odd = Request::put(format!("{PATH}/{OTHER_ID}/archive")).header("content-type", "application/json").body(Body::empty());
+    server.send(odd.expect("a request")).await.assert_error(415, "unsupported_media_type", "content-type", &["zstd"]);
+    assert_eq!(server.get(PATH).await.body["snapshots"].as_array().map(Vec::len), Some(1));
+    assert_eq!(upload(&server, OTHER_ID, archive).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_done_is_refused_with_its_place() {
+    let server = Server::with_documents(documents()).await;
+    server.post(PATH, &json!({"collections": ["none"]})).await.assert_error(404, "collection_not_found", "", &["none"]);
+    server.post(PATH, &json!({"collections": ["a", "a"]})).await.assert_error(
+        422,
+        "invalid_request",
+        "/collections/1",
+        &["second"],
+    );
+    server.post(PATH, &json!({"collections": ["?"]})).await.assert_error(422, "invalid_request", "/collections/0", &[]);
+    let id = snapshot(&server, json!({})).await;
+    let path = format!("{PATH}/{id}/restore");
+    server.post(&path, &json!({"rename_to": "b"})).await.assert_error(422, "invalid_request", "/rename_to", &["collection"]);
+    server.post(&path, &json!({"collection": "none"})).await.assert_error(404, "collection_not_found", "", &["none"]);
+    server.get(&format!("{PATH}/latest")).await.assert_error(422, "invalid_request", "snapshot", &["UUID"]);
+}

@@ -1,0 +1,160 @@
+//! Bounds on traffic, the time limit, browsers, and the drain at the end.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use dragoman::domain::Limits;
+use dragoman::embed::{Embedder, FakeOptions};
+use dragoman::http;
+use dragoman::http::settings::{Origin, Rate, Settings};
+use dragoman::http::traffic::ClientAddress;
+use dragoman::service::{Parts, Service};
+use serde_json::json;
+
+use crate::server::{Answer, Server, answer};
+
+fn with(settings: Settings) -> Server {
+    Server::with_settings(Limits::default(), settings, None)
+}
+
+/// A request of a client with this address.
+async fn from(server: &Server, address: &str) -> Answer {
+    let mut request = Request::get("/v1/models").body(Body::empty()).expect("a request");
+    request.extensions_mut().insert(ClientAddress(address.parse().expect("an address")));
+    server.send(request).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_sends_too_much_is_told_when_to_come_again() {
+    let server = with(Settings { rate: Some(Rate { per_second: 0.01, burst: 2 }), ..Settings::default() });
+    assert_eq!(from(&server, "192.0.2.1").await.status, 200);
+    assert_eq!(from(&server, "192.0.2.1").await.status, 200);
+    let refused = from(&server, "192.0.2.1").await;
+    refused.assert_error(429, "rate_limited", "", &["0.01", "rate_per_s", "rate_burst"]);
+    let seconds: u64 = refused.header("retry-after").expect("a time").parse().expect("seconds");
+    assert!((90..=100).contains(&seconds), "{seconds}");
+    assert_eq!(from(&server, "192.0.2.2").await.status, 200, "another caller");
+    for _ in 0..5 {
+        assert_eq!(server.get("/healthz").await.status, 200, "health is not counted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_counted_by_themselves_and_wrong_ones_by_address() {
+    let settings = Settings { rate: Some(Rate { per_second: 0.01, burst: 2 }), ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, Some("the key of the configuration"));
+    let (operator, wrong) = (server.with_key("the key of the configuration"), server.with_key("a wrong one"));
+    let statuses = async |server: &Server| {
+        let mut statuses = Vec::new();
+        for _ in 0..3 {
+            statuses.push(server.get("/v1/models").await.status);
+        }
+        statuses
+    };
+    assert_eq!(statuses(&wrong).await, [401, 401, 429]);
+    assert_eq!(statuses(&operator).await, [200, 200, 429]);
+}
+
+/// A server with an encoder that a test can hold.
+fn held(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (embedder, control) = Embedder::fake_with(&FakeOptions::of(8));
+    let parts = Parts {
+        data_dir: folder.path().to_owned(),
+        embedder,
+        limits: Limits::default(),
+        power_safe: false,
+        read_document: http::document_input::read_document,
+    };
+    let service = Service::open(parts).expect("an empty data directory opens");
+    (http::router_with(service, settings), control, folder)
+}
+
+fn embed() -> Request<Body> {
+    let body = json!({"input": "ein Satz"}).to_string();
+    Request::post("/v1/embeddings").header("content-type", "application/json").body(Body::from(body)).expect("a request")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_at_once_are_bounded_over_all_and_per_caller() {
+    for (settings, status, code, words) in [
+        (Settings { requests_max: 1, ..Settings::default() }, 503, "overloaded", "requests_max"),
+        (Settings { caller_requests_max: Some(1), ..Settings::default() }, 429, "rate_limited", "caller_requests_max"),
+    ] {
+        let (router, control, _folder) = held(settings);
+        control.pause();
+        let first = tokio::spawn(answer(router.clone(), embed()));
+        let waiting = control.clone();
+        tokio::task::spawn_blocking(move || waiting.wait_until_blocked()).await.expect("the first request runs");
+        let models = || Request::get("/v1/models").body(Body::empty()).expect("a request");
+        let refused = answer(router.clone(), models()).await;
+        assert_eq!((refused.status, refused.code()), (status, Some(code)), "{}", refused.text);
+        assert!(refused.text.contains(words) && refused.header("retry-after").is_some(), "{}", refused.text);
+        control.resume();
+        assert_eq!(first.await.expect("no panic").status, 200);
+        assert_eq!(answer(router.clone(), models()).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_takes_too_long_is_ended() {
+    let (router, control, _folder) = held(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+    control.pause();
+    let late = answer(router.clone(), embed()).await;
+    assert_eq!((late.status, late.code()), (503, Some("request_timeout")), "{}", late.text);
+    assert!(late.text.contains("0.05 s (request_timeout_s)") && late.header("retry-after").is_some(), "{}", late.text);
+    control.resume();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_never_ends_is_given_up() {
+    let (router, _control, _folder) = held(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+    let body = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
+    let request = Request::post("/v1/embeddings").header("content-type", "application/json").body(body).expect("a request");
+    assert_eq!(answer(router, request).await.code(), Some("request_timeout"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_other_origins_may_call_only_when_allowed() {
+    let preflight = |origin: &str| {
+        let request = Request::builder().method(Method::OPTIONS).uri("/v1/collections").header("origin", origin);
+        let request = request.header("access-control-request-method", "POST");
+        request.header("access-control-request-headers", "authorization").body(Body::empty()).expect("a request")
+    };
+    let allowed = async |server: &Server, origin: &str| {
+        let answer = server.send_unchecked(preflight(origin)).await;
+        answer.header("access-control-allow-origin").map(str::to_owned)
+    };
+    assert_eq!(allowed(&Server::start(), "https://example.com").await, None, "off by default");
+
+    let origins = vec![Origin::parse("https://example.com").expect("an origin")];
+    let settings = Settings { cors_origins: origins, ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, Some("the key of the configuration"));
+    assert_eq!(allowed(&server, "https://example.com").await.as_deref(), Some("https://example.com"));
+    assert_eq!(allowed(&server, "https://example.org").await, None);
+    let request = Request::get("/v1/collections").header("origin", "https://example.com").body(Body::empty());
+    let refused = server.send(request.expect("a request")).await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.header("access-control-allow-origin"), Some("https://example.com"), "a page can read why it is refused");
+    assert!(refused.header("access-control-expose-headers").is_some_and(|names| names.contains("x-request-id")));
+
+    let server = with(Settings { cors_origins: vec![Origin::Any], ..Settings::default() });
+    assert_eq!(allowed(&server, "https://example.org").await.as_deref(), Some("*"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draining_server_refuses_and_closes() {
+    let settings = Settings::default();
+    let drain = settings.drain.clone();
+    let server = with(settings);
+    assert_eq!(server.get("/v1/models").await.status, 200);
+    drain.begin();
+    for path in ["/v1/models", "/v1/collections", "/readyz"] {
+        let refused = server.get(path).await;
+        refused.assert_error(503, "unavailable", "", &["stopping"]);
+        assert_eq!(refused.header("connection"), Some("close"));
+        assert!(refused.header("retry-after").is_some());
+    }
+    assert_eq!(server.get("/healthz").await.status, 200, "the process still lives");
+}

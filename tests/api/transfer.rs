@@ -1,0 +1,206 @@
+//! `/v1/collections/{collection}/import` and `/export`.
+
+use std::io::{Read as _, Write as _};
+
+use axum::body::Body;
+use axum::http::Request;
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+const IMPORT: &str = "/v1/collections/news/import";
+const EXPORT: &str = "/v1/collections/news/export";
+const NDJSON: &str = "application/x-ndjson";
+
+fn request(media_type: &str, encoding: &str, body: impl Into<Body>) -> Request<Body> {
+    let request = Request::post(IMPORT).header("content-type", media_type).header("content-encoding", encoding);
+    request.body(body.into()).expect("a request")
+}
+
+/// The lines of a stream of JSON.
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+async fn results(server: &Server, job: &Value, query: &str) -> Vec<Value> {
+    let path = format!("/v1/jobs/{}/results{query}", job["id"].as_str().expect("an id"));
+    let answer = server.get(&path).await;
+    assert_eq!(answer.header("content-type"), Some(NDJSON));
+    lines(&answer.text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_are_imported_and_each_has_a_result() {
+    let server = Server::with_documents(json!([{"id": "c", "text": "alt"}])).await;
+    let body = concat!(
+        r#"{"id": "a", "text": "Le train est en retard.", "language": "fr", "metadata": {"year": 2026}}"#,
+        "\n\n",
+        r#"{"id": "b", "text": " "}"#,
+        "\nnonsense\n",
+        r#"{"id": "c", "text": "Поезд опаздывает."}"#,
+        "\r\n",
+        r#"{"id": "d", "text": "x", "year": 3}"#,
+        "\n",
+        r#"{"text": "電車が遅れている。"}"#,
+    );
+    let job = server.import(NDJSON, body).await;
+    assert_eq!((&job["type"], &job["status"], &job["collection"]), (&json!("import"), &json!("succeeded"), &json!("news")));
+    assert_eq!(job["details"], json!({"lines": 7, "created": 2, "updated": 1, "failed": 3}));
+    let bytes = body.len();
+    assert_eq!((&job["progress"]["done"], &job["progress"]["total"]), (&json!(bytes), &json!(bytes)));
+    let all = results(&server, &job, "").await;
+    let shown: Vec<_> = all.iter().map(|result| (result["line"].as_u64().expect("a line"), result["status"].clone())).collect();
+    assert_eq!(
+        shown,
+        [(1, "created"), (3, "failed"), (4, "failed"), (5, "updated"), (6, "failed"), (7, "created")]
+            .map(|(line, status)| (line, json!(status)))
+    );
+    assert_eq!(all[0], json!({"line": 1, "id": "a", "status": "created"}));
+    assert_eq!((&all[1]["id"], &all[1]["error"]["pointer"]), (&json!("b"), &json!("/text")));
+    assert_eq!(all[2]["error"]["code"], "malformed_json");
+    assert!(all[2]["error"]["detail"].as_str().is_some_and(|detail| detail.contains("the line is not")), "{}", all[2]);
+    assert_eq!(all[4]["error"]["pointer"], "/year");
+    assert_eq!(results(&server, &job, "?status=failed").await.len(), 3);
+    let hits = server.post("/v1/collections/news/search", &json!({"query": "電車が遅れている。"})).await;
+    assert_eq!(hits.body["hits"][0]["text"], "電車が遅れている。");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_imported_with_metadata_by_column() {
+    let server = Server::with_news().await;
+    let job =
+        server.import("text/csv; charset=utf-8", "id,text,language,metadata.source\n1,\"Zug, spät\",de,dpa\n2,雨,xx,\n").await;
+    assert_eq!(job["details"], json!({"lines": 3, "created": 1, "updated": 0, "failed": 1}));
+    assert_eq!(results(&server, &job, "?status=failed").await[0]["error"]["code"], "unknown_language");
+    let job = server.import("text/tab-separated-values", "text\tid\nsay \"hi\"\tq\n").await;
+    assert_eq!(job["status"], "succeeded");
+    let stored = server.get("/v1/collections/news/documents/1").await.body;
+    assert_eq!((&stored["text"], &stored["metadata"]), (&json!("Zug, spät"), &json!({"source": "dpa"})));
+    assert_eq!(server.get("/v1/collections/news/documents/q").await.body["text"], "say \"hi\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packed_files_are_unpacked_and_bombs_are_refused() {
+    let server = Server::with_news().await;
+    let line = b"{\"id\":\"a\",\"text\":\"Bonjour\"}\n";
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("gzip")
+    };
+    for (encoding, body) in [("gzip", gzip(line)), ("zstd", zstd::encode_all(&line[..], 3).expect("zstd"))] {
+        let job = server.finished(&server.send(request(NDJSON, encoding, body)).await).await;
+        assert_eq!(job["details"]["lines"], 1, "{encoding}: {job}");
+    }
+    let bomb = zstd::encode_all(&vec![b' '; 80 << 20][..], 3).expect("zstd");
+    server.send(request(NDJSON, "zstd", bomb)).await.assert_error(413, "body_too_large", "", &["200 times"]);
+    let torn = gzip(line)[..12].to_vec();
+    server.send(request(NDJSON, "gzip", torn)).await.assert_error(400, "malformed_file", "", &["gzip"]);
+    let refused = server.send(request(NDJSON, "br", "x")).await;
+    refused.assert_error(415, "unsupported_media_type", "content-encoding", &["br"]);
+    assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_imported_is_refused_and_leaves_nothing() {
+    let limits = Limits { import_bytes_max: 1_000, ..Limits::default() };
+    let server = Server::with_limits(limits);
+    let post = |media_type: &str, body: String| request(media_type, "identity", body);
+    server.send(post(NDJSON, String::new())).await.assert_error(404, "collection_not_found", "", &["news"]);
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    server.send(post("application/json", String::new())).await.assert_error(
+        415,
+        "unsupported_media_type",
+        "content-type",
+        &["csv"],
+    );
+    server.send(post("text/csv; charset=latin1", String::new())).await.assert_error(
+        415,
+        "unsupported_media_type",
+        "content-type",
+        &[],
+    );
+    server.send(post("text/csv", "id,title\n".to_owned())).await.assert_error(422, "invalid_request", "", &["column text"]);
+    server.send(post(NDJSON, " ".repeat(1_001))).await.assert_error(413, "body_too_large", "", &["1000 bytes"]);
+    let odd = Request::post(format!("{IMPORT}?wait=stored")).header("content-type", NDJSON).body(Body::empty());
+    server.send(odd.expect("a request")).await.assert_error(422, "invalid_request", "wait", &["unknown"]);
+    assert_eq!(server.get("/v1/jobs").await.body, json!({"jobs": []}));
+    let empty = server.import(NDJSON, "").await;
+    assert_eq!((&empty["status"], &empty["details"]["lines"]), (&json!("succeeded"), &json!(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_needs_room_on_the_disk() {
+    let server = Server::with_limits(Limits { disk_reserve_bytes: u64::MAX / 2, ..Limits::default() });
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    let refused = server.send(request(NDJSON, "identity", "{}")).await;
+    refused.assert_error(503, "storage_unavailable", "", &["reserve", "nothing was accepted"]);
+    assert!(refused.header("retry-after").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_beyond_the_bound_are_refused() {
+    let server =
+        Server::with_limits(Limits { jobs_running_max: 1, jobs_queued_max: 0, import_backlog_max: 0, ..Limits::default() });
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    let many: String = (0..5_000).map(|n| format!("{{\"text\":\"line {n} of many\"}}\n")).collect();
+    let first = server.send(request(NDJSON, "identity", many)).await;
+    let second = server.send(request(NDJSON, "identity", "{}")).await;
+    second.assert_error(503, "overloaded", "", &["1 jobs", "nothing was accepted"]);
+    assert_eq!(server.finished(&first).await["details"]["created"], 5_000);
+    assert_eq!(server.import(NDJSON, "{\"text\":\"x\"}").await["status"], "succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_can_be_imported_again() {
+    let server = Server::with_news().await;
+    let body: String = (0..777)
+        .map(|n| match n % 3 {
+            0 => format!("{}\n", json!({"id": format!("d{n}"), "text": format!("Zug {n} fährt\nspät"), "language": "de"})),
+            1 => format!(
+                "{}\n",
+                json!({"id": format!("ж{n}"), "text": format!("Поезд {n}"), "metadata": {"n": n, "a": [null, {"b": 1.5}]}})
+            ),
+            _ => format!("{}\n", json!({"id": format!("{n}/水"), "text": format!("電車 {n} が遅れている。").repeat(9)})),
+        })
+        .collect();
+    assert_eq!(server.import(NDJSON, body).await["details"]["created"], 777);
+    let plain = server.get(EXPORT).await;
+    assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
+    let exported = lines(&plain.text);
+    assert!(exported.len() == 777 && exported.is_sorted_by_key(|line| line["id"].as_str().map(str::to_owned)));
+
+    let other = Server::with_news().await;
+    let job = other.import(NDJSON, plain.text.clone()).await;
+    assert_eq!(job["details"], json!({"lines": 777, "created": 777, "updated": 0, "failed": 0}));
+    assert_eq!(lines(&other.get(EXPORT).await.text), exported);
+    for query in ["Поезд 7", "電車 5 が遅れている。"] {
+        let hits = async |server: &Server| {
+            server.post("/v1/collections/news/search", &json!({"query": query, "limit": 3})).await.body["hits"][0]["id"].clone()
+        };
+        assert_eq!(hits(&server).await, hits(&other).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_is_packed_as_the_client_takes_it_and_has_vectors_on_request() {
+    let server =
+        Server::with_documents(json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": "many words ".repeat(40)}])).await;
+    let plain = server.get(EXPORT).await.text;
+    for encoding in ["gzip", "zstd"] {
+        let request = Request::get(EXPORT).header("accept-encoding", encoding).body(Body::empty()).expect("a request");
+        let packed = server.send(request).await;
+        assert_eq!(packed.header("content-encoding"), Some(encoding));
+        let mut unpacked = String::new();
+        match encoding {
+            "gzip" => flate2::read::GzDecoder::new(&packed.bytes[..]).read_to_string(&mut unpacked).expect("gzip"),
+            _ => zstd::stream::read::Decoder::new(&packed.bytes[..]).expect("zstd").read_to_string(&mut unpacked).expect("zstd"),
+        };
+        assert_eq!(unpacked, plain);
+    }
+    let vectors = lines(&server.get(&format!("{EXPORT}?include=vector")).await.text);
+    assert_eq!(vectors[0]["vector"].as_array().map(Vec::len), Some(crate::server::DIMENSION));
+    assert!(vectors[1].get("vector").is_none(), "several passages have several embeddings");
+    server.get(&format!("{EXPORT}?include=passages")).await.assert_error(422, "invalid_request", "include", &["vector"]);
+    server.get("/v1/collections/none/export").await.assert_error(404, "collection_not_found", "", &[]);
+}

@@ -1,0 +1,51 @@
+//! What the system says of a process and of a folder.
+
+#![allow(dead_code, reason = "each benchmark uses its part")]
+
+use std::path::Path;
+
+/// Resident bytes of a process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// Its own: what it allocated and touched.
+    pub anonymous: u64,
+    /// Pages of files, which the system may take back: the program itself, libraries, a saved index that is mapped.
+    pub file: u64,
+}
+
+/// Resident memory of a process.
+pub fn memory(process: u32) -> Memory {
+    let status = status(process);
+    let bytes = |name| number(&status, name) << 10;
+    Memory { anonymous: bytes("RssAnon:"), file: bytes("RssFile:") }
+}
+
+/// Threads of a process.
+pub fn threads(process: u32) -> u64 {
+    number(&status(process), "Threads:")
+}
+
+/// Open file descriptors of a process.
+pub fn descriptors(process: u32) -> u64 {
+    std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |entries| entries.count() as u64)
+}
+
+/// Bytes of the files below a folder whose names `counts` accepts. Files that go away meanwhile are left out.
+pub fn folder_bytes(folder: &Path, counts: &dyn Fn(&str) -> bool) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let bytes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path(), counts),
+        Ok(metadata) if counts(&entry.file_name().to_string_lossy()) => metadata.len(),
+        _ => 0,
+    });
+    bytes.sum()
+}
+
+fn status(process: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+}
+
+fn number(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}

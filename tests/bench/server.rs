@@ -1,0 +1,68 @@
+//! The real program as a child process of a benchmark.
+
+#![allow(dead_code, reason = "each benchmark uses its part")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Where the program may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// On one core, where `taskset` exists.
+    One,
+    /// On all.
+    All,
+}
+
+/// The program; ended when dropped.
+pub struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    pub fn start(model: &Path, data: &Path, cores: Cores) -> Self {
+        let program = env!("CARGO_BIN_EXE_dragoman");
+        let one = cores == Cores::One;
+        let pinned = one && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
+        let mut command = if pinned { Command::new("taskset") } else { Command::new(program) };
+        if pinned {
+            command.args(["--cpu-list", "0", program]);
+        }
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", if one { "1" } else { "0" }]);
+        command.arg("--model").arg(model).arg("--data").arg(data).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("its log is read")).lines();
+        let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(&line).ok()?;
+            (line["message"] == "listening").then(|| line["address"].as_str().map(str::to_owned))?
+        });
+        // The log is read on, so that the program never waits for a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address: address.expect("the program says where it listens") }
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn resident_mb(&self) -> u64 {
+        resident_mb(self.child.id())
+    }
+}
+
+/// Resident memory of a process.
+pub fn resident_mb(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,100 @@
+//! `dragoman documents` against a server.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use super::program::Program;
+use super::{dragoman, run, run_with};
+
+const LINES: &str = r#"{"id": "fr", "text": "Le pain est encore chaud.", "language": "fr"}
+
+{"id": "blank", "text": " "}
+{"id": "cut
+{"id": "ja", "text": "新しい図書館は駅の隣にあります。", "metadata": {"floor": 2}}
+"#;
+
+fn server() -> (tempfile::TempDir, Program) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), "fake:8");
+    assert_eq!(server.client().post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    (folder, server)
+}
+
+#[test]
+fn lines_are_stored_and_bad_ones_named() {
+    let (_folder, server) = server();
+    let client = server.client();
+    let run_upsert = |arguments: &[&str], input: &str| run_with(dragoman(client.url(), arguments), input.as_bytes());
+    let first = run_upsert(&["documents", "upsert", "news"], LINES);
+    first.expect(3);
+    let told: Vec<&str> = first.err.lines().collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.contains(&"line 3 (blank): /text: must hold something besides white space"), "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("line 4: is no JSON: ")), "{told:?}");
+    assert_eq!(told[2], "created 2, updated 0, failed 2");
+
+    let again = run_upsert(&["documents", "upsert", "news", "-", "--json"], LINES);
+    let last = again.expect(3).lines().last().unwrap();
+    assert_eq!(last, r#"{"created":0,"updated":2,"failed":2}"#);
+    let all_bad = run_upsert(&["documents", "upsert", "news"], "{\"id\": \"a\", \"text\": \"\"}\n{\"text\": \"\"}\n");
+    assert_eq!(all_bad.code, 1, "{all_bad:?}");
+    assert!(all_bad.err.contains("line 1 (a): ") && all_bad.err.contains("line 2: "), "{}", all_bad.err);
+    assert!(all_bad.err.ends_with("error: no document was stored\n"), "{}", all_bad.err);
+    let misspelled = run_upsert(&["documents", "upsert", "news"], "{\"id\": \"a\", \"txt\": \"x\"}\n");
+    assert_eq!(misspelled.code, 1, "{misspelled:?}");
+    assert!(misspelled.err.contains("unknown field `txt`"), "{}", misspelled.err);
+}
+
+#[test]
+fn documents_are_shown_and_deleted() {
+    let (_folder, server) = server();
+    let client = server.client();
+    let body = json!({ "documents": [{ "id": "a/ä", "text": "two\nlines" }, { "id": "b", "text": "one line" }] });
+    assert_eq!(client.post("/v1/collections/news/documents", &body).0, 200);
+    let url = client.url();
+
+    let got = run(url, &["documents", "get", "news", "a/ä", "--json"]).json();
+    assert_eq!((&got[0]["id"], &got[0]["text"]), (&json!("a/ä"), &json!("two\nlines")));
+    let shown = run(url, &["documents", "get", "news", "a/ä"]);
+    assert!(shown.expect(0).starts_with("id                   a/ä\ntext                 two lines\n"), "{}", shown.out);
+    let list = run(url, &["documents", "list", "news", "--limit", "1"]);
+    assert_eq!(list.expect(0).lines().count(), 2, "{list:?}");
+    assert!(list.err.contains("there are more"), "{list:?}");
+    assert_eq!(run(url, &["documents", "list", "news", "--json"]).json().len(), 2);
+
+    let some = run(url, &["documents", "delete", "news", "nothing", "b"]);
+    some.expect(3);
+    assert!(some.err.starts_with("error: document_not_found: "), "{}", some.err);
+    assert_eq!(client.get("/v1/collections/news/documents/b").0, 404);
+    run(url, &["documents", "delete", "news", "a/ä"]).expect(0);
+    let none = run(url, &["documents", "delete", "news", "a/ä"]);
+    assert_eq!(none.code, 1, "{none:?}");
+}
+
+#[test]
+fn many_lines_go_in_several_requests() {
+    let (_folder, server) = server();
+    let lines: String =
+        (0..450).map(|number| format!("{{\"id\": \"{number}\", \"text\": \"text number {number}\"}}\n")).collect();
+    let run = run_with(dragoman(server.client().url(), &["documents", "upsert", "news", "--wait", "stored"]), lines.as_bytes());
+    run.expect(0);
+    assert_eq!(run.err, "created 450, updated 0, failed 0\n");
+    assert_eq!(server.client().get("/v1/collections/news").1["documents"], 450);
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let (_folder, server) = server();
+    let text = "word ".repeat(2_000);
+    let documents: Vec<_> = (0..200).map(|number| json!({ "id": number.to_string(), "text": text })).collect();
+    let body = json!({ "documents": documents });
+    assert_eq!(server.client().post("/v1/collections/news/documents?wait=stored", &body).0, 200);
+    let mut command = dragoman(server.client().url(), &["documents", "list", "news", "--json", "--limit", "1000"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{output:?}");
+}

@@ -1,0 +1,308 @@
+//! `dragoman eval` against a server, over small files. Sentences that are Afrikaans and English at once have the same embedding in
+//! both, so that what is measured is known beforehand.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::program::{self, Program};
+use super::{dragoman, run, run_with};
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+const TASKS: [&str; 7] = ["tatoeba", "pairs", "mining", "classification", "retrieval", "sts", "search"];
+
+/// Two sentences that are both Afrikaans and English.
+const BOTH: &str = "My hand is in warm water.\nMy pen is in my hand.\n";
+
+/// One line of SIB-200 per text.
+fn sib200(part: &str, rows: &[(&str, &str)]) -> String {
+    rows.iter().enumerate().map(|(number, (label, text))| format!("{part}\t{number}\t{label}\t{text}\n")).collect()
+}
+
+/// Files of every task, in Afrikaans, English, French, German, Hindi and Japanese.
+fn files(folder: &Path) {
+    let write = |name: &str, content: &str| fs::write(folder.join(name), content).unwrap();
+    write("tatoeba.afr-eng.afr", BOTH);
+    write("tatoeba.afr-eng.eng", BOTH);
+    write("flores.af.txt", BOTH);
+    write("flores.en.txt", BOTH);
+    // The second column has the translations of each other's lines, so that none is found.
+    write(
+        "short.af-en.tsv",
+        "My hand is in warm water.\tMy pen is in my hand.\nMy pen is in my hand.\tMy hand is in warm water.\n",
+    );
+    write(
+        "af-en.dev.af",
+        "a1\tMy hand is in warm water.\na2\tMy pen is in my hand.\na3\tIs my arm warm?\na4\tDie kat slaap op die dak.\n",
+    );
+    write(
+        "af-en.dev.en",
+        "e3\tIs my arm warm?\ne1\tMy hand is in warm water.\ne2\tMy pen is in my hand.\ne5\tThe train leaves at noon.\n",
+    );
+    write("af-en.dev.gold", "a1\te1\na2\te2\na3\te3\n");
+    write("candidates.af-en.af", BOTH);
+    write("candidates.af-en.en", "My hand is in warm water.\nMy pen is in my hand.\nThe train leaves at noon.\n");
+    write(
+        "sts.af-ja.tsv",
+        "5\tIs my arm warm?\tIs my arm warm?\n2\tMy pen is in my hand.\tMy hand\n0\tDie kat slaap.\t雨が降っている。\n",
+    );
+    let train = [("sports", "tennis hockey rugby"), ("weather", "tornado monsoon cyclone")];
+    let english =
+        sib200("train", &train.repeat(10)) + &sib200("dev", &[("sports", "rugby and tennis"), ("weather", "a tornado")]);
+    write("sib200.en.tsv", &english);
+    write(
+        "sib200.de.tsv",
+        &sib200("dev", &[("sports", "Tennis Hockey Rugby"), ("weather", "Tornado Monsun"), ("sports", "Hockey")]),
+    );
+    write("sib200.fr.tsv", &sib200("dev", &[("weather", "tornado"), ("sports", "rugby")]));
+    write("queries.tsv", "q1\tde\tdie neue Straßenbahn\nq2\thi\tस्कूल बंद\n");
+    write(
+        "documents.tsv",
+        "d1\tde\tDie neue Straßenbahn fährt ab Mai.\nd2\tfr\tLe nouveau tramway circule dès mai.\nd3\thi\tबारिश के कारण स्कूल बंद हैं।\nd4\tja\t図書館は駅の隣です。\n",
+    );
+    write("qrels.tsv", "q1\td1\t2\nq1\td2\t1\nq2\td3\t1\n");
+}
+
+struct Measured {
+    folder: tempfile::TempDir,
+    server: Program,
+}
+
+impl Measured {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("files");
+        fs::create_dir(&data).unwrap();
+        files(&data);
+        let server = Program::start(&folder.path().join("data"), "fake:64");
+        Self { folder, server }
+    }
+
+    fn data(&self) -> String {
+        self.folder.path().join("files").to_str().unwrap().to_owned()
+    }
+
+    fn eval(&self, arguments: &[&str]) -> super::Run {
+        run(self.server.client().url(), &[&["eval"], arguments, &["--data", &self.data()]].concat())
+    }
+
+    /// The report as JSON.
+    fn report(&self, arguments: &[&str]) -> Value {
+        self.eval(&[arguments, &["--json"]].concat()).json().remove(0)
+    }
+
+    /// Nothing that a measurement makes is left.
+    #[track_caller]
+    fn check_nothing_left(&self) {
+        let client = self.server.client();
+        for (path, member) in [("/v1/collections", "collections"), ("/v1/classifiers", "classifiers")] {
+            assert_eq!(client.get(path).1[member], json!([]), "{path}");
+        }
+    }
+}
+
+#[test]
+fn retrieval_and_similarity_are_measured() {
+    let measured = Measured::start();
+    let tatoeba = measured.report(&["tatoeba"]);
+    let expect = json!({"language": "af", "pairs": 2, "to_english": 100.0, "from_english": 100.0});
+    assert_eq!(tatoeba["tatoeba"]["codes"]["afr"], expect);
+    let pairs = measured.report(&["pairs"]);
+    assert_eq!((&pairs["flores"]["english_mean"], &pairs["short"]["mean"]), (&json!(100.0), &json!(0.0)));
+    let retrieval = measured.report(&["retrieval", "--queries", "1"]);
+    let expect = json!({"queries": 1, "candidates": 3, "by_margin": 100.0, "by_cosine": 100.0});
+    assert_eq!(retrieval["candidates"]["pairs"]["af-en"], expect);
+    let sts = measured.report(&["sts"]);
+    assert_eq!(sts["sts"]["pairs"]["af-ja"], json!({"pairs": 3, "spearman": 100.0}));
+    let all = measured.report(&["all"]);
+    for (task, report) in [("tatoeba", &tatoeba), ("flores", &pairs), ("sts", &sts)] {
+        assert_eq!(all[task], report[task]);
+    }
+    assert!(all["classification"]["sets"]["sib200"].is_array(), "{all}");
+}
+
+#[test]
+fn a_report_is_a_table_or_a_file() {
+    let measured = Measured::start();
+    let told = measured.eval(&["pairs"]);
+    let line = "| af Afrikaans          |        100.0 |        100.0 |         0.0 |         0.0 |           2 |";
+    assert!(told.expect(0).lines().any(|got| got == line), "{}", told.out);
+    let path = measured.folder.path().join("report.json");
+    assert_eq!(measured.eval(&["sts", "--output", path.to_str().unwrap()]).expect(0), "");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(report["sts"]["mean"], 100.0);
+}
+
+#[test]
+fn mining_is_measured_here_and_by_the_server() {
+    let measured = Measured::start();
+    let here = measured.report(&["mining"]);
+    let score = &here["mining"]["pairs"]["af-en"];
+    assert_eq!((&score["tuning_part"], &score["tuning_gold"]), (&json!("dev"), &json!(3)));
+    assert_eq!(score["strategies"].as_object().unwrap().len(), 4);
+    assert_eq!(score["strategies"]["max-score"]["tuning"], json!({"precision": 100.0, "recall": 100.0, "f1": 100.0}));
+    let both = measured.report(&["mining", "--api"]);
+    let strategies = &both["mining"]["pairs"]["af-en"]["strategies"];
+    assert_eq!(strategies.as_object().unwrap().keys().collect::<Vec<_>>(), ["max-score", "server"]);
+    assert_eq!(strategies["server"]["tuning"], strategies["max-score"]["tuning"]);
+}
+
+#[test]
+fn classifiers_of_the_server_stand_beside_the_same_network_here() {
+    let measured = Measured::start();
+    let report = measured.report(&["classification", "--kind", "knn,mlp,offline"]);
+    let comparison = &report["comparisons"][0];
+    assert_eq!((&comparison["set"], &comparison["from"]), (&json!("sib200"), &json!("en")));
+    let ways = comparison["ways"].as_object().unwrap();
+    assert_eq!(ways.keys().collect::<Vec<_>>(), ["knn", "majority", "mlp", "offline"]);
+    // Sports is the first of two equally frequent labels: one of two in English, two of three in German, one of two in French.
+    assert_eq!(ways["majority"]["own"], 50.0);
+    assert!((ways["majority"]["mean"].as_f64().unwrap() - (200.0 / 3.0 + 50.0) / 2.0).abs() < 1e-9, "{ways:?}");
+    assert_eq!((&ways["knn"]["languages"]["de"], &ways["knn"]["languages"]["fr"]), (&json!(100.0), &json!(100.0)));
+    assert_eq!(ways["mlp"], ways["offline"]);
+    measured.check_nothing_left();
+    let told = measured.eval(&["classification", "--kind", "knn"]);
+    assert!(told.expect(0).starts_with("sib200, trained in en English, accuracy in percent:\n"), "{}", told.out);
+    assert!(told.out.lines().any(|line| line == "| mean of the others    |    100.0 |     58.3 |"), "{}", told.out);
+    let papers = measured.eval(&["classification"]);
+    assert!(papers.expect(0).contains("deviation of 5 runs"), "{}", papers.out);
+}
+
+#[test]
+fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
+    let measured = Measured::start();
+    let report = measured.report(&["search", "--mode", "lexical,dense"]);
+    let result = |scope: &str, mode: &str| {
+        let results = report["results"].as_array().unwrap();
+        results.iter().find(|result| result["scope"] == scope && result["mode"] == mode).unwrap().clone()
+    };
+    // Each query finds the document of its own language by its words; the French one of the first query has none of them.
+    let own = result("same", "lexical");
+    assert_eq!(own["all"], json!({"queries": 2, "ndcg_at_10": 100.0, "recall_at_10": 100.0, "mrr_at_10": 100.0}));
+    assert_eq!(own["languages"]["hi"]["queries"], 1);
+    let others = result("other", "lexical");
+    assert_eq!(others["all"], json!({"queries": 1, "ndcg_at_10": 0.0, "recall_at_10": 0.0, "mrr_at_10": 0.0}));
+    // By meaning every document is a hit, so that the French one is among the ten.
+    assert_eq!(result("other", "dense")["all"]["recall_at_10"], 100.0);
+    measured.check_nothing_left();
+    let told = measured.eval(&["search", "--mode", "hybrid", "--languages", "same", "--balance-languages", "--exact"]);
+    assert!(told.expect(0).starts_with("Search of 4 documents, languages in turns, in percent:\n"), "{}", told.out);
+    measured.check_nothing_left();
+}
+
+/// Measures `task` with one file replaced and expects a refusal that ends so, and nothing on the server.
+#[track_caller]
+fn check_file(task: &[&str], file: &str, content: &str, expect: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    files(folder.path());
+    fs::write(folder.path().join(file), content).unwrap();
+    let told = run(NOWHERE, &[&["eval"], task, &["--data", folder.path().to_str().unwrap()]].concat());
+    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+    assert!(told.err.trim_end().ends_with(expect), "{}", told.err);
+}
+
+#[test]
+fn a_line_that_does_not_fit_is_named_before_the_server_is_asked() {
+    check_file(
+        &["tatoeba"],
+        "tatoeba.afr-eng.eng",
+        "My hand is in warm water.\n\n",
+        "tatoeba.afr-eng.eng:2: sentence: expected a sentence, got an empty line",
+    );
+    check_file(
+        &["pairs"],
+        "flores.af.txt",
+        "My hand is in warm water.\n",
+        "flores.en.txt has 2 lines, the files beside it have 1",
+    );
+    check_file(
+        &["mining"],
+        "af-en.dev.gold",
+        "a1\te1\na9\te2\n",
+        "af-en.dev.gold:2: first id: expected an id of the sentences, got a9",
+    );
+    check_file(
+        &["classification", "--kind", "mlp"],
+        "sib200.de.tsv",
+        "dev\t0\tmusic\tGesang\n",
+        "German: expected one of the labels sports, weather, got music",
+    );
+    check_file(
+        &["classification"],
+        "sib200.fr.tsv",
+        "dev\t0\tsports\n",
+        "sib200.fr.tsv:1: line: expected 4 tab-separated fields (part, index, label, text), got 3",
+    );
+    check_file(
+        &["retrieval"],
+        "candidates.af-en.en",
+        "My hand is in warm water.\n",
+        "expected a translation of each of the 2 queries, got 1 lines",
+    );
+    check_file(
+        &["sts"],
+        "sts.af-ja.tsv",
+        "viel\tIs my arm warm?\t暖かい\n",
+        "sts.af-ja.tsv:1: score: expected a number, got viel",
+    );
+    check_file(&["search"], "qrels.tsv", "q1\td1\t1\nq2\td3\t-1\n", "qrels.tsv:2: gain: expected a number above 0, got -1");
+}
+
+#[test]
+fn a_folder_without_files_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for task in TASKS {
+        let told = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
+        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+        let expect = if task == "search" { "queries.tsv" } else { "no usable data in " };
+        assert!(told.err.contains(expect), "{task}: {}", told.err);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_by_every_task() {
+    let folder = tempfile::tempdir().unwrap();
+    files(folder.path());
+    for task in TASKS {
+        let told = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
+        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+        assert!(told.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: "), "{task}: {}", told.err);
+    }
+}
+
+#[test]
+fn a_wrong_key_is_told_by_every_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("files");
+    fs::create_dir(&data).unwrap();
+    files(&data);
+    let mut command = program::command(&folder.path().join("data"), "fake:8");
+    command.env("DRAGOMAN_ADMIN_KEY", "a long admin key of the environment");
+    let server = Program::run(command);
+    for task in TASKS {
+        let mut command = dragoman(server.client().url(), &["eval", task, "--data", data.to_str().unwrap()]);
+        command.env("DRAGOMAN_KEY", "open-sesame-and-let-me-in");
+        let told = run_with(command, b"");
+        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+        assert!(told.err.starts_with("error: unauthorized: "), "{task}: {}", told.err);
+    }
+}
+
+#[test]
+fn each_task_tells_its_format() {
+    for (task, part) in [
+        ("tatoeba", "tatoeba.XXX-eng.XXX"),
+        ("pairs", "short.xx-en.tsv"),
+        ("mining", "xx-en.PART.gold"),
+        ("classification", "XX.train.1000"),
+        ("retrieval", "candidates.xx-yy.yy"),
+        ("sts", "sts.xx-yy.tsv"),
+        ("search", "qrels.tsv"),
+    ] {
+        let help = run(NOWHERE, &["eval", task, "--help"]);
+        assert!(help.expect(0).contains(part), "{task}: {}", help.out);
+    }
+    assert_eq!(run(NOWHERE, &["eval", "sts"]).code, 2);
+    assert_eq!(run(NOWHERE, &["eval", "classification", "--data", ".", "--train-language", "xx"]).code, 2);
+}

@@ -1,0 +1,163 @@
+//! `dragoman mine`, `duplicates`, `similarity` and `detect`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Script, dragoman, run, run_with};
+
+const ID: &str = "0199d1a0-0000-7000-8000-000000000001";
+
+fn job(kind: &str, status: &str, more: &str) -> String {
+    format!(
+        r#"{{"id": "{ID}", "type": "{kind}", "status": "{status}", "created_at": "2026-01-02T03:04:05.678Z",
+        "progress": {{"done": 50, "total": 100, "unit": "sentences"}}{more}}}"#
+    )
+    .replace('\n', " ")
+}
+
+fn body(request: &str) -> Value {
+    serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn mining_is_asked_for_followed_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("fr.txt"), "Le train est en retard.\nIl pleut.\n").unwrap();
+    fs::write(path("known.tsv"), "de-7\t0\nde-9\t1\n").unwrap();
+    let accepted = job("mine", "queued", "");
+    let ended = job("mine", "succeeded", r#", "details": {"pairs": 1200, "threshold": 1.0625}"#);
+    let events = format!("data: {}\n\ndata: {ended}\n\n", job("mine", "running", ""));
+    let table =
+        "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n1.3\tde-7\t0\tDer Zug hat Verspätung.\tLe train est en retard.\n";
+    let script = Script::of(&[
+        ("202 Accepted", &accepted),
+        ("200 OK\r\ncontent-type: text/event-stream", &events),
+        ("200 OK\r\ncontent-type: text/tab-separated-values", table),
+    ]);
+    let file = format!("@{}", path("fr.txt"));
+    let filter = r#"{"field": "year", "gte": 2020}"#;
+    let (known, output) = (path("known.tsv"), path("pairs.tsv"));
+    let run = run(
+        &script.url,
+        &[
+            "mine",
+            "news",
+            &file,
+            "--first-languages",
+            "de,nl",
+            "--first-filter",
+            filter,
+            "--known",
+            &known,
+            "-k",
+            "3",
+            "--margin",
+            "distance",
+            "--strategy",
+            "forward",
+            "--one-to-one",
+            "--keep-copies",
+            "--unit",
+            "document",
+            "--exact",
+            "-o",
+            &output,
+        ],
+    );
+    assert_eq!(run.expect(0), "");
+    assert!(run.err.ends_with("1,200 pairs with threshold 1.0625\n"), "{}", run.err);
+    assert_eq!(fs::read_to_string(&output).unwrap(), table);
+    let requests = script.requests();
+    assert!(requests[0].starts_with("POST /v1/mine HTTP/1.1\r\n"), "{requests:?}");
+    assert_eq!(
+        body(&requests[0]),
+        json!({
+            "first": {"collection": "news", "languages": ["de", "nl"], "filter": {"field": "year", "gte": 2020}},
+            "second": {"texts": ["Le train est en retard.", "Il pleut."]},
+            "known_pairs": [{"first": "de-7", "second": "0"}, {"first": "de-9", "second": "1"}],
+            "neighbors": 3, "margin": "distance", "strategy": "forward", "one_to_one": true, "deduplicate": false,
+            "unit": "document", "exact": true,
+        })
+    );
+    assert!(requests[2].starts_with(&format!("GET /v1/jobs/{ID}/pairs.tsv ")), "{requests:?}");
+}
+
+#[test]
+fn a_job_that_fails_is_told_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("pairs.ndjson");
+    let failed =
+        job("mine", "failed", r#", "error": {"code": "invalid_request", "detail": "none of the known pairs is proposed"}"#);
+    let script = Script::of(&[("202 Accepted", &failed)]);
+    let run = run(&script.url, &["mine", "one", "other", "-o", output.to_str().unwrap()]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("none of the known pairs is proposed"), "{}", run.err);
+    assert!(!output.exists());
+}
+
+#[test]
+fn wrong_arguments_are_told_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known");
+    fs::write(&known, "a\tb\nc d\n").unwrap();
+    let known = known.to_str().unwrap();
+    for (arguments, code, words) in [
+        (vec!["mine", "one", "a/b"], 2, "@FILE"),
+        (vec!["mine", "one", "@/nowhere/at/all"], 1, "/nowhere/at/all"),
+        (vec!["mine", "one", "other", "--known", known], 2, "line 2 of"),
+        (vec!["mine", "one", "other", "--known", known, "--threshold", "1"], 2, "cannot be used with"),
+        (vec!["similarity", "one"], 2, "SECOND"),
+    ] {
+        let run = run("http://127.0.0.1:1", &arguments);
+        assert_eq!(run.code, code, "{run:?}");
+        assert!(run.err.contains(words), "{words}: {}", run.err);
+    }
+}
+
+#[test]
+fn duplicates_are_printed_as_lines_with_json() {
+    let ended = job("duplicates", "succeeded", r#", "details": {"clusters": 1}"#);
+    let line =
+        "{\"size\":2,\"representative\":\"a\",\"members\":[{\"id\":\"a\",\"text\":\"x\"},{\"id\":\"b\",\"text\":\"x\"}]}\n";
+    let script = Script::of(&[("202 Accepted", &ended), ("200 OK", line), ("202 Accepted", &ended)]);
+    let arguments =
+        ["duplicates", "news", "--score-min", "0.8", "--pairs", "different", "-l", "de,fr", "--size-max", "9", "--json"];
+    assert_eq!(run(&script.url, &arguments).expect(0), line);
+    let detached = run(&script.url, &["duplicates", "news", "--detach", "--json"]).json();
+    assert_eq!(detached[0]["id"], ID);
+    let requests = script.requests();
+    assert!(requests[0].starts_with("POST /v1/collections/news/duplicates "), "{requests:?}");
+    assert_eq!(body(&requests[0]), json!({"score_min": 0.8, "pairs": "different", "languages": ["de", "fr"], "size_max": 9}));
+    assert!(requests[1].starts_with(&format!("GET /v1/jobs/{ID}/clusters ")), "{requests:?}");
+}
+
+#[test]
+fn similarities_are_told_for_two_texts_and_for_lines() {
+    let one = r#"{"results": [{"score": 0.8125}]}"#;
+    let two = r#"{"results": [{"score": 0.5}, {"score": 1, "truncated": true}]}"#;
+    let script = Script::of(&[("200 OK", one), ("200 OK", two), ("200 OK", one)]);
+    let told = run(&script.url, &["similarity", "Es regnet.", "雨が降る。"]);
+    assert_eq!(told.expect(0), "0.8125\tEs regnet.\t雨が降る。\n");
+    let lines = run_with(dragoman(&script.url, &["similarity", "--json"]), "a\tb\r\nc\td\n".as_bytes()).json();
+    assert_eq!(lines[1], json!({"score": 1, "truncated": true, "first": "c", "second": "d"}));
+    assert_eq!(body(&script.requests()[1]), json!({"pairs": [{"first": "a", "second": "b"}, {"first": "c", "second": "d"}]}));
+    let broken = run_with(dragoman(&script.url, &["similarity", "--file", "-"]), b"a b\n");
+    assert_eq!(broken.code, 2);
+    assert!(broken.err.contains("line 1 of standard input must have two texts"), "{}", broken.err);
+}
+
+#[test]
+fn languages_are_told_for_texts_and_for_lines() {
+    let answer = r#"{"detections": [{"language": "de", "confidence": 0.96875}, {}]}"#;
+    let script = Script::of(&[("200 OK", answer), ("200 OK", answer), ("200 OK", r#"{"detections": []}"#)]);
+    let told = run(&script.url, &["detect", "Es regnet.", "123"]);
+    assert_eq!(told.expect(0), "de\t0.9688\tEs regnet.\n\t\t123\n");
+    let lines = run_with(dragoman(&script.url, &["detect", "--json"]), "Es regnet.\n\n123\n".as_bytes()).json();
+    let expect =
+        [json!({"language": "de", "confidence": 0.96875, "text": "Es regnet."}), json!({"text": ""}), json!({"text": "123"})];
+    assert_eq!(lines, expect);
+    assert_eq!(body(&script.requests()[1]), json!({"texts": ["Es regnet.", "123"]}));
+    assert_eq!(run(&script.url, &["detect", "x"]).code, 1);
+}

@@ -1,0 +1,114 @@
+//! `dragoman import`, `export`, `jobs` and `snapshot` against a server.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::program::Program;
+use super::{dragoman, run, run_with};
+
+const LINES: &str = r#"{"id": "a", "text": "Le pain est encore chaud.", "language": "fr", "metadata": {"topic": "food"}}
+{"id": "b", "text": " "}
+no json
+{"id": "c", "text": "新しい図書館は駅の隣にあります。", "language": "ja"}
+"#;
+
+fn server() -> (tempfile::TempDir, Program) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(&folder.path().join("data"), "fake:8");
+    (folder, server)
+}
+
+/// What the program exports, sorted as the server does: by id.
+fn exported(url: &str, collection: &str) -> Vec<Value> {
+    run(url, &["export", collection, "--quiet"]).json()
+}
+
+#[test]
+fn what_is_imported_is_exported_and_imported_again() {
+    let (folder, server) = server();
+    let client = server.client();
+    let url = client.url();
+    let failures = folder.path().join("failures");
+    let arguments = ["import", "news", "-", "--create", "--failures", failures.to_str().unwrap()];
+    let first = run_with(dragoman(url, &arguments), LINES.as_bytes());
+    first.expect(3);
+    assert!(first.err.starts_with("created collection news\njob "), "{}", first.err);
+    assert!(first.err.contains("\nline 2 (b): invalid_request: /text: must hold"), "{}", first.err);
+    assert!(first.err.contains("\nline 3: "), "{}", first.err);
+    assert!(first.err.contains(" created 2, updated 0, failed 2\n"), "{}", first.err);
+    assert_eq!(fs::read_to_string(&failures).unwrap().lines().count(), 2);
+
+    let documents = exported(url, "news");
+    assert_eq!(documents[0], serde_json::from_str::<Value>(LINES.lines().next().unwrap()).unwrap());
+    assert_eq!(documents.len(), 2);
+    for name in ["copy.ndjson", "copy.ndjson.gz", "copy.ndjson.zst"] {
+        let path = folder.path().join(name);
+        let path = path.to_str().unwrap();
+        run(url, &["export", "news", "-o", path]).expect(0);
+        let collection = name.replace("copy.ndjson", "copy");
+        run(url, &["import", &collection, path, "--create"]).expect(0);
+        assert_eq!(exported(url, &collection), documents, "{name}");
+    }
+    let csv = "id,text,topic\nd,\"one, two\",numbers\n";
+    run_with(dragoman(url, &["import", "news", "--format", "csv"]), csv.as_bytes()).expect(0);
+    let document = client.get("/v1/collections/news/documents/d").1;
+    assert_eq!((&document["text"], &document["metadata"]), (&json!("one, two"), &json!({ "topic": "numbers" })));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_as_what_it_is_called_stores_nothing() {
+    let (_folder, server) = server();
+    let client = server.client();
+    let wrong = run_with(dragoman(client.url(), &["import", "news", "--create", "--compression", "zstd"]), b"not packed");
+    assert_eq!(wrong.code, 1, "{wrong:?}");
+    assert!(wrong.err.contains("error: malformed_file: "), "{}", wrong.err);
+    let nowhere = run_with(dragoman(client.url(), &["import", "nowhere"]), LINES.as_bytes());
+    assert!(nowhere.code == 1 && nowhere.err.starts_with("error: collection_not_found: "), "{nowhere:?}");
+    assert_eq!(client.get("/v1/collections/news").1["documents"], 0);
+}
+
+#[test]
+fn jobs_are_seen_after_their_end() {
+    let (_folder, server) = server();
+    let url = server.client().url().to_owned();
+    let job = run_with(dragoman(&url, &["import", "news", "--create", "--detach", "--json"]), LINES.as_bytes()).json().remove(0);
+    let id = job["id"].as_str().unwrap();
+    let ended = run(&url, &["jobs", "watch", id, "--json"]);
+    let ended: Value = serde_json::from_str(ended.expect(3)).unwrap();
+    assert_eq!((&ended["status"], &ended["details"]["failed"]), (&json!("succeeded"), &json!(2)));
+    assert_eq!(
+        run(&url, &["jobs", "list", "--type", "import", "--json"]).json(),
+        [run(&url, &["jobs", "show", id, "--json"]).json().remove(0)]
+    );
+    assert_eq!(run(&url, &["jobs", "list", "--status", "failed"]).err, "there are no jobs\n");
+    let results = run(&url, &["jobs", "results", id]).json();
+    assert!(results.iter().map(|result| result["line"].as_u64().unwrap()).eq(1..=4), "{results:?}");
+    let late = run(&url, &["jobs", "cancel", id]);
+    assert!(late.code == 1 && late.err.starts_with("error: job_finished: "), "{late:?}");
+}
+
+#[test]
+fn a_snapshot_goes_from_one_server_to_another() {
+    let (folder, server) = server();
+    let url = server.client().url().to_owned();
+    run_with(dragoman(&url, &["import", "news", "--create"]), LINES.as_bytes()).expect(3);
+    let created = run(&url, &["snapshot", "create", "news"]);
+    let id = created.expect(0).trim();
+    assert!(run(&url, &["snapshot", "list"]).expect(0).lines().nth(1).unwrap().starts_with(id));
+    let path = folder.path().join(format!("{id}.tar.zst"));
+    run(&url, &["snapshot", "download", id, "-o", path.to_str().unwrap()]).expect(0);
+    let taken = run(&url, &["snapshot", "restore", id]);
+    assert!(taken.code == 1 && taken.err.starts_with("error: collection_exists: "), "{taken:?}");
+
+    let other = Program::start(&folder.path().join("other"), "fake:8");
+    let there = other.client().url().to_owned();
+    let uploaded = run(&there, &["snapshot", "upload", path.to_str().unwrap(), "--json"]).json();
+    assert_eq!(uploaded[0]["id"], id);
+    run(&there, &["snapshot", "restore", id, "--collection", "news", "--rename-to", "copy"]).expect(0);
+    assert_eq!(exported(&there, "copy"), exported(&url, "news"));
+    run(&there, &["snapshot", "restore", id, "--collection", "news", "--rename-to", "copy", "--replace", "--yes"]).expect(0);
+    run(&there, &["snapshot", "delete", id, "--yes"]).expect(0);
+    let gone = run(&there, &["snapshot", "show", id]);
+    assert!(gone.code == 1 && gone.err.starts_with("error: snapshot_not_found: "), "{gone:?}");
+}

@@ -1,0 +1,73 @@
+//! Wrong arguments are refused before any server is asked, with exit code 2.
+
+use super::{dragoman, run, run_with};
+
+/// An address where nothing listens: port 1 needs rights that no test has.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// Runs and expects a refusal that says `part`.
+#[track_caller]
+fn check(arguments: &[&str], part: &str) {
+    let run = run(NOWHERE, arguments);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?} {run:?}");
+    assert!(run.err.contains(part), "{arguments:?}: {}", run.err);
+}
+
+#[test]
+fn arguments_are_checked() {
+    check(&["serach", "news", "x"], "unrecognized subcommand");
+    check(&["search", "news"], "<QUERY>");
+    check(&["search", "news", "x", "--like", "a"], "cannot be used with");
+    check(&["search", "a/b", "x"], "invalid value 'a/b'");
+    check(&["search", "news", "x", "--filter", "[]"], "expected a JSON object");
+    check(&["search", "news", "x", "--mode", "magic"], "possible values: dense, lexical, hybrid");
+    check(&["search", "news", "x", "--server", "localhost:7700"], "expected http://HOST:PORT");
+    check(&["embed", "--format", "npy"], "--format npy needs --output");
+    check(&["embed", "--device", "cpu"], "--model <FOLDER>");
+}
+
+#[test]
+fn what_deletes_is_not_done_without_asking() {
+    check(&["snapshot", "delete", "0199d1a0-0000-7000-8000-000000000000"], "add --yes");
+    check(&["snapshot", "restore", "0199d1a0-0000-7000-8000-000000000000", "--replace"], "add --yes");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let run = run(NOWHERE, &["collections", "list"]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+    assert!(run.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: "), "{}", run.err);
+    assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+}
+
+#[test]
+fn help_names_exit_codes_and_never_the_key() {
+    let mut command = dragoman(NOWHERE, &["search", "--help"]);
+    command.env("DRAGOMAN_KEY", "open-sesame");
+    let run = run_with(command, b"");
+    let help = run.expect(0);
+    assert!(help.contains("Exit codes: 0 done; 1 failed; 2 wrong usage; 3 done, but some items failed."), "{help}");
+    assert!(help.contains("DRAGOMAN_KEY") && !help.contains("open-sesame"), "{help}");
+}
+
+#[test]
+fn a_key_that_no_header_can_carry_is_refused_unseen() {
+    let mut command = dragoman(NOWHERE, &["collections", "list"]);
+    command.env("DRAGOMAN_KEY", "open\nsesame");
+    let run = run_with(command, b"");
+    assert_eq!(run.code, 2, "{run:?}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    for arguments in
+        [&["embed", "no/such/file"][..], &["import", "news", "no/such/file"], &["documents", "upsert", "news", "no/such/file"]]
+    {
+        let run = run(NOWHERE, arguments);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.err.starts_with("error: cannot read no/such/file: "), "{}", run.err);
+    }
+    let run = run(NOWHERE, &["embed", "--model", "no/such/model", "Cargo.toml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.starts_with("error: cannot use the model in no/such/model: "), "{}", run.err);
+}

@@ -1,0 +1,248 @@
+//! The clients of the kill loop: each knows what was acknowledged to it, and what it sent without getting an answer.
+
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::path::Path;
+use std::sync::mpsc;
+
+use serde_json::{Value, json};
+
+use super::program::Client;
+
+/// The collection that everybody writes to.
+pub const COLLECTION: &str = "crash";
+/// Documents of one writer: all writers together stay below what one search can give.
+const DOCUMENTS_MAX: u64 = 100;
+/// Documents in one request, at most.
+const BATCH_MAX: u64 = 12;
+
+/// What the server has, by id.
+pub type Documents = BTreeMap<String, Value>;
+
+/// SplitMix64.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// A version of a document: its text, and a number in its metadata.
+type Version = (String, u64);
+
+/// What a writer knows of one of its documents.
+#[derive(Debug, Clone, Default)]
+struct Expected {
+    /// The version that was acknowledged last; `None` for a deletion.
+    version: Option<Version>,
+    /// Whether that version was acknowledged as searchable.
+    searchable: bool,
+    /// Whether it must be looked for again: it changed since it was last found.
+    changed: bool,
+}
+
+/// One client with documents of its own.
+pub struct Writer {
+    number: usize,
+    random: Random,
+    documents: BTreeMap<String, Expected>,
+    /// The request that was sent but not answered before the kill: it may have happened, as a whole or not at all.
+    unanswered: BTreeMap<String, Option<Version>>,
+}
+
+impl Writer {
+    pub fn new(number: usize, seed: u64) -> Self {
+        Self { number, random: Random(seed), documents: BTreeMap::new(), unanswered: BTreeMap::new() }
+    }
+
+    /// Writes until the server is gone; reports each acknowledged change.
+    pub fn write(&mut self, client: &Client, acknowledged: &mpsc::Sender<()>) {
+        while self.change(client) {
+            // After the kill nobody listens any more.
+            let _ = acknowledged.send(());
+        }
+    }
+
+    /// Sends one request. Says whether the server answered.
+    fn change(&mut self, client: &Client) -> bool {
+        let present: Vec<_> =
+            self.documents.iter().filter(|(_, expected)| expected.version.is_some()).map(|(id, _)| id.clone()).collect();
+        let one_of = |random: &mut Random| present.get(random.below(present.len().max(1) as u64) as usize).cloned();
+        match self.random.below(10) {
+            0 | 1 => match one_of(&mut self.random) {
+                Some(id) => self.delete(client, id),
+                None => self.put(client, 1),
+            },
+            2 => match one_of(&mut self.random) {
+                Some(id) => self.search(client, &id),
+                None => self.put(client, 1),
+            },
+            3..=5 => {
+                let size = 2 + self.random.below(BATCH_MAX - 1);
+                self.put(client, size)
+            }
+            _ => self.put(client, 1),
+        }
+    }
+
+    /// Creates or replaces documents.
+    fn put(&mut self, client: &Client, size: u64) -> bool {
+        let (mut documents, mut versions) = (Vec::new(), BTreeMap::new());
+        while (versions.len() as u64) < size {
+            let id = format!("w{}-{}", self.number, self.random.below(DOCUMENTS_MAX));
+            let version = (self.text(), self.random.below(1_000));
+            if let Entry::Vacant(place) = versions.entry(id) {
+                let (id, (text, number)) = (place.key(), &version);
+                documents.push(json!({ "id": id, "text": text, "language": "en", "metadata": { "n": number } }));
+                place.insert(Some(version));
+            }
+        }
+        let wait = if self.random.below(3) == 0 { "stored" } else { "indexed" };
+        self.unanswered = versions;
+        let path = format!("/v1/collections/{COLLECTION}/documents?wait={wait}");
+        let Ok((status, body)) = client.try_post(&path, &json!({ "documents": documents })) else { return false };
+        assert_eq!(status, 200, "{body}");
+        for (id, version) in std::mem::take(&mut self.unanswered) {
+            self.documents.insert(id, Expected { version, searchable: wait == "indexed", changed: true });
+        }
+        true
+    }
+
+    /// Words of random letters, so that every text is far from every other.
+    fn text(&mut self) -> String {
+        let letter = |random: &mut Random| char::from(b'a' + random.below(26) as u8);
+        let words = (0..6).map(|_| (0..8).map(|_| letter(&mut self.random)).collect::<String>());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn delete(&mut self, client: &Client, id: String) -> bool {
+        let path = format!("/v1/collections/{COLLECTION}/documents/{id}");
+        self.unanswered = BTreeMap::from([(id.clone(), None)]);
+        let Ok((status, body)) = client.try_delete(&path) else { return false };
+        assert_eq!(status, 204, "{body}");
+        self.unanswered.clear();
+        self.documents.insert(id, Expected::default());
+        true
+    }
+
+    /// Finds a document that was acknowledged as searchable, while everybody writes.
+    fn search(&mut self, client: &Client, id: &str) -> bool {
+        let expected = &self.documents[id];
+        let Some((text, _)) = expected.version.as_ref().filter(|_| expected.searchable) else { return true };
+        let path = format!("/v1/collections/{COLLECTION}/search");
+        let Ok((status, body)) = client.try_post(&path, &json!({ "query": text, "limit": 3 })) else { return false };
+        assert_eq!(status, 200, "{body}");
+        assert!(body["hits"][0]["id"] == id && body["hits"][0]["text"] == *text, "{id} with {text} is not first: {body}");
+        true
+    }
+
+    /// Compares all documents with what the restarted server has, and takes over what became of the unanswered request. Gives
+    /// how many there are.
+    pub fn check_stored(&mut self, stored: &Documents) -> usize {
+        let version_of = |id: &String| {
+            let document = stored.get(id)?;
+            Some((document["text"].as_str().unwrap().to_owned(), document["metadata"]["n"].as_u64().unwrap()))
+        };
+        let unanswered = std::mem::take(&mut self.unanswered);
+        let happened = unanswered.iter().filter(|(id, version)| version_of(id) == **version).count();
+        assert!(happened == 0 || happened == unanswered.len(), "{happened} of a request happened: {unanswered:?}");
+        if happened > 0 {
+            for (id, version) in unanswered {
+                self.documents.insert(id, Expected { version, searchable: false, changed: true });
+            }
+        }
+        for (id, expected) in &self.documents {
+            assert_eq!(version_of(id), expected.version, "{id}");
+        }
+        self.documents.values().filter(|expected| expected.version.is_some()).count()
+    }
+
+    /// Looks for every document that changed since it was last found.
+    pub fn check_found(&mut self, client: &Client) {
+        for (id, expected) in &mut self.documents {
+            let Some((text, _)) = expected.version.as_ref().filter(|_| expected.changed) else { continue };
+            if expected.searchable {
+                assert!(is_found(client, id, text), "{id} was acknowledged as searchable");
+            } else {
+                client.wait_until(&format!("{id} is found"), |client| is_found(client, id, text));
+            }
+            (expected.searchable, expected.changed) = (true, false);
+        }
+    }
+}
+
+/// Whether a search for `text` has document `id` first, with this text.
+fn is_found(client: &Client, id: &str, text: &str) -> bool {
+    let hits = client.hits(COLLECTION, &json!({ "query": text, "limit": 3 }));
+    hits.first().is_some_and(|hit| hit["id"] == id && hit["text"] == text)
+}
+
+/// A client that creates and deletes collections.
+pub struct Namer {
+    random: Random,
+    present: BTreeSet<String>,
+    unanswered: Option<String>,
+    made: u64,
+}
+
+impl Namer {
+    pub fn new(seed: u64) -> Self {
+        Self { random: Random(seed), present: BTreeSet::new(), unanswered: None, made: 0 }
+    }
+
+    /// Works until the server is gone.
+    pub fn write(&mut self, client: &Client) {
+        loop {
+            let name = self.present.first().filter(|_| self.random.below(5) < 2).cloned();
+            let status = match name {
+                Some(name) => {
+                    self.present.remove(&name);
+                    self.unanswered = Some(name.clone());
+                    client.try_delete(&format!("/v1/collections/{name}")).map(|(status, _)| assert_eq!(status, 204))
+                }
+                None => {
+                    self.made += 1;
+                    let name = format!("temporary-{}", self.made);
+                    self.unanswered = Some(name.clone());
+                    let created = client.try_post("/v1/collections", &json!({ "name": name }));
+                    created.map(|(status, body)| {
+                        assert_eq!(status, 201, "{body}");
+                        self.present.insert(name);
+                    })
+                }
+            };
+            if status.is_err() {
+                return;
+            }
+            self.unanswered = None;
+        }
+    }
+
+    /// Compares with the collections of the restarted server, and their number with that of the folders.
+    pub fn check(&mut self, client: &Client, data: &Path) {
+        let (_, page) = client.get("/v1/collections?limit=1000");
+        let listed = page["collections"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned());
+        let mut listed: BTreeSet<String> = listed.collect();
+        assert!(listed.remove(COLLECTION), "{page}");
+        if let Some(name) = self.unanswered.take() {
+            self.present.remove(&name);
+            self.present.extend(listed.get(&name).cloned());
+        }
+        assert_eq!(listed, self.present);
+        let folders = std::fs::read_dir(data.join("collections")).unwrap().count();
+        assert_eq!(folders, listed.len() + 1, "a folder is left over");
+    }
+}

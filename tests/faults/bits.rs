@@ -1,0 +1,255 @@
+//! Bits that flip in the files of a server that is stopped: what is damaged is named and not served, all else goes on.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::program::{Client, Program};
+use super::{MODEL, check_found, create, fill, put, text};
+
+const DOCUMENTS: usize = 60;
+
+/// A data directory with the collections `news` and `other`, stopped in order.
+fn stopped(folder: &Path) {
+    let server = Program::start(folder, MODEL);
+    for collection in ["news", "other"] {
+        create(&server.client(), collection);
+        fill(&server.client(), collection, DOCUMENTS);
+    }
+    assert!(server.terminate().success());
+}
+
+/// The folder of the collection `news`, which was created first.
+fn news(data: &Path) -> PathBuf {
+    let mut folders: Vec<_> = std::fs::read_dir(data.join("collections")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    folders.remove(0)
+}
+
+/// Flips one bit of `bytes` wherever `path` holds them: SQLite leaves copies behind in space that is free again.
+fn flip_in(path: &Path, bytes: &[u8]) {
+    let mut content = std::fs::read(path).unwrap();
+    let places: Vec<_> = (0..=content.len() - bytes.len()).filter(|&at| content[at..].starts_with(bytes)).collect();
+    assert!(!places.is_empty(), "the bytes are not in the file");
+    places.into_iter().for_each(|at| content[at + bytes.len() / 2] ^= 0x04);
+    std::fs::write(path, content).unwrap();
+}
+
+#[track_caller]
+fn check_damaged((status, body): &(u16, Value), words: &[&str]) {
+    assert_eq!((*status, body["code"].as_str()), (500, Some("collection_damaged")), "{body}");
+    let detail = body["detail"].as_str().unwrap();
+    words.iter().for_each(|word| assert!(detail.contains(word), "{word:?} is not in {detail:?}"));
+}
+
+fn readiness(client: &Client) -> (u16, Value) {
+    let (status, body) = client.get("/readyz");
+    (status, body["damaged_collections"].clone())
+}
+
+#[test]
+fn a_bit_that_flips_in_a_text_is_named_and_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
+    let mut server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(readiness(&client), (200, Value::Null));
+
+    let named = ["collection news is damaged", "document 7", "checksum", "replacing or deleting"];
+    check_damaged(&client.get("/v1/collections/news/documents/7"), &named);
+    check_damaged(&client.get("/v1/collections/news/documents?limit=1000"), &named);
+    check_damaged(&client.post("/v1/collections/news/search", &json!({ "query": text(7) })), &named);
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+    let (_, collection) = client.get("/v1/collections/news");
+    assert_eq!((&collection["damage"][0]["document"], collection["damage"].as_array().map(Vec::len)), (&json!("7"), Some(1)));
+
+    assert_eq!(client.get("/v1/collections/news/documents/8").1["text"], text(8));
+    (0..DOCUMENTS).for_each(|n| check_found(&client, "other", n));
+
+    let (status, body) = put(&client, "news", "7", &text(7));
+    assert_eq!(status, 200, "{body}");
+    (0..DOCUMENTS).for_each(|n| check_found(&client, "news", n));
+    assert_eq!(readiness(&client), (200, Value::Null));
+    let log = server.kill();
+    assert_eq!(log.iter().filter(|line| line.contains("the collection is damaged")).count(), 1, "{log:?}");
+}
+
+#[test]
+fn a_damaged_document_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    check_damaged(&client.get("/v1/collections/news/documents/7"), &[]);
+    assert_eq!(client.try_delete("/v1/collections/news/documents/7").unwrap().0, 204);
+    assert_eq!(client.get("/v1/collections/news/documents/7").0, 404);
+    assert_eq!(readiness(&client), (200, Value::Null));
+    let hits = client.hits("news", &json!({ "query": text(7), "limit": 100 }));
+    assert_eq!(hits.len(), DOCUMENTS - 1);
+}
+
+#[test]
+fn a_damaged_document_fails_an_export_and_can_be_deleted_by_a_filter() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    check_damaged(&client.get("/v1/collections/news/export"), &["collection news is damaged", "document 7"]);
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+    let few = json!({ "filter": { "field": "metadata.n", "lt": 10 } });
+    let (status, deleted) = client.post("/v1/collections/news/documents/delete", &few);
+    assert_eq!((status, &deleted["deleted"]), (200, &json!(10)), "{deleted}");
+    assert_eq!(readiness(&client), (200, Value::Null));
+    assert_eq!(client.get_text("/v1/collections/news/export").lines().count(), DOCUMENTS - 10);
+}
+
+#[test]
+fn damage_behind_the_first_page_cuts_an_export() {
+    const MANY: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    create(&server.client(), "news");
+    fill(&server.client(), "news", MANY);
+    assert!(server.terminate().success());
+    // The last one in the order of ids.
+    flip_in(&news(folder.path()).join("documents.sqlite"), text(99).as_bytes());
+    let server = Program::start(folder.path(), MODEL);
+    let export = format!("{}/v1/collections/news/export", server.client().url());
+    // The connection may end before the head of the answer is out, or behind it.
+    let read = ureq::get(&export).call().and_then(|mut response| response.body_mut().read_to_string());
+    assert!(read.is_err(), "the export seems whole");
+    assert_eq!(readiness(&server.client()), (200, json!(["news"])));
+}
+
+#[test]
+fn a_damaged_embedding_is_made_anew_from_its_text() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let database = news(folder.path()).join("documents.sqlite");
+    let embedding: Vec<u8> = rusqlite::Connection::open(&database)
+        .unwrap()
+        .query_row("select embedding from passages p join documents d on d.key = p.document where d.id = '9'", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    flip_in(&database, &embedding);
+    // So that the embeddings are read.
+    std::fs::remove_file(news(folder.path()).join("index.json")).unwrap();
+    let mut server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    client.wait_until("the embedding is there again", |client| {
+        client.get("/v1/collections/news").1["passages_pending"] == 0
+            && client.get("/v1/collections/news/documents/9").1["indexed"] == true
+    });
+    (0..DOCUMENTS).for_each(|n| check_found(&client, "news", n));
+    assert_eq!(readiness(&client), (200, Value::Null));
+    let log = server.kill();
+    let told = log.iter().filter(|line| line.contains("the embedding of a passage was damaged")).count();
+    assert_eq!(told, 1, "{log:?}");
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_closes_its_collection_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let database = news(folder.path()).join("documents.sqlite");
+    let mut content = std::fs::read(&database).unwrap();
+    content[..4_096].fill(0x5a);
+    std::fs::write(&database, content).unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+    check_damaged(&client.get("/v1/collections/news/documents/1"), &["collection news is damaged"]);
+    check_damaged(&client.post("/v1/collections/news/search", &json!({ "query": "x" })), &["collection news is damaged"]);
+    check_damaged(&put(&client, "news", "a", "text"), &["collection news is damaged"]);
+    let (status, collection) = client.get("/v1/collections/news");
+    assert_eq!((status, &collection["index_state"]), (200, &json!("damaged")), "{collection}");
+    assert!(collection["damage"][0]["problem"].as_str().unwrap().contains("not a database"), "{collection}");
+    let (_, page) = client.get("/v1/collections?limit=1");
+    assert_eq!((&page["collections"][0]["name"], page["next_cursor"].is_string()), (&json!("news"), true), "{page}");
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).1["code"], "collection_exists");
+    (0..DOCUMENTS).for_each(|n| check_found(&client, "other", n));
+
+    assert_eq!(client.try_delete("/v1/collections/news").unwrap().0, 204);
+    assert_eq!(readiness(&client), (200, Value::Null));
+    assert_eq!(client.get("/v1/collections/news").0, 404);
+    create(&client, "news");
+    fill(&client, "news", 3);
+    assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 2);
+}
+
+#[test]
+fn a_snapshot_takes_the_place_of_a_database_that_cannot_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let server = Program::start(folder.path(), MODEL);
+    let snapshot = finished(&server.client(), "/v1/snapshots", &json!({}))["details"]["snapshot"].as_str().unwrap().to_owned();
+    assert!(server.terminate().success());
+    let damaged = news(folder.path());
+    std::fs::write(damaged.join("documents.sqlite"), [0x5a; 8_192]).unwrap();
+
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    let restore = format!("/v1/snapshots/{snapshot}/restore");
+    check_damaged(&client.post("/v1/snapshots", &json!({})), &["collection news is damaged"]);
+    assert_eq!(client.post("/v1/snapshots", &json!({ "collections": ["other"] })).0, 202);
+    assert_eq!(client.post(&restore, &json!({ "collection": "news" })).1["code"], "collection_exists");
+    let job = finished(&client, &restore, &json!({ "collection": "news", "replace": true }));
+    assert_eq!(job["status"], "succeeded", "{job}");
+    assert_eq!(readiness(&client), (200, Value::Null));
+    assert!(!damaged.exists());
+    (0..DOCUMENTS).for_each(|n| check_found(&client, "news", n));
+    assert!(server.terminate().success());
+    let server = Program::start(folder.path(), MODEL);
+    (0..DOCUMENTS).for_each(|n| check_found(&server.client(), "news", n));
+}
+
+/// Starts a job and gives it as it ended.
+fn finished(client: &Client, path: &str, body: &Value) -> Value {
+    let (status, job) = client.post(path, body);
+    assert_eq!(status, 202, "{job}");
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    client.wait_until("the job is over", |client| client.get(&job).1["finished_at"].is_string());
+    client.get(&job).1
+}
+
+#[test]
+fn damage_is_looked_for_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
+    let mut server = Program::start(folder.path(), MODEL);
+    assert_eq!(put(&server.client(), "news", "later", "words").0, 200);
+    server.kill();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    client.wait_until("the damage is found", |client| readiness(client) == (200, json!(["news"])));
+    assert_eq!(client.get("/v1/collections/news").1["damage"][0]["document"], "7");
+}
+
+#[test]
+fn a_damaged_catalog_is_named_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let catalog = folder.path().join("catalog.sqlite");
+    let mut content = std::fs::read(&catalog).unwrap();
+    let middle = content.len() / 4_096 / 2 * 4_096;
+    content[middle..middle + 4_096].fill(0x5a);
+    std::fs::write(&catalog, content).unwrap();
+    let error = super::failure(super::program::command(folder.path(), MODEL));
+    assert!(error.starts_with("error: cannot open the data directory "), "{error}");
+    assert!(error.contains("checking the catalog"), "{error}");
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_named_with_its_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let database = news(folder.path()).join("documents.sqlite");
+    rusqlite::Connection::open(&database).unwrap().pragma_update(None, "user_version", 9_999).unwrap();
+    let error = super::failure(super::program::command(folder.path(), MODEL));
+    assert!(error.contains("cannot open collection news") && error.contains("version 9999"), "{error}");
+}

@@ -1,0 +1,74 @@
+//! A disk of our own: a small file system in a mount namespace that lives as long as the value. Needs no rights beyond those of
+//! a user who may make namespaces; where that is forbidden, the tests that need it say so and pass.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A mount namespace with something mounted on `folder`.
+pub struct Disk {
+    holder: Child,
+    folder: PathBuf,
+}
+
+impl Disk {
+    /// An empty disk of this size on `folder`; `None`, with a word about it, where none can be had.
+    pub fn small(folder: &Path, bytes: usize) -> Option<Self> {
+        Self::mount(folder, &format!("mount -t tmpfs -o size={bytes} tmpfs \"$0\""))
+    }
+
+    /// `folder` as it is, but read-only.
+    pub fn read_only(folder: &Path) -> Option<Self> {
+        Self::mount(folder, "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"")
+    }
+
+    fn mount(folder: &Path, mount: &str) -> Option<Self> {
+        let script = format!("{mount} && echo mounted && exec sleep 100000");
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(folder);
+        let mut holder = match command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
+            Ok(holder) => holder,
+            Err(error) => return skip(&error.to_string()),
+        };
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.trim() != "mounted" {
+            let output = holder.wait_with_output().unwrap();
+            return skip(String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Some(Self { holder, folder: folder.to_owned() })
+    }
+
+    /// `command`, run where this disk is mounted.
+    pub fn command(&self, command: &Command) -> Command {
+        let mut within = Command::new("nsenter");
+        let target = self.holder.id().to_string();
+        within.args(["--target", &target, "--user", "--mount", "--preserve-credentials"]);
+        carry(command, within)
+    }
+
+    /// The mounted folder as others see it.
+    pub fn path(&self) -> PathBuf {
+        Path::new("/proc").join(self.holder.id().to_string()).join("root").join(self.folder.strip_prefix("/").unwrap())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// `outer` with `command` and its environment behind what it has already.
+pub fn carry(command: &Command, mut outer: Command) -> Command {
+    outer.arg(command.get_program()).args(command.get_args());
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    outer
+}
+
+fn skip(reason: &str) -> Option<Disk> {
+    println!("skipped: no mount namespace can be made here: {reason}");
+    None
+}

@@ -1,0 +1,183 @@
+//! A full disk, twice: a small one that is really full, and a limit on the size of files, which needs no rights.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::disk::{Disk, carry};
+use super::program::{Client, Program, command};
+use super::{MODEL, check_found, create, failure, fill, put, start};
+
+const MIB: usize = 1 << 20;
+/// Documents that are there before the disk is full.
+const BEFORE: usize = 40;
+
+/// A text too long for any room that a log file may have left.
+fn long_text() -> String {
+    "Many words that need much room on the disk. ".repeat(20_000)
+}
+
+/// Checks that this is the error of a full disk, which names no cause inside the server.
+#[track_caller]
+fn check_refused((status, body): &(u16, Value)) {
+    assert_eq!((*status, body["code"].as_str()), (503, Some("storage_unavailable")), "{body}");
+}
+
+fn document(client: &Client, id: &str) -> u16 {
+    client.get(&format!("/v1/collections/news/documents/{id}")).0
+}
+
+/// Checks what a server promises while nothing more can be written: nothing is half-written, and reads go on.
+fn check_refuses_and_serves(client: &Client) {
+    let before = client.get("/v1/collections/news").1["documents"].clone();
+    let batch = ["x", "y", "z"].map(|id| json!({ "id": id, "text": long_text(), "language": "en" }));
+    for _ in 0..3 {
+        check_refused(&client.post("/v1/collections/news/documents", &json!({ "documents": batch })));
+        assert_eq!(["x", "y", "z"].map(|id| document(client, id)), [404; 3], "a part of a refused request is there");
+        let replaced = json!({ "documents": [{ "id": "1", "text": long_text(), "language": "en" }] });
+        check_refused(&client.post("/v1/collections/news/documents?wait=stored", &replaced));
+    }
+    for n in 0..BEFORE {
+        check_found(client, "news", n);
+    }
+    let (status, page) = client.get("/v1/collections/news/documents?limit=1000");
+    assert_eq!((status, page["documents"].as_array().map(Vec::len)), (200, before.as_u64().map(|count| count as usize)));
+    assert_eq!(client.get("/v1/collections/news").1["documents"], before);
+    assert_eq!((client.get("/healthz").0, client.get("/readyz").0), (200, 200));
+}
+
+/// Checks that writes work again without a restart.
+fn check_goes_on(client: &Client) {
+    let (status, body) = put(client, "news", "after", "a document of better times");
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(client.hits("news", &json!({ "query": "a document of better times", "limit": 1 }))[0]["id"], "after");
+    for n in 0..BEFORE {
+        check_found(client, "news", n);
+    }
+}
+
+fn saves_often(data: &Path) -> Command {
+    let mut command = command(data, MODEL);
+    command.args(["--index-save-changes", "10"]);
+    command
+}
+
+/// Writes files until nothing more fits.
+fn fill_up(disk: &Disk) {
+    for (name, bytes) in [("ballast-0", MIB), ("ballast-1", 4_096), ("ballast-2", 1)] {
+        let mut file = std::fs::File::create(disk.path().join(name)).unwrap();
+        while std::io::Write::write_all(&mut file, &vec![1; bytes]).is_ok() {}
+    }
+}
+
+fn free(disk: &Disk) {
+    for name in ["ballast-0", "ballast-1", "ballast-2"] {
+        std::fs::remove_file(disk.path().join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 32 * MIB) else { return };
+    let server = start(disk.command(&saves_often(folder.path())));
+    let client = server.client();
+    create(&client, "news");
+    fill(&client, "news", BEFORE);
+    fill_up(&disk);
+    check_refuses_and_serves(&client);
+    let created = client.post("/v1/collections", &json!({ "name": "another" }));
+    check_refused(&created);
+    free(&disk);
+    check_goes_on(&client);
+    create(&client, "another");
+    let folders = std::fs::read_dir(disk.path().join("collections")).unwrap().count();
+    assert_eq!(folders, 2, "the folder of a collection that could not be created is left over");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_met_like_a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut limited = Command::new("sh");
+    // The shell's limit is in blocks of 512 bytes. A process that is told of the limit by an error ignores the signal.
+    limited.args(["-c", "trap '' XFSZ; ulimit -S -f 2048; exec \"$@\"", "sh"]);
+    let server = start(carry(&saves_often(folder.path()), limited));
+    let client = server.client();
+    create(&client, "news");
+    fill(&client, "news", BEFORE);
+    check_refuses_and_serves(&client);
+    let raised = Command::new("prlimit").args(["--fsize=unlimited", "--pid", &server.id().to_string()]).status();
+    if !raised.is_ok_and(|status| status.success()) {
+        println!("skipped: there is no prlimit to raise the limit with");
+        return;
+    }
+    check_goes_on(&client);
+}
+
+#[test]
+fn a_save_of_the_index_on_a_full_disk_leaves_the_saved_one_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 32 * MIB) else { return };
+    let run = || Program::spawn(disk.command(&saves_often(folder.path())));
+    let server = run();
+    create(&server.client(), "news");
+    fill(&server.client(), "news", BEFORE);
+    assert!(server.terminate().success());
+    let saved = || {
+        let collection = std::fs::read_dir(disk.path().join("collections")).unwrap().next().unwrap().unwrap().path();
+        ["index.usearch", "index.json"].map(|name| std::fs::read(collection.join(name)).unwrap())
+    };
+    let before = saved();
+    let server = run();
+    server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+    // The log has room for these, the disk has none for the index.
+    let (status, body) = put(&server.client(), "news", "late", "a late document");
+    assert_eq!(status, 200, "{body}");
+    fill_up(&disk);
+    assert!(!server.terminate().success(), "the index was saved, the disk is not full");
+    assert!(saved() == before, "the saved index changed");
+    free(&disk);
+    let mut server = run();
+    server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+    assert_eq!(server.client().hits("news", &json!({ "query": "a late document", "limit": 1 }))[0]["id"], "late");
+    (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+    let log = server.kill().join("\n");
+    assert!(!log.contains("rebuilding the index"), "{log}");
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
+    fill_up(&disk);
+    let error = failure(disk.command(&command(folder.path(), MODEL)));
+    assert!(error.starts_with("error: cannot open the data directory "), "{error}");
+    assert!(error.contains("full") || error.contains("No space left on device"), "{error}");
+    free(&disk);
+    start(disk.command(&command(folder.path(), MODEL)));
+}
+
+#[test]
+fn what_is_there_is_kept_when_the_disk_is_full_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
+    let mut server = start(disk.command(&command(folder.path(), MODEL)));
+    create(&server.client(), "news");
+    fill(&server.client(), "news", BEFORE);
+    server.kill();
+    fill_up(&disk);
+    let mut full = Program::try_spawn(disk.command(&command(folder.path(), MODEL)));
+    match &mut full {
+        // It may start when what it needs is there already; then it serves.
+        Ok(server) => {
+            server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+            (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+        }
+        Err(error) => assert!(error.contains("full"), "{error}"),
+    }
+    drop(full);
+    free(&disk);
+    let server = start(disk.command(&command(folder.path(), MODEL)));
+    (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+}

@@ -1,0 +1,61 @@
+//! The log: one JSON line per request with what an operator looks for, and never a key or a text.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::Program;
+use serde_json::{Value, json};
+
+const OPERATOR: &str = "operator-key-that-nobody-may-see";
+const TEXT: &str = "Die geheime Botschaft lautet Rhabarberkuchen.";
+const QUERY: &str = "quetschkartoffel";
+
+/// What the server logs at `level` while it is used.
+fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program::command(folder.path(), "fake:8");
+    command.args(["--log", level]).env("DRAGOMAN_ADMIN_KEY", OPERATOR);
+    let mut server = Program::run(command);
+    let operator = server.client().with_key(OPERATOR);
+    let (status, made) = operator.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
+    assert_eq!(status, 201, "{made}");
+    let secret = made["secret"].as_str().unwrap().to_owned();
+    assert_eq!(operator.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    let documents = json!({ "documents": [{ "id": "a", "text": TEXT, "metadata": { "note": "Vanillesauce" } }] });
+    assert_eq!(operator.post("/v1/collections/news/documents", &documents).0, 200);
+    let reader = server.client().with_key(&secret);
+    assert_eq!(reader.hits("news", &json!({ "query": QUERY })).len(), 1);
+    assert_eq!(reader.post("/v1/collections/news/documents", &documents).0, 403);
+    assert_eq!(server.client().with_key("a-wrong-key-of-somebody").get("/v1/models").0, 401);
+    assert_eq!(operator.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 422);
+    let digits = secret.rsplit('_').next().unwrap().to_owned();
+    let forbidden = [OPERATOR, &digits, "a-wrong-key-of-somebody", "Rhabarberkuchen", QUERY, "Vanillesauce"];
+    (server.kill(), forbidden.iter().map(|word| (*word).to_owned()).collect())
+}
+
+#[test]
+fn no_key_and_no_text_is_logged_however_much_is() {
+    for level in ["info", "debug", "trace"] {
+        let (lines, forbidden) = log_at(level);
+        assert!(lines.len() > 10, "{lines:?}");
+        for word in forbidden {
+            let found = lines.iter().find(|line| line.to_lowercase().contains(&word.to_lowercase()));
+            assert_eq!(found, None, "at {level} the log has {word}");
+        }
+    }
+}
+
+#[test]
+fn each_request_has_a_line_with_its_id_operation_status_and_time() {
+    let (lines, _) = log_at("info");
+    let events: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let search = events.iter().find(|event| event["operation"] == "search_documents").unwrap();
+    assert_eq!((&search["message"], &search["level"], &search["status"]), (&json!("request"), &json!("INFO"), &json!(200)));
+    assert_eq!((&search["method"], &search["route"]), (&json!("POST"), &json!("/v1/collections/{collection}/search")));
+    assert!(search["took_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{search}");
+    assert!(search["request_id"].as_str().is_some_and(|id| id.len() == 36), "{search}");
+    let refused = events.iter().find(|event| event["status"] == 403).unwrap();
+    assert_eq!((&refused["operation"], &refused["code"]), (&json!("upsert_documents"), &json!("forbidden")));
+}

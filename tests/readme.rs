@@ -1,0 +1,152 @@
+//! The calls in README.md, made as they stand there against the real program with the shipped model, and their answers.
+//!
+//! A block of shell with calls of curl is followed by the answers, one JSON value for each call whose answer is shown, in order. `JOB`
+//! stands for the job of the answer before, which is waited for. Times, ids that the server gives, and the last digits of scores
+//! are not compared, nor what a shown object leaves out with a `"…"`.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::collections::HashMap;
+
+use program::{Client, Program};
+use serde_json::Value;
+
+/// How far a score may be from the one shown: int8 products are rounded differently on other CPUs.
+const SCORE_TOLERANCE: f64 = 0.02;
+
+/// Members that differ with every run.
+const VOLATILE: [&str; 7] = ["took_ms", "created_at", "started_at", "finished_at", "trained_at", "job", "version"];
+
+#[test]
+fn the_answers_in_the_readme_are_those_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), "models/ems-small");
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let (mut variables, mut job, mut answers, mut compared) = (HashMap::new(), String::new(), Vec::new(), 0);
+    for (language, block) in blocks(&readme) {
+        match language.as_str() {
+            "sh" => answers = run(&server.client(), &block, &mut variables, &mut job),
+            "json" => {
+                for shown in serde_json::Deserializer::from_str(&block).into_iter::<Value>() {
+                    let shown = shown.unwrap();
+                    assert!(!answers.is_empty(), "no call gives {shown}");
+                    let answer = answers.remove(0);
+                    assert!(same(&shown, &answer), "the README shows\n{shown}\nthe server answers\n{answer}");
+                    compared += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(compared > 0, "the README shows no answer");
+}
+
+/// The fenced blocks with the languages that they name.
+fn blocks(markdown: &str) -> Vec<(String, String)> {
+    let mut fences = markdown.split("\n```");
+    let mut blocks = Vec::new();
+    fences.next();
+    while let (Some(block), _after) = (fences.next(), fences.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        blocks.push((language.to_owned(), text.to_owned()));
+    }
+    blocks
+}
+
+/// Makes the calls of a block of shell, each of which must succeed, and gives every JSON value answered.
+fn run(client: &Client, block: &str, variables: &mut HashMap<String, String>, job: &mut String) -> Vec<Value> {
+    let mut answers = Vec::new();
+    for words in commands(block) {
+        let words: Vec<String> = words.iter().map(|word| expand(word, variables)).collect();
+        match words.first().map(String::as_str) {
+            Some("curl") => {
+                let answer = call(client, &words, job);
+                assert!(answer.iter().all(|value| value.get("code").is_none()), "{words:?} answers {answer:?}");
+                let started = answer.first().filter(|value| value["status"] == "queued" || value["job"].is_string());
+                if let Some(id) = started.and_then(|value| value["job"].as_str().or(value["id"].as_str())) {
+                    *job = id.to_owned();
+                }
+                answers.extend(answer);
+            }
+            Some(word) if words.len() == 1 && word.contains('=') => {
+                let (name, value) = word.split_once('=').unwrap();
+                variables.insert(name.to_owned(), value.to_owned());
+            }
+            _ => {}
+        }
+    }
+    answers
+}
+
+/// Makes one call: a GET, or a POST when there is data.
+fn call(client: &Client, words: &[String], job: &str) -> Vec<Value> {
+    let path = words.iter().find_map(|word| word.strip_prefix("http://127.0.0.1:7700")).unwrap();
+    if path.contains("JOB") {
+        client.wait_until("the job has succeeded", |client| client.get(&format!("/v1/jobs/{job}")).1["status"] == "succeeded");
+    }
+    let data = words.iter().position(|word| word == "-d").map(|at| &words[at + 1]);
+    match data {
+        Some(data) => vec![client.post(path, &serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))).1],
+        None => {
+            let text = client.get_text(&path.replace("JOB", job));
+            serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
+        }
+    }
+}
+
+/// The words of each command: quotes, backslashes before the end of a line, and comments as in a shell.
+fn commands(block: &str) -> Vec<Vec<String>> {
+    let (mut all, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
+    let mut characters = block.chars().chain(['\n']).peekable();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(character),
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, '\\') if characters.peek() == Some(&'\n') => drop(characters.next()),
+            (None, '#') if word.is_none() => while characters.next_if(|next| *next != '\n').is_some() {},
+            (None, ' ' | '\n' | ';') => {
+                words.extend(word.take());
+                if character != ' ' && !words.is_empty() {
+                    all.push(std::mem::take(&mut words));
+                }
+            }
+            (None, _) => word.get_or_insert_default().push(character),
+        }
+    }
+    all
+}
+
+/// Puts variables' values in their places.
+fn expand(word: &str, variables: &HashMap<String, String>) -> String {
+    variables.iter().fold(word.to_owned(), |word, (name, value)| word.replace(&format!("${name}"), value))
+}
+
+/// Whether an answer is what is shown.
+fn same(shown: &Value, answer: &Value) -> bool {
+    match (shown, answer) {
+        (Value::Number(shown), Value::Number(answer)) if shown.is_f64() => {
+            (shown.as_f64().unwrap() - answer.as_f64().unwrap()).abs() < SCORE_TOLERANCE
+        }
+        (Value::Array(shown), Value::Array(answer)) => {
+            shown.len() == answer.len() && shown.iter().zip(answer).all(|(shown, answer)| same(shown, answer))
+        }
+        (Value::Object(shown), Value::Object(answer)) => {
+            let cut = shown.contains_key("…");
+            let is_job = answer.contains_key("progress");
+            let volatile = |name: &str| VOLATILE.contains(&name) || (is_job && name == "id");
+            (cut || answer.keys().all(|name| shown.contains_key(name)))
+                && shown
+                    .iter()
+                    .filter(|(name, _)| *name != "…")
+                    .all(|(name, value)| answer.get(name).is_some_and(|answer| volatile(name) || same(value, answer)))
+        }
+        _ => shown == answer,
+    }
+}

@@ -1,0 +1,123 @@
+//! Evaluations as jobs, and jobs of classifiers whose collection goes away.
+
+use dragoman::domain::{
+    ClassifierDefinition, ClassifierKind, Code, EvaluationSet, Filter, Job, JobStatus, LabeledDocuments, NewClassifier,
+    NewDocument, PredictItems, PredictOptions, Wait,
+};
+use serde_json::json;
+
+use super::{WORDS, definition, field, of_texts, topics};
+use crate::{Running, document, eventually, id, name, open};
+
+fn documents() -> LabeledDocuments {
+    LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() }
+}
+
+impl Running {
+    /// Stores documents with labels, of which every tenth is wrong.
+    async fn fill_judged(&self, count: usize, wait: Wait) {
+        self.create("news").await;
+        let labeled = |n: usize| {
+            let label = WORDS[if n.is_multiple_of(10) { (n + 1) % 2 } else { n % 2 }].0;
+            let metadata = json!({"topic": label}).as_object().unwrap().clone();
+            NewDocument { metadata, ..document(&format!("d{n:05}"), &format!("{} {n}", WORDS[n % 2].1)) }
+        };
+        for from in (0..count).step_by(500) {
+            self.upsert("news", (from..count.min(from + 500)).map(labeled).collect(), wait).await.unwrap();
+        }
+    }
+
+    async fn start_evaluation(&self) -> Job {
+        self.service.start_evaluation(&topics(), documents(), None).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_begins_again_after_a_crash_and_tells_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.fill_judged(4_000, Wait::Indexed).await;
+    running.train(of_texts(ClassifierKind::Knn, 40)).await;
+    let job = running.start_evaluation().await;
+    let early = running.service.evaluation_of_job(&job.id).await;
+    assert!(early.is_ok() || early.unwrap_err().code() == Code::NoResults);
+    eventually("some documents are judged", async || running.job_now(&job.id).await.progress.done >= 500).await;
+    running.crash();
+    let running = open(folder.path()).await;
+    let ended = running.ended(&job.id).await;
+    assert_eq!((ended.status, ended.error), (JobStatus::Succeeded, None));
+    assert_eq!(ended.details.get("examples"), Some(&json!(4_000)), "{:?}", ended.details);
+    let found = running.service.evaluation_of_job(&job.id).await.unwrap();
+    // A tenth of the labels is wrong.
+    assert!((0.85..=0.9).contains(&found.all.accuracy) && found.all.examples == 4_000, "{:?}", found.all);
+    let at_once = running.service.evaluate(&topics(), EvaluationSet::Documents(documents()), None).await.unwrap();
+    assert_eq!((&found.all.accuracy, &found.confusion), (&at_once.all.accuracy, &at_once.confusion));
+    running.crash();
+    let running = open(folder.path()).await;
+    assert_eq!(running.service.evaluation_of_job(&job.id).await.unwrap(), found);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_without_its_classifier_or_its_collection_fails() {
+    for (deleted, code) in [("classifier", Code::ClassifierNotFound), ("collection", Code::CollectionNotFound)] {
+        let folder = tempfile::tempdir().unwrap();
+        let running = open(folder.path()).await;
+        running.train(of_texts(ClassifierKind::Knn, 40)).await;
+        running.control.pause();
+        // They wait for their embeddings, so the job has to ask the encoder, which is held.
+        running.fill_judged(20, Wait::Stored).await;
+        let job = running.start_evaluation().await;
+        eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
+        match deleted {
+            "classifier" => running.service.delete_classifier(&topics()).await.unwrap(),
+            _ => running.service.delete_collection(&name("news")).await.unwrap(),
+        }
+        running.control.resume();
+        let ended = running.ended(&job.id).await;
+        assert_eq!((ended.status, ended.error.map(|error| error.code)), (JobStatus::Failed, Some(code)), "{deleted}");
+        assert_eq!(running.service.evaluation_of_job(&job.id).await.unwrap_err().code(), Code::NoResults);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_are_written_no_more_when_their_collection_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.train(of_texts(ClassifierKind::Knn, 40)).await;
+    running.create("news").await;
+    running.control.pause();
+    running.upsert("news", vec![document("a", "rain")], Wait::Stored).await.unwrap();
+    let job = running.apply().await;
+    eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.control.resume();
+    let ended = running.ended(&job.id).await;
+    assert_eq!((ended.status, ended.error.unwrap().code), (JobStatus::Failed, Code::CollectionNotFound));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_are_told_the_same_as_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    // More than one text is compared with one by one, and fewer than many are.
+    running.fill_judged(4_500, Wait::Indexed).await;
+    let definition = ClassifierDefinition { source: Some(documents()), ..definition(ClassifierKind::Knn) };
+    running.train(NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() }).await;
+    let ids: Vec<_> = (100..140).map(|n| id(&format!("d{n:05}"))).collect();
+    let ask = async |ids: &[dragoman::domain::DocumentId]| {
+        let options = PredictOptions { threshold: None, scores: 2, explain: 3 };
+        let items = PredictItems::Documents { collection: name("news"), ids: ids.to_vec() };
+        running.service.predict(&topics(), items, options).await.unwrap()
+    };
+    let together = ask(&ids).await;
+    for (place, told) in together.iter().enumerate() {
+        let alone = &ask(&ids[place..=place]).await[0];
+        assert!(told.neighbors.iter().all(|near| near.document != told.document), "{told:?}");
+        assert_eq!(told.neighbors.len(), 3);
+        // The index keeps half the digits of each value: what is equally near may change places.
+        let nearest = |one: &dragoman::domain::Prediction| one.neighbors[0].score;
+        assert!((nearest(told) - nearest(alone)).abs() < 1e-2, "{told:?} {alone:?}");
+    }
+    let right = together.iter().zip(100..).filter(|(told, n)| told.labels.as_deref() == Some(&[WORDS[n % 2].0.to_owned()][..]));
+    assert!(right.count() >= 36, "{together:?}");
+}

@@ -1,0 +1,183 @@
+//! Training again: what answers until the end, over restarts, failures, deletions and a change of the model.
+
+use dragoman::domain::{
+    ClassifierDefinition, ClassifierKind, ClassifierState, Code, Filter, JobStatus, LabeledDocuments, NewClassifier, NewDocument,
+    Wait,
+};
+use dragoman::embed::FakeOptions;
+use serde_json::json;
+
+use super::{WORDS, definition, field, of_texts, topics};
+use crate::{Running, Setting, document, name, open, open_with};
+
+/// A service with another model.
+async fn open_other(folder: &std::path::Path) -> Running {
+    open_with(folder, Setting { fake: FakeOptions::of(32), ..Setting::default() }).await
+}
+
+fn labeled(number: usize, label: &str, word: &str) -> NewDocument {
+    let metadata = json!({"topic": label}).as_object().unwrap().clone();
+    NewDocument { metadata, ..document(&format!("{label}{number}"), &format!("{word} {number}")) }
+}
+
+fn of_documents(kind: ClassifierKind) -> NewClassifier {
+    let source = LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() };
+    let definition = ClassifierDefinition { source: Some(source), ..definition(kind) };
+    NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() }
+}
+
+impl Running {
+    async fn retrain(&self) {
+        let job = self.service.retrain_classifier(&topics()).await.unwrap();
+        let ended = self.ended(&job.id).await;
+        assert_eq!((ended.status, ended.error), (JobStatus::Succeeded, None));
+    }
+
+    async fn version(&self) -> u64 {
+        self.service.get_classifier(&topics()).await.unwrap().version
+    }
+
+    async fn fill_labeled(&self) {
+        self.create("news").await;
+        let documents = (0..60).map(|n| labeled(n, WORDS[n % 2].0, WORDS[n % 2].1));
+        self.upsert("news", documents.collect(), Wait::Indexed).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_knows_new_labels_when_it_is_trained_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.fill_labeled().await;
+    running.train(of_documents(ClassifierKind::Mlp)).await;
+    let before = running.service.get_classifier(&topics()).await.unwrap();
+    assert_eq!((before.version, &before.next_job), (1, &None));
+    let new = (0..30).map(|n| labeled(n, "economy", "stocks"));
+    running.upsert("news", new.collect(), Wait::Indexed).await.unwrap();
+    assert_ne!(running.told("stocks 7").await.unwrap(), ["economy"]);
+    running.retrain().await;
+    assert_eq!(running.told("stocks 7").await.unwrap(), ["economy"]);
+    assert_eq!(running.told("rain 7").await.unwrap(), ["weather"]);
+    let after = running.service.get_classifier(&topics()).await.unwrap();
+    assert_eq!((after.version, after.state, &after.next_job), (2, ClassifierState::Ready, &None));
+    assert!(after.trained_at_ms >= before.trained_at_ms && after.created_at_ms == before.created_at_ms);
+    assert_ne!(after.job, before.job);
+    assert_eq!(after.report.unwrap().labels.len(), 3);
+    running.crash();
+    let running = open(folder.path()).await;
+    assert_eq!((running.version().await, running.told("stocks 8").await.unwrap()), (2, vec!["economy".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_training_for_another_model_goes_on_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.train(of_texts(ClassifierKind::Knn, 400)).await;
+    running.shutdown().await;
+    let running = open_other(folder.path()).await;
+    assert_eq!(running.state().await, ClassifierState::Outdated);
+    running.control.pause();
+    let job = running.service.retrain_classifier(&topics()).await.unwrap();
+    running.control.wait_until_blocked();
+    let now = running.service.get_classifier(&topics()).await.unwrap();
+    assert_eq!((now.state, now.version, &now.next_job), (ClassifierState::Outdated, 1, &Some(job.id.clone())));
+    let again = running.service.retrain_classifier(&topics()).await.unwrap_err();
+    assert_eq!(again.code(), Code::ClassifierNotReady);
+    assert!(again.to_string().contains(job.id.as_str()), "{again}");
+    running.crash();
+    let running = open_other(folder.path()).await;
+    assert_eq!(running.ended(&job.id).await.status, JobStatus::Succeeded);
+    assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 2));
+    assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    assert_eq!(running.state().await, ClassifierState::Outdated);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_old_one_answers_after_a_crash_in_the_middle_and_after_a_cancellation() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.train(of_texts(ClassifierKind::Knn, 400)).await;
+    running.shutdown().await;
+    for canceled in [false, true] {
+        let running = open_other(folder.path()).await;
+        running.control.pause();
+        let job = running.service.retrain_classifier(&topics()).await.unwrap();
+        running.control.wait_until_blocked();
+        if canceled {
+            running.service.cancel_job(&job.id).await.unwrap();
+            running.control.resume();
+            assert_eq!(running.ended(&job.id).await.status, JobStatus::Canceled);
+            let left = running.service.get_classifier(&topics()).await.unwrap();
+            assert_eq!((left.state, &left.next_job), (ClassifierState::Outdated, &None));
+            assert!(left.error.unwrap().detail.contains("canceled"));
+        }
+        running.crash();
+        // The first model again: no embedding of the other one took the place of its own.
+        let running = open(folder.path()).await;
+        assert_eq!(running.state().await, ClassifierState::Ready);
+        assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
+        if !canceled {
+            assert_eq!(running.ended(&job.id).await.status, JobStatus::Succeeded);
+        }
+        assert_eq!(running.version().await, 2);
+        assert_eq!(running.told("one more goal").await.unwrap(), ["sports"]);
+        running.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_learned_from_any_more_leaves_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.fill_labeled().await;
+    running.train(of_documents(ClassifierKind::Mlp)).await;
+    let weather = (0..60).filter(|n| n % 2 == 1).map(|n| labeled(n, "sports", "goal"));
+    for document in weather {
+        running.service.delete_document(&name("news"), &document.id.unwrap()).await.unwrap();
+    }
+    let refused = running.service.retrain_classifier(&topics()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidTrainingSet);
+    assert!(refused.to_string().contains("two labels"), "{refused}");
+    running.service.delete_collection(&name("news")).await.unwrap();
+    assert_eq!(running.service.retrain_classifier(&topics()).await.unwrap_err().code(), Code::CollectionNotFound);
+    assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 1));
+    assert_eq!(running.told("goal 7").await.unwrap(), ["sports"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_classifier_can_be_trained_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.control.pause();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 300)).await.unwrap();
+    running.control.wait_until_blocked();
+    let early = running.service.retrain_classifier(&topics()).await.unwrap_err();
+    assert_eq!(early.code(), Code::ClassifierNotReady);
+    running.service.cancel_job(&made.job).await.unwrap();
+    running.control.resume();
+    assert_eq!(running.ended(&made.job).await.status, JobStatus::Canceled);
+    assert_eq!((running.state().await, running.version().await), (ClassifierState::Failed, 0));
+    running.retrain().await;
+    assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 1));
+    assert_eq!(running.service.get_classifier(&topics()).await.unwrap().error, None);
+    assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_classifier_is_trained_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.train(of_texts(ClassifierKind::Knn, 40)).await;
+    running.shutdown().await;
+    let running = open_other(folder.path()).await;
+    running.control.pause();
+    let job = running.service.retrain_classifier(&topics()).await.unwrap();
+    running.control.wait_until_blocked();
+    running.service.delete_classifier(&topics()).await.unwrap();
+    running.control.resume();
+    assert_eq!(running.ended(&job.id).await.status, JobStatus::Canceled);
+    let gone = running.service.retrain_classifier(&topics()).await.unwrap_err();
+    assert_eq!(gone.code(), Code::ClassifierNotFound);
+}

@@ -1,0 +1,122 @@
+//! Filtered searches while documents change: a search never returns what does not match, and finds all that does.
+
+use dragoman::domain::{
+    Alias, CollectionChange, DocumentPatch, Field, Filter, MetadataPath, NewDocument, Precondition, Relation, Scalar,
+    SearchRequest, Test, Wait,
+};
+use dragoman::embed::FakeOptions;
+use serde_json::json;
+
+use crate::{Running, Setting, document, id, ids, name, open, open_with, request};
+
+fn with_group(name: &str, text: &str, group: i64) -> NewDocument {
+    let mut document = document(name, text);
+    document.metadata.insert("group".to_owned(), group.into());
+    document
+}
+
+fn in_group(group: i64) -> Filter {
+    Filter::Field(Field::parse("group").unwrap(), Test::Eq(Scalar::Integer(group)))
+}
+
+async fn found(running: &Running, filter: Filter, limit: usize) -> Vec<String> {
+    let mut found = ids(&running.search("news", SearchRequest { filter, ..request("grey sea", limit) }).await.unwrap());
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn remembered_filters_follow_every_kind_of_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let documents = (0..40).map(|n| with_group(&format!("d{n:02}"), &format!("grey sea {n}"), n % 2)).collect();
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
+
+    running.upsert("news", vec![with_group("d00", "grey sea 0", 1)], Wait::Indexed).await.unwrap();
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 21);
+    running.upsert("news", vec![with_group("d01", "another text of the sea", 0)], Wait::Indexed).await.unwrap();
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
+    running.service.delete_document(&name("news"), &id("d03")).await.unwrap();
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 19);
+    let metadata = json!({"group": 1}).as_object().unwrap().clone();
+    let patch = DocumentPatch { metadata, language: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
+    running.service.patch_document(&name("news"), &id("d02"), patch, Precondition::None).await.unwrap();
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
+    assert_eq!(running.service.delete_matching(&name("news"), in_group(0)).await.unwrap(), 19);
+    assert_eq!(found(&running, in_group(0), 100).await, [""; 0]);
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
+
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
+    running.upsert("news", vec![with_group("new", "grey sea", 1)], Wait::Indexed).await.unwrap();
+    assert_eq!(found(&running, in_group(1), 100).await.len(), 21);
+}
+
+/// Large enough that some filters are walked through the graph and some are compared one by one.
+#[tokio::test]
+async fn filters_of_every_size_find_what_matches_while_documents_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
+    running.create("news").await;
+    let text = |n: i64| format!("text {} of number {n}", n % 37);
+    for thousand in 0..4 {
+        let numbers = thousand * 1_000..(thousand + 1) * 1_000;
+        let documents = numbers.map(|n| with_group(&format!("d{n}"), &text(n), n)).collect();
+        running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    }
+    let below = |bound: i64| Filter::Field(Field::parse("group").unwrap(), Test::Compare(Relation::Lt, Scalar::Integer(bound)));
+    for round in 0..5 {
+        for bound in [1, 20, 300, 1_500, 3_900] {
+            let request = SearchRequest { filter: below(bound), ..request("text 5 of number 5", 10) };
+            let hits = running.search("news", request).await.unwrap();
+            let groups: Vec<i64> = hits.iter().map(|hit| hit.metadata.as_ref().unwrap()["group"].as_i64().unwrap()).collect();
+            assert!(groups.iter().all(|group| *group < bound), "round {round}, below {bound}: {groups:?}");
+            assert_eq!(hits.len(), 10.min(bound as usize), "round {round}, below {bound}");
+            assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
+        }
+        // Out of one group and back, with another text.
+        let number = 5 + round;
+        let moved = with_group(&format!("d{number}"), &text(number), 10_000);
+        running.upsert("news", vec![moved], Wait::Indexed).await.unwrap();
+        let hits = running.search("news", SearchRequest { filter: below(10), ..request(&text(number), 100) }).await.unwrap();
+        assert!(!ids(&hits).contains(&format!("d{number}")), "{:?}", ids(&hits));
+        let back = with_group(&format!("d{number}"), &format!("{} again", text(number)), number);
+        running.upsert("news", vec![back], Wait::Indexed).await.unwrap();
+        let hits = running.search("news", SearchRequest { filter: below(10), ..request(&text(number), 100) }).await.unwrap();
+        assert_eq!(hits.len(), 10, "{:?}", ids(&hits));
+    }
+}
+
+#[tokio::test]
+async fn many_passages_of_one_document_do_not_crowd_out_others_that_match() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let long = "The grey sea rolls and rolls against the old harbor wall of the town all day. ".repeat(200);
+    let mut documents = vec![with_group("long", &long, 1)];
+    documents.extend((0..900).map(|n| with_group(&format!("d{n}"), &format!("bread number {n}"), i64::from(n < 700))));
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    let hits = running.search("news", SearchRequest { filter: in_group(1), ..request("the grey sea", 500) }).await.unwrap();
+    assert_eq!((hits.len(), hits[0].id.as_str()), (500, "long"));
+}
+
+#[tokio::test]
+async fn aliases_and_metadata_indexes_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let paths = vec![MetadataPath::parse("group").unwrap()];
+    let change = CollectionChange { metadata_indexes: Some(paths.clone()), ..CollectionChange::default() };
+    running.service.change_collection(&name("news"), change).await.unwrap();
+    let alias = Alias { name: name("current"), collection: name("news") };
+    running.service.set_alias(alias).await.unwrap();
+    running.upsert("current", vec![with_group("a", "grey sea", 1)], Wait::Indexed).await.unwrap();
+    running.crash();
+    let running = open(folder.path()).await;
+    let view = running.service.get_collection(&name("current")).await.unwrap();
+    assert_eq!((view.collection.name, view.metadata_indexes), (name("news"), paths));
+    assert_eq!(found(&running, in_group(1), 10).await, ["a"]);
+}

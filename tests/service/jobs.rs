@@ -1,0 +1,275 @@
+//! Jobs and crashes: what is accepted is done once, whatever happens in between.
+
+use std::path::Path;
+
+use dragoman::domain::{
+    Code, FileEncoding, FileFormat, Job, JobFilter, JobId, JobStatus, Limits, Page, RestoreRequest, SnapshotId, Wait,
+};
+use dragoman::embed::FakeOptions;
+use dragoman::service::Error;
+use dragoman::service::jobs::import::ImportFile;
+use futures::stream;
+
+use crate::{Running, Setting, document, eventually, name, open, open_with, request};
+
+const FILE: ImportFile = ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, announced: None };
+
+/// Imports that stop behind each batch until it is embedded.
+fn slow() -> Setting {
+    Setting { limits: Limits { import_backlog_max: 0, ..Limits::default() }, ..Setting::default() }
+}
+
+fn file(lines: usize) -> String {
+    let line = |n: usize| match n % 10 {
+        9 => "no JSON\n".to_owned(),
+        _ => format!("{{\"id\":\"d{n}\",\"text\":\"number {n} speaks of w{n} and x{n}\"}}\n"),
+    };
+    (0..lines).map(line).collect()
+}
+
+impl Running {
+    async fn import(&self, content: String) -> Result<Job, Error> {
+        let pieces = content.into_bytes().chunks(1_000).map(|piece| Ok::<_, ()>(piece.to_vec())).collect::<Vec<_>>();
+        self.service.import(&name("news"), FILE, stream::iter(pieces)).await
+    }
+
+    async fn job(&self, id: &JobId) -> Job {
+        self.service.get_job(id).await.unwrap()
+    }
+
+    async fn finished(&self, id: &JobId) -> Job {
+        eventually("the job ends", async || self.job(id).await.status.is_finished()).await;
+        self.job(id).await
+    }
+
+    async fn lines_done(&self, id: &JobId) -> u64 {
+        self.job(id).await.details.get("lines").and_then(|lines| lines.as_u64()).unwrap_or(0)
+    }
+
+    /// Checks that an import of `file(lines)` was done exactly once.
+    async fn check_imported(&self, id: &JobId, lines: u64) {
+        let job = self.finished(id).await;
+        assert_eq!((job.status, job.error.as_ref()), (JobStatus::Succeeded, None));
+        let count = |name: &str| job.details.get(name).and_then(|count| count.as_u64()).unwrap();
+        assert_eq!((count("lines"), count("created"), count("updated"), count("failed")), (lines, lines * 9 / 10, 0, lines / 10));
+        let (results, bytes) = self.service.job_results(id).await.unwrap().unwrap();
+        let text = std::io::read_to_string(results).unwrap();
+        assert_eq!(text.len() as u64, bytes);
+        let numbers: Vec<u64> =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["line"].as_u64().unwrap()).collect();
+        assert!(numbers.into_iter().eq(1..=lines), "each line has one result");
+        let view = self.service.get_collection(&name("news")).await.unwrap();
+        assert_eq!((view.counts.documents, view.counts.passages_pending), (lines * 9 / 10, 0));
+    }
+}
+
+/// The files of unfinished imports.
+fn sources(data_dir: &Path) -> usize {
+    let jobs = std::fs::read_dir(data_dir.join("jobs")).unwrap();
+    jobs.filter(|entry| entry.as_ref().unwrap().path().join("source").exists()).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_survives_crashes_anywhere_and_counts_every_line_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    let job = running.import(file(5_000)).await.unwrap();
+    for part in 1..=4 {
+        eventually("some lines are stored", async || running.lines_done(&job.id).await >= part * 700).await;
+        running.crash();
+        running = open_with(folder.path(), slow()).await;
+    }
+    running.check_imported(&job.id, 5_000).await;
+    assert_eq!(sources(folder.path()), 0);
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    running.check_imported(&job.id, 5_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_is_stopped_in_order_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    let job = running.import(file(3_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    running.check_imported(&job.id, 3_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_a_crash_tore_are_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    let job = running.import(file(3_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await >= 1_000).await;
+    running.shutdown().await;
+    let path = folder.path().join("jobs").join(job.id.as_str()).join("results.ndjson");
+    let bytes = std::fs::read(&path).unwrap();
+    // Half of the last batch's results, and something that never was.
+    std::fs::write(&path, [&bytes[..bytes.len() - 100], b"{\"line\":77"].concat()).unwrap();
+    let running = open(folder.path()).await;
+    running.check_imported(&job.id, 3_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_is_not_undone_by_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    running.control.pause();
+    let job = running.import(file(3_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    running.service.cancel_job(&job.id).await.unwrap();
+    running.crash();
+    let running = open(folder.path()).await;
+    let ended = running.finished(&job.id).await;
+    assert_eq!(ended.status, JobStatus::Canceled);
+    assert!(running.service.get_collection(&name("news")).await.unwrap().counts.documents < 2_700);
+    assert_eq!(sources(folder.path()), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_into_a_collection_of_another_model_fails_after_the_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    let job = running.import(file(3_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    running.crash();
+    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
+    let error = running.finished(&job.id).await.error.unwrap();
+    assert_eq!(error.code, Code::ModelMismatch);
+    assert!(error.detail.contains("fake-64") && error.detail.contains("fake-32"), "{}", error.detail);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_breaks_off_leaves_no_job_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let pieces = vec![Ok(b"{\"text\":\"x\"}\n".to_vec()), Err(())];
+    let error = running.service.import(&name("news"), FILE, stream::iter(pieces)).await.unwrap_err();
+    assert_eq!(error.code(), Code::MalformedFile);
+    let (jobs, _) = running.service.list_jobs(JobFilter::default(), Page { limit: 10, after: None }).await.unwrap();
+    assert_eq!(jobs, []);
+    assert_eq!(std::fs::read_dir(folder.path().join("jobs")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_crash_left_of_uploads_and_snapshots_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path()).await.shutdown().await;
+    let id = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
+    let (jobs, snapshots) = (folder.path().join("jobs"), folder.path().join("snapshots"));
+    std::fs::create_dir(jobs.join(id)).unwrap();
+    std::fs::create_dir(snapshots.join(format!("{id}.partial"))).unwrap();
+    std::fs::write(snapshots.join(format!("{id}.tar.zst")), "half").unwrap();
+    std::fs::write(snapshots.join("notes.txt"), "mine").unwrap();
+    let _running = open(folder.path()).await;
+    assert_eq!(std::fs::read_dir(jobs).unwrap().count(), 0);
+    let left: Vec<_> = std::fs::read_dir(snapshots).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+}
+
+/// Makes a snapshot of everything.
+async fn snapshot(running: &Running) -> SnapshotId {
+    let job = running.service.create_snapshot(Vec::new()).await.unwrap();
+    let job = running.finished(&job.id).await;
+    assert_eq!((job.status, job.error.as_ref()), (JobStatus::Succeeded, None));
+    SnapshotId::parse(job.details["snapshot"].as_str().unwrap()).unwrap()
+}
+
+const REPLACE: RestoreRequest = RestoreRequest { collection: None, rename_to: None, replace: true };
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_taken_among_writes_is_of_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let service = running.service.clone();
+    let writing = tokio::spawn(async move {
+        for n in 0..300 {
+            // Both or none are in any moment.
+            let pair = vec![document(&format!("a{n}"), "the first"), document(&format!("b{n}"), "the second")];
+            service.upsert(&name("news"), pair, Wait::Stored).await.unwrap();
+        }
+    });
+    let id = snapshot(&running).await;
+    writing.await.unwrap();
+    let shown = running.service.get_snapshot(&id).await.unwrap();
+    assert_eq!(shown.collections[0].documents % 2, 0);
+    let job = running.service.restore_snapshot(&id, REPLACE).await.unwrap();
+    assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
+    let view = running.service.get_collection(&name("news")).await.unwrap();
+    assert_eq!(view.counts.documents, shown.collections[0].documents);
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    assert_eq!(running.service.get_collection(&name("news")).await.unwrap().counts.documents, view.counts.documents);
+    assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_damaged_on_the_disk_restores_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "the first words").await;
+    let id = snapshot(&running).await;
+    let path = folder.path().join("snapshots").join(format!("{id}.tar.zst"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    running.write("news", "b", "other words").await;
+    let job = running.service.restore_snapshot(&id, REPLACE).await.unwrap();
+    let error = running.finished(&job.id).await.error.unwrap();
+    assert_eq!(error.code, Code::InvalidSnapshot);
+    assert_eq!(running.found("news", "other words").await[0], "b");
+    assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_of_another_model_can_be_read_and_embedded_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "some words").await;
+    let id = snapshot(&running).await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.shutdown().await;
+    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
+    let job = running.service.restore_snapshot(&id, REPLACE).await.unwrap();
+    assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
+    assert_eq!(running.text("news", "a").await.as_deref(), Some("some words"));
+    let error = running.search("news", request("some words", 1)).await.unwrap_err();
+    assert_eq!(error.code(), Code::ModelMismatch);
+    assert!(error.to_string().contains("fake-64") && error.to_string().contains("fake-32"), "{error}");
+    let job = running.service.reembed_collection(&name("news"), None).await.unwrap();
+    assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
+    assert_eq!(running.found("news", "some words").await, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_crashes_is_done_once_or_leaves_the_old_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = open(folder.path()).await;
+    running.create("news").await;
+    let documents = (0..400).map(|n| document(&format!("d{n}"), &format!("number {n} speaks of w{n}"))).collect();
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    let id = snapshot(&running).await;
+    running.write("news", "later", "words of a later time").await;
+    let job = running.service.restore_snapshot(&id, REPLACE).await.unwrap();
+    running.crash();
+    running = open(folder.path()).await;
+    let ended = running.finished(&job.id).await;
+    assert_eq!((ended.status, ended.error), (JobStatus::Succeeded, None));
+    assert_eq!(running.text("news", "later").await, None);
+    assert_eq!(running.found("news", "number 7 speaks of w7").await[0], "d7");
+    running.shutdown().await;
+    open(folder.path()).await.shutdown().await;
+    assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
+}

@@ -1,0 +1,203 @@
+//! Collections of the caller's own vectors, and how values are kept.
+
+use dragoman::domain::{
+    Breadth, Code, DocumentId, Embedding, Field, Filter, HnswSettings, Metric, NewCollection, NewDocument, NewSource,
+    Quantization, Scalar, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
+};
+use dragoman::service::Error;
+
+use crate::{Running, document, ids, name, open, request};
+
+impl Running {
+    async fn create_points(&self, dimension: usize, metric: Metric, quantization: Quantization) {
+        let source = NewSource::OwnVectors(dimension);
+        let new = NewCollection { source, metric, quantization, ..NewCollection::named(name("points")) };
+        self.service.create_collection(new).await.unwrap();
+    }
+
+    /// Writes points whose ids are their places.
+    async fn write_points(&self, points: &[Vec<f32>]) {
+        let row = self.service.collection_row(&name("points")).unwrap();
+        let documents = points.iter().enumerate().map(|(place, values)| NewDocument {
+            vector: Some(row.own_vector(values.clone()).unwrap()),
+            ..document(&place.to_string(), "")
+        });
+        let outcomes = self.upsert("points", documents.collect(), Wait::Indexed).await.unwrap();
+        assert!(outcomes.iter().all(|outcome| !matches!(outcome.status, UpsertStatus::Failed { .. })));
+    }
+
+    async fn nearest(&self, vector: &[f32], limit: usize, breadth: Breadth) -> Vec<(String, f32)> {
+        let row = self.service.collection_row(&name("points")).unwrap();
+        let target = SearchTarget::Vector(row.own_vector(vector.to_vec()).unwrap());
+        let request = SearchRequest { breadth, ..SearchRequest::new(target, limit) };
+        let found = self.service.search(&name("points"), request).await.unwrap();
+        found.hits.iter().map(|hit| (hit.id.as_str().to_owned(), hit.score)).collect()
+    }
+}
+
+/// Points that follow no pattern, the same every time.
+fn points(count: usize, dimension: usize) -> Vec<Vec<f32>> {
+    let mut state = 3u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..count).map(|_| (0..dimension).map(|_| random()).collect()).collect()
+}
+
+#[tokio::test]
+async fn points_are_found_by_the_metric_of_their_collection() {
+    for (metric, nearest) in [(Metric::Cosine, ["0", "1", "2"]), (Metric::Dot, ["1", "0", "2"]), (Metric::L2, ["0", "2", "1"])] {
+        let folder = tempfile::tempdir().unwrap();
+        let running = open(folder.path()).await;
+        running.create_points(2, metric, Quantization::F16).await;
+        running.write_points(&[vec![1.0, 0.1], vec![9.0, 2.0], vec![0.4, 0.9]]).await;
+        let found = running.nearest(&[1.0, 0.0], 3, Breadth::default()).await;
+        assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), nearest, "{metric:?}");
+        running.shutdown().await;
+        // Saved and loaded.
+        let running = open(folder.path()).await;
+        assert_eq!(running.nearest(&[1.0, 0.0], 3, Breadth::default()).await, found, "{metric:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_vector_replaces_the_old_one_and_the_same_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create_points(2, Metric::L2, Quantization::F32).await;
+    running.write_points(&[vec![1.0, 0.0], vec![5.0, 5.0]]).await;
+    let passages = async || running.service.get_collection(&name("points")).await.unwrap().counts;
+    running.write_points(&[vec![1.0, 0.0], vec![5.0, 5.0]]).await;
+    assert_eq!(running.nearest(&[1.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+    running.write_points(&[vec![8.0, 0.0], vec![5.0, 5.0]]).await;
+    assert_eq!(running.nearest(&[8.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+    let counts = passages().await;
+    assert_eq!((counts.documents, counts.passages, counts.passages_pending), (2, 2, 0));
+    running.crash();
+    let running = open(folder.path()).await;
+    assert_eq!(running.nearest(&[8.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_collection_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create_points(2, Metric::Cosine, Quantization::F16).await;
+    running.create("news").await;
+    let failure = |outcomes: Vec<dragoman::domain::UpsertOutcome>| match outcomes.into_iter().next().unwrap().status {
+        UpsertStatus::Failed { code, detail } => (code, detail),
+        other => panic!("{other:?}"),
+    };
+    let without = running.upsert("points", vec![document("a", "text")], Wait::Indexed).await.unwrap();
+    let (code, detail) = failure(without);
+    assert_eq!(code, Code::InvalidRequest);
+    assert!(detail.contains("expected 2 values"), "{detail}");
+    let row = running.service.collection_row(&name("points")).unwrap();
+    let with = NewDocument { vector: row.own_vector(vec![1.0, 2.0]).ok(), ..document("a", "text") };
+    let (code, detail) = failure(running.upsert("news", vec![with], Wait::Indexed).await.unwrap());
+    assert_eq!(code, Code::InvalidRequest);
+    assert!(detail.contains("must be left out"), "{detail}");
+    let error = running.search("points", request("text", 3)).await.unwrap_err();
+    assert!(matches!(error, Error::NoModel { dimension: 2, .. }), "{error:?}");
+    let short = SearchTarget::Vector(Embedding::normalized(vec![1.0]).unwrap());
+    let error = running.service.search(&name("points"), SearchRequest::new(short, 3)).await.unwrap_err();
+    assert!(matches!(&error, Error::VectorDimension { expected: 2, got: 1, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn coarse_values_are_compared_again_by_those_of_the_store() {
+    let points = points(1_500, 64);
+    for quantization in [Quantization::I8, Quantization::B1] {
+        let folder = tempfile::tempdir().unwrap();
+        let running = open(folder.path()).await;
+        running.create_points(64, Metric::Cosine, quantization).await;
+        for part in points.chunks(1_000) {
+            let row = running.service.collection_row(&name("points")).unwrap();
+            let documents = part.iter().map(|values| NewDocument {
+                vector: row.own_vector(values.clone()).ok(),
+                id: None,
+                ..document("x", "")
+            });
+            running.upsert("points", documents.collect(), Wait::Indexed).await.unwrap();
+        }
+        for point in points.iter().take(30) {
+            let found = running.nearest(point, 5, Breadth::default()).await;
+            assert!((found[0].1 - 1.0).abs() < 1e-5, "{quantization:?}: {found:?}");
+        }
+        // Without comparing again, one bit per value gives no exact score.
+        let once = Breadth { oversampling: Some(1.0), expansion: Some(64) };
+        let exact = running.nearest(&points[1], 2, Breadth::default()).await;
+        let coarse = running.nearest(&points[1], 2, once).await;
+        assert!((exact[1].1 - coarse[1].1).abs() > 1e-6, "{exact:?} {coarse:?}");
+    }
+}
+
+/// Walks through the graph, comparisons by the index's values and by those of the store, all say the same.
+#[tokio::test]
+async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_quantization() {
+    let points = points(3_000, 8);
+    let settings = [Quantization::F32, Quantization::Bf16, Quantization::F16]
+        .into_iter()
+        .flat_map(|quantization| Metric::ALL.map(|metric| (metric, quantization)))
+        .chain([(Metric::Cosine, Quantization::I8), (Metric::Cosine, Quantization::B1)]);
+    for (metric, quantization) in settings {
+        let folder = tempfile::tempdir().unwrap();
+        let running = open(folder.path()).await;
+        running.create_points(8, metric, quantization).await;
+        running.write_points(&points).await;
+        let row = running.service.collection_row(&name("points")).unwrap();
+        let query = row.own_vector(vec![0.5, -0.25, 0.125, 0.3, -0.4, 0.05, 0.2, -0.1]).unwrap();
+        // Ids that begin with these: nearly all, a third, a ninth of a third, and one.
+        for (prefix, step) in [("", 1), ("1", 1), ("12", 1), ("123", 10)] {
+            let left = |place: &usize| place.to_string().starts_with(prefix) && place.is_multiple_of(step);
+            let filter = match step {
+                1 => Filter::Field(Field::Id, Test::Prefix(prefix.to_owned())),
+                _ => Filter::Field(Field::Id, Test::Eq(Scalar::Text("1230".to_owned()))),
+            };
+            let mut expect: Vec<(String, f32)> = (0..points.len())
+                .filter(left)
+                .map(|place| (place.to_string(), metric.score(&query, &row.own_vector(points[place].clone()).unwrap())))
+                .collect();
+            expect.sort_by(|a, b| b.1.total_cmp(&a.1));
+            let request = SearchRequest { filter, ..SearchRequest::new(SearchTarget::Vector(query.clone()), 10) };
+            let exact = SearchRequest { exact: true, ..request.clone() };
+            let found = running.service.search(&name("points"), request).await.unwrap();
+            let found: Vec<&DocumentId> = found.hits.iter().map(|hit| &hit.id).collect();
+            let exact = running.service.search(&name("points"), exact).await.unwrap();
+            for (hit, (id, score)) in exact.hits.iter().zip(&expect) {
+                assert!((hit.score - score).abs() < 0.01, "{metric:?} {quantization:?} {prefix:?}: {hit:?}, not {id} {score}");
+            }
+            let expect = &expect[..expect.len().min(10)];
+            let hits = expect.iter().filter(|(id, _)| found.iter().any(|found| found.as_str() == id)).count();
+            let place = format!("{metric:?} {quantization:?} {prefix:?}: {found:?} {expect:?}");
+            assert_eq!(found.len(), expect.len(), "{place}");
+            // One bit of each of eight values is next to nothing for a walk to go by.
+            let enough = if quantization == Quantization::B1 { expect.len() / 2 } else { expect.len() - expect.len() / 10 };
+            assert!(hits >= enough, "{place}");
+        }
+    }
+}
+
+/// A long document that repeats itself has thousands of passages, all nearer than those of any other.
+#[tokio::test]
+async fn documents_of_thousands_of_passages_leave_room_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    let hnsw = HnswSettings { connectivity: 8, expansion_add: 32, expansion_search: 32 };
+    running.service.create_collection(NewCollection { hnsw, ..NewCollection::named(name("news")) }).await.unwrap();
+    let repeated = |word: &str| format!("{word} ").repeat(20_000);
+    let mut documents = vec![document("sea", &repeated("sea")), document("seas", &repeated("seas"))];
+    documents.extend((0..300).map(|n| document(&format!("d{n}"), &format!("number {n} of the many letters from {}", n * 7919))));
+    running.upsert("news", documents, Wait::Indexed).await.unwrap();
+    let passages = running.service.get_collection(&name("news")).await.unwrap().counts.passages;
+    assert!(passages > 2_500, "{passages}");
+    for limit in [1, 3, 50, 302] {
+        let found = ids(&running.search("news", request("sea sea sea", limit)).await.unwrap());
+        assert_eq!(found.len(), limit);
+    }
+    for n in [0, 150, 299] {
+        let text = format!("number {n} of the many letters from {}", n * 7919);
+        assert_eq!(ids(&running.search("news", request(&text, 3)).await.unwrap())[0], format!("d{n}"));
+    }
+}

@@ -1,0 +1,217 @@
+//! The listener on real sockets: TLS and its certificates, slow clients, the bound on connections, the drain at the end.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use dragoman::http::settings::Drain;
+use dragoman::server::{ServeOptions, Tls, TlsError, serve};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A listener with two routes: `/` answers at once, `/held` when `release` says so.
+struct Listening {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    drain: Drain,
+    held: Arc<Held>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Held {
+    entered: Notify,
+    release: Notify,
+}
+
+async fn listen(connections_max: usize, header_timeout: Duration, tls: Option<Arc<Tls>>) -> Listening {
+    let held = Arc::new(Held::default());
+    let wait = async |State(held): State<Arc<Held>>| {
+        held.entered.notify_one();
+        held.release.notified().await;
+        "released"
+    };
+    let router = Router::new().route("/", get(async || "hello")).route("/held", get(wait)).with_state(Arc::clone(&held));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let drain = Drain::default();
+    let options = ServeOptions { connections_max, header_timeout, tls, drain: drain.clone() };
+    let serving = tokio::spawn(serve(listener, router, options, stopped));
+    Listening { address, stop, drain, held, serving }
+}
+
+/// Sends a request and reads what comes until the connection is closed.
+async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> std::io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8(answer).unwrap())
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited in vain until {what}"))
+}
+
+/// A certificate for localhost, written as PEM.
+struct Certificate {
+    der: CertificateDer<'static>,
+    path: PathBuf,
+    key: PathBuf,
+}
+
+fn certificate(folder: &Path, name: &str) -> Certificate {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+    std::fs::write(&path, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    Certificate { der: made.cert.der().clone(), path, key }
+}
+
+/// Calls `/` over TLS, trusting this certificate alone.
+async fn call_tls(address: SocketAddr, trusted: &Certificate) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.der.clone()).unwrap();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    exchange(&mut TlsConnector::from(Arc::new(config)).connect(name, stream).await?, "/").await
+}
+
+#[tokio::test]
+async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (certificate(folder.path(), "old"), certificate(folder.path(), "new"));
+    let (path, key) = (folder.path().join("server.pem"), folder.path().join("server.key"));
+    let install = |one: &Certificate| {
+        std::fs::copy(&one.path, &path).unwrap();
+        std::fs::copy(&one.key, &key).unwrap();
+    };
+    install(&old);
+    let tls = Arc::new(Tls::open(&path, &key).unwrap());
+    let server = listen(8, PATIENCE, Some(Arc::clone(&tls))).await;
+    assert!(call_tls(server.address, &old).await.unwrap().ends_with("hello"));
+    assert!(call_tls(server.address, &new).await.is_err(), "the client trusts another certificate");
+    let mut plain = TcpStream::connect(server.address).await.unwrap();
+    assert!(!exchange(&mut plain, "/").await.is_ok_and(|answer| answer.contains("hello")), "no plain HTTP beside TLS");
+
+    assert!(!tls.reload().unwrap(), "nothing has changed");
+    std::fs::copy(&new.path, &path).unwrap();
+    assert!(matches!(tls.reload(), Err(TlsError::Pair(_))), "a new certificate with the old key");
+    assert!(call_tls(server.address, &old).await.is_ok());
+    install(&new);
+    assert!(tls.reload().unwrap());
+    assert!(call_tls(server.address, &new).await.unwrap().ends_with("hello"));
+    assert!(call_tls(server.address, &old).await.is_err());
+}
+
+#[tokio::test]
+async fn a_hangup_reloads_at_once() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (certificate(folder.path(), "old"), certificate(folder.path(), "new"));
+    let tls = Arc::new(Tls::open(&old.path, &old.key).unwrap());
+    let server = listen(8, PATIENCE, Some(Arc::clone(&tls))).await;
+    let watching = tokio::spawn(Arc::clone(&tls).keep_current(signal(SignalKind::hangup()).unwrap()));
+    std::fs::copy(&new.key, &old.key).unwrap();
+    std::fs::copy(&new.path, &old.path).unwrap();
+    let hangup = format!("kill -HUP {}", std::process::id());
+    assert!(std::process::Command::new("sh").args(["-c", &hangup]).status().unwrap().success());
+    let started = Instant::now();
+    while call_tls(server.address, &new).await.is_err() {
+        assert!(started.elapsed() < PATIENCE, "the certificate is not reloaded");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    watching.abort();
+}
+
+#[test]
+fn files_that_are_no_certificate_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (certificate(folder.path(), "one"), certificate(folder.path(), "two"));
+    let empty = folder.path().join("empty.pem");
+    std::fs::write(&empty, "nothing of use").unwrap();
+    let error = |certificate: &Path, key: &Path| Tls::open(certificate, key).err().unwrap().to_string();
+    assert!(error(&empty, &one.key).contains("empty.pem holds no certificate"));
+    assert!(error(&one.path, &empty).contains("empty.pem holds no private key"));
+    assert!(error(&one.key, &one.key).contains("holds no certificate"));
+    assert!(error(&folder.path().join("absent"), &one.key).contains("absent"));
+    assert!(error(&one.path, &two.key).contains("cannot be used"));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_finish_its_head_is_let_go() {
+    let server = listen(8, Duration::from_millis(100), None).await;
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nhost: local").await.unwrap();
+    let mut rest = Vec::new();
+    within("the connection is closed", slow.read_to_end(&mut rest)).await.unwrap();
+    assert!(!String::from_utf8(rest).unwrap().contains("hello"));
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_wait_for_a_place() {
+    let server = listen(1, PATIENCE, None).await;
+    let first = TcpStream::connect(server.address).await.unwrap();
+    let mut second = TcpStream::connect(server.address).await.unwrap();
+    let waited = tokio::time::timeout(Duration::from_millis(100), exchange(&mut second, "/")).await;
+    assert!(waited.is_err(), "the first connection has the only place");
+    drop(first);
+    let mut answer = String::new();
+    within("the second connection is served", second.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.ends_with("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_runs_is_answered_and_what_comes_later_is_closed() {
+    let server = listen(8, PATIENCE, None).await;
+    let mut idle = TcpStream::connect(server.address).await.unwrap();
+    idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut some = [0; 512];
+    let read = idle.read(&mut some).await.unwrap();
+    assert!(String::from_utf8_lossy(&some[..read]).ends_with("hello"));
+
+    let address = server.address;
+    let running = tokio::spawn(async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // Without asking for the end: that it comes all the same is the server's doing.
+        stream.write_all(b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    });
+    within("the request runs", server.held.entered.notified()).await;
+    server.stop.send(true).unwrap();
+    within("an idle connection is closed", async { while idle.read(&mut some).await.unwrap() > 0 {} }).await;
+    assert!(server.drain.has_begun());
+
+    let mut late = TcpStream::connect(server.address).await.unwrap();
+    late.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    within("a late connection is answered and closed", late.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    assert!(!server.serving.is_finished(), "a request still runs");
+
+    server.held.release.notify_one();
+    let answer = within("the running request is answered", running).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("released"), "{answer}");
+    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    within("the server ends", server.serving).await.unwrap();
+}

@@ -1,0 +1,147 @@
+//! The index of terms: what it holds after changes, and how an older database gets it.
+
+use std::path::Path;
+
+use dragoman::domain::{PassageTerms, QueryTerm, QueryTerms};
+use dragoman::store::{DocumentStore, SearchFilter, StoreError, StoreOptions};
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use crate::{OPTIONS, cut, document, id, language, put, store};
+
+/// The passages that have a term, best first.
+fn find(store: &DocumentStore, term: &str) -> Result<Vec<u64>, StoreError> {
+    find_in(store, term, &SearchFilter::default())
+}
+
+fn find_in(store: &DocumentStore, term: &str, filter: &SearchFilter) -> Result<Vec<u64>, StoreError> {
+    let terms = vec![QueryTerm { text: term.to_owned(), prefix: false }];
+    let found = store.lexical(&QueryTerms { terms, truncated: false }, filter, 100)?;
+    Ok(found.into_iter().map(|(passage, _)| passage.0).collect())
+}
+
+/// Rows of the index of terms, those of no passage too.
+fn rows(folder: &Path) -> i64 {
+    let connection = Connection::open(folder.join("documents.sqlite")).unwrap();
+    connection.query_row("select count(*) from lexical_docsize", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn terms_come_and_go_with_their_passages() {
+    let (folder, store) = store();
+    put(&store, cut("a", "grey sea. old wall.", vec![0..9, 10..19]));
+    put(&store, document("b", "the sea"));
+    assert_eq!((find(&store, "sea").unwrap(), find(&store, "wall").unwrap()), (vec![1, 3], vec![2]));
+    put(&store, document("a", "fresh bread"));
+    assert_eq!((find(&store, "sea").unwrap(), find(&store, "bread").unwrap()), (vec![3], vec![4]));
+    store.delete(&id("a")).unwrap();
+    assert_eq!((find(&store, "bread").unwrap(), rows(folder.path())), (vec![], 1));
+}
+
+#[test]
+fn the_same_text_again_keeps_its_row() {
+    let (folder, store) = store();
+    for year in [2020, 2021] {
+        let mut document = document("a", "grey sea");
+        document.metadata.insert("year".to_owned(), year.into());
+        put(&store, document);
+    }
+    assert_eq!((find(&store, "grey").unwrap(), rows(folder.path())), (vec![1], 1));
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_terms() {
+    let (folder, store) = store();
+    let torn = cut("b", "sea", vec![0..9, 9..9]);
+    assert!(matches!(store.upsert(vec![document("a", "sea"), torn]), Err(StoreError::InvalidPassage { .. })));
+    assert_eq!((find(&store, "sea").unwrap(), rows(folder.path())), (vec![], 0));
+    put(&store, document("c", "sea"));
+    assert_eq!(find(&store, "sea").unwrap().len(), 1);
+}
+
+#[test]
+fn rarer_words_and_shorter_texts_rank_higher() {
+    let (_folder, store) = store();
+    put(&store, document("long", "sea and sand and wind and waves and much more of it"));
+    put(&store, document("short", "sea sand"));
+    put(&store, document("none", "mountains"));
+    assert_eq!(find(&store, "sea").unwrap(), [2, 1]);
+    let both = ["wind", "sea"].map(|text| QueryTerm { text: text.to_owned(), prefix: false });
+    let terms = QueryTerms { terms: both.to_vec(), truncated: false };
+    let found = store.lexical(&terms, &SearchFilter::default(), 100).unwrap();
+    assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [1, 2]);
+    assert!(found.iter().all(|(_, score)| *score > 0.0) && found[0].1 > found[1].1, "{found:?}");
+    assert_eq!(store.lexical(&terms, &SearchFilter::default(), 1).unwrap().len(), 1);
+}
+
+#[test]
+fn filters_narrow_it() {
+    let (_folder, store) = store();
+    for (name, code) in [("a", "fr"), ("b", "de"), ("c", "fr")] {
+        let mut document = document(name, "sea");
+        document.language = language(code);
+        put(&store, document);
+    }
+    let filter = SearchFilter { languages: vec![language("fr").unwrap()], ..SearchFilter::default() };
+    assert_eq!(find_in(&store, "sea", &filter).unwrap(), [1, 3]);
+}
+
+/// A store of the first version with so many documents: the newest one without what the second version added.
+fn first_version(folder: &Path, documents: usize) {
+    let without: StoreOptions = StoreOptions { terms_of: |_| PassageTerms::default(), ..OPTIONS };
+    let store = DocumentStore::open(folder, &without).unwrap();
+    store.upsert((0..documents).map(|n| document(&format!("d{n}"), &format!("sea {n}"))).collect()).unwrap();
+    store.close().unwrap();
+    let connection = Connection::open(folder.join("documents.sqlite")).unwrap();
+    let added = include_str!("../../migrations/collection/0002_features.sql");
+    connection.execute_batch("drop trigger passages_deleted_lexical; drop table lexical; drop table lexical_fill;").unwrap();
+    // From here on as the migration does it.
+    let begin = added.find("create virtual table lexical").unwrap();
+    let end = begin + added[begin..].find("from passages;").unwrap();
+    connection.execute_batch(&added[begin..end + "from passages;".len()]).unwrap();
+}
+
+#[test]
+fn an_older_database_is_filled_step_by_step_across_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    first_version(folder.path(), 600);
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    assert!(matches!(find(&store, "sea"), Err(StoreError::LexicalIncomplete { filled: 0, until: 600 })));
+    assert!(store.fill_lexical().unwrap());
+    assert!(matches!(find(&store, "sea"), Err(StoreError::LexicalIncomplete { filled: 256, until: 600 })));
+    // Meanwhile documents come, change and go, on both sides of where the filling is.
+    store.delete(&id("d3")).unwrap();
+    store.delete(&id("d400")).unwrap();
+    put(&store, document("d500", "sea again"));
+    put(&store, document("new", "sea of the new"));
+    drop(store);
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    while store.fill_lexical().unwrap() {}
+    assert!(!store.fill_lexical().unwrap());
+    assert_eq!(rows(folder.path()), 599);
+    let sea = QueryTerms { terms: vec![QueryTerm { text: "sea".to_owned(), prefix: false }], truncated: false };
+    assert_eq!(store.lexical(&sea, &SearchFilter::default(), 1_000).unwrap().len(), 599);
+    assert_eq!((find(&store, "again").unwrap(), find(&store, "599").unwrap()), (vec![601], vec![600]));
+    assert_eq!(find(&store, "400").unwrap(), [0; 0]);
+}
+
+#[test]
+fn a_new_database_needs_no_filling() {
+    let (_folder, store) = store();
+    assert!(!store.fill_lexical().unwrap());
+    assert_eq!(find(&store, "sea").unwrap(), [0; 0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a term holds, it is looked for and not read as an expression.
+    #[test]
+    fn no_term_is_an_error(terms in prop::collection::vec((any::<String>(), any::<bool>()), 0..200)) {
+        let (_folder, store) = store();
+        put(&store, document("a", "sea"));
+        let terms = terms.into_iter().map(|(text, prefix)| QueryTerm { text, prefix }).collect();
+        let found = store.lexical(&QueryTerms { terms, truncated: false }, &SearchFilter::default(), 10);
+        prop_assert!(found.is_ok(), "{found:?}");
+    }
+}
