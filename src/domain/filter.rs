@@ -257,6 +257,11 @@ impl MetadataPath {
         Self::new(keys).ok_or_else(|| format!("must be keys joined by single dots, got {text:?}"))
     }
 
+    /// Whether an index can be made of it: its keys become a part of a statement.
+    pub fn is_indexable(&self) -> bool {
+        self.0.iter().all(|key| !key.contains(['"', '\\']) && !key.contains(char::is_control))
+    }
+
     /// The keys.
     pub fn keys(&self) -> &[String] {
         &self.0

@@ -353,7 +353,8 @@ fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
     let read = |(index, text): (usize, &String)| {
         let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
         match Field::parse(text).map_err(refuse)? {
-            Field::Metadata(path) => Ok(path),
+            Field::Metadata(path) if path.is_indexable() => Ok(path),
+            Field::Metadata(_) => Err(refuse("must hold no quotes, backslashes or control characters in its keys".to_owned())),
             own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
         }
     };

@@ -196,7 +196,7 @@ impl ApiError {
         let field = pointer.and_then(|pointer| pointer.split('/').nth(1));
         OpenAiProblem {
             error: OpenAiProblemDetail {
-                message: self.detail.clone(),
+                message: shorten(self.detail.clone()),
                 kind: kind.to_owned(),
                 param: field.map(str::to_owned),
                 code: self.code.name().to_owned(),

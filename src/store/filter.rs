@@ -36,8 +36,7 @@ pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condit
 /// It finds the candidates. Whether they match is decided by walking the keys one by one, because the expression does not tell
 /// true from 1, nor an array from a text.
 pub(super) fn index_expression(path: &MetadataPath, column: &str) -> Option<String> {
-    let plain = |key: &String| !key.contains(['"', '\\']) && !key.contains(char::is_control);
-    if !path.keys().iter().all(plain) {
+    if !path.is_indexable() {
         return None;
     }
     let keys: String = path.keys().iter().map(|key| format!(".\"{}\"", key.replace('\'', "''"))).collect();
