@@ -81,7 +81,7 @@ fn run(client: &Client, block: &str, variables: &mut HashMap<String, String>, jo
     answers
 }
 
-/// Makes one call: a GET, or a POST when there is data.
+/// Makes one call: a GET, or a POST when there is data or it says so.
 fn call(client: &Client, words: &[String], job: &str) -> Vec<Value> {
     let path = words.iter().find_map(|word| word.strip_prefix("http://127.0.0.1:7700")).unwrap();
     if path.contains("JOB") {
@@ -90,6 +90,7 @@ fn call(client: &Client, words: &[String], job: &str) -> Vec<Value> {
     let data = words.iter().position(|word| word == "-d").map(|at| &words[at + 1]);
     match data {
         Some(data) => vec![client.post(path, &serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))).1],
+        None if words.iter().any(|word| word == "POST") => vec![client.post(path, &Value::Null).1],
         None => {
             let text = client.get_text(&path.replace("JOB", job));
             serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()

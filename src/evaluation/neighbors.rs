@@ -1,15 +1,15 @@
 //! Exact search of nearest neighbors by cosine, between two sets and both ways at once.
 //!
-//! Each thread takes blocks of the first set and compares them with all blocks of the second. Of the similarities only what is among
-//! the nearest so far is kept: memory grows with the sets, never with their product.
+//! Each thread takes blocks of the first set and compares them with all blocks of the second, which are held once more for that. Of the
+//! similarities only what is among the nearest so far is kept: memory grows with the sets, never with their product.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use super::encoder::Embeddings;
 use super::error::EvaluationError;
-use crate::mining::NeighborLists;
-use crate::mining::blocks::{BLOCK_SENTENCES, Block, Nearest, take_in};
+use crate::mining::blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
+use crate::mining::{MiningError, NeighborLists};
 
 /// Finds the `count` nearest of `second` for each of `first`, and of `first` for each of `second`; fewer where a set has fewer.
 pub fn both_ways(
@@ -40,8 +40,11 @@ fn by_blocks(
     }
     let starts: Vec<usize> = (0..first.len()).step_by(block).collect();
     let share = starts.len().div_ceil(threads);
+    let seconds = (0..second.len()).step_by(block).map(|start| block_of(second, &(start..(start + block).min(second.len()))));
+    let seconds = seconds.collect::<Result<Vec<Block>, _>>()?;
     let parts: Vec<Result<Part, EvaluationError>> = std::thread::scope(|scope| {
-        let compare = |starts| scope.spawn(move || compare((first, starts), second, count, block));
+        let seconds = &seconds;
+        let compare = |starts| scope.spawn(move || compare((first, starts), seconds, count, block));
         let threads: Vec<_> = starts.chunks(share).map(compare).collect();
         let panicked = |_| Err(EvaluationError::Unusable { problem: "a thread that compares panicked".to_owned() });
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
@@ -72,32 +75,28 @@ struct Part {
 
 fn compare(
     (first, starts): (&Embeddings, &[usize]),
-    second: &Embeddings,
+    seconds: &[Block],
     count: usize,
     block: usize,
 ) -> Result<Part, EvaluationError> {
-    let rows_of = |set: &Embeddings, start: usize| start..(start + block).min(set.len());
-    let block_of = |set: &Embeddings, rows: &Range<usize>| {
-        let dimension = set.dimension();
-        let values = &set.values()[rows.start * dimension..rows.end * dimension];
-        Block::new(dimension, (rows.start as u32..).zip(values.chunks_exact(dimension)))
-    };
-    let nearest = |rows: Range<usize>| Nearest::new(rows.len(), count);
-    let seconds = (0..second.len()).step_by(block);
-    let backward = seconds.clone().map(|start| nearest(rows_of(second, start))).collect::<Result<_, _>>()?;
+    let backward = seconds.iter().map(|other| Nearest::new(other.len(), count)).collect::<Result<_, _>>()?;
     let mut part = Part { forward: Vec::with_capacity(starts.len()), backward };
-    let mut room = Vec::new();
     for &start in starts {
-        let rows = rows_of(first, start);
-        let (one, mut of_one) = (block_of(first, &rows)?, nearest(rows.clone())?);
-        // Made anew for every block of the first set, which costs little beside the product, and no second copy of the set.
-        for (start, of_other) in seconds.clone().zip(&mut part.backward) {
-            let other = block_of(second, &rows_of(second, start))?;
-            take_in(one.cosines(&other, &mut room)?, (&one, &mut of_one), (&other, of_other), |_, _| false);
+        let rows = start..(start + block).min(first.len());
+        let (one, mut of_one) = (block_of(first, &rows)?, Nearest::new(rows.len(), count)?);
+        let mut comparison = Comparison::new(&one)?;
+        for (other, of_other) in seconds.iter().zip(&mut part.backward) {
+            comparison.with(&mut of_one, (other, of_other), |_, _| false)?;
         }
         part.forward.push((rows, of_one));
     }
     Ok(part)
+}
+
+fn block_of(set: &Embeddings, rows: &Range<usize>) -> Result<Block, MiningError> {
+    let dimension = set.dimension();
+    let values = &set.values()[rows.start * dimension..rows.end * dimension];
+    Block::new(dimension, (rows.start as u32..).zip(values.chunks_exact(dimension)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
-//! The nearest neighbors of two sets both ways by comparing every sentence of one with every one of the other, block by block. The
-//! cosines of two blocks are one product of matrices, with all that the processor has for it, and each serves both of its
-//! sentences. This is exact, and up to tens of thousands of sentences on the smaller side it takes less time than walking a graph.
+//! The nearest neighbors of two sets both ways by comparing every sentence of one with every one of the other, block by block, each
+//! comparison serving both of its sentences. This is exact, and up to hundreds of thousands of sentences on the smaller side it takes
+//! less time than walking a graph.
+//!
+//! Most pairs are compared by rounded values only (`super::rounded`): where even the largest cosine that two rounded embeddings
+//! may have is too small for both sentences, the pair is done with. The cosines of all others are computed from the values as they
+//! are, so that what is found is what comparing all of them would find. Until all sentences of two blocks have neighbors, and where
+//! so many are alike that rounding spares nothing, cosines come from products of matrices.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
@@ -8,20 +13,26 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
 use super::MiningError;
 use super::error::within;
 use super::neighbors::NEIGHBORS_MAX;
+use super::rounded::{Rounded, RoundedRows};
+use crate::domain::embedding::dot;
 
-/// Sentences of a block: two blocks and their cosines stay in the caches of a core.
+/// Sentences of a block: two blocks and their products stay in the caches of a core.
 pub const BLOCK_SENTENCES: usize = 512;
-/// Cosines that are looked at together, so that the compiler may use vector instructions.
+/// Products or cosines that are looked at together, so that the compiler may use vector instructions.
 const LANES: usize = 16;
+/// Looking at one pair more closely takes as long as so many cosines of a product of matrices.
+const CLOSER_LOOK_COST: usize = 8;
+/// After rounding has spared nothing, so many blocks are compared without it before it is tried again.
+const BLOCKS_WITHOUT_ROUNDING: usize = 64;
 
 /// Embeddings of some sentences.
-#[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     dimension: usize,
     /// [sentences]
     numbers: Vec<u32>,
     /// [sentences, dimension] Of unit length, or zero.
     values: Vec<f32>,
+    rounded: Rounded,
 }
 
 /// The nearest of another set that were found so far for each sentence of a block.
@@ -34,6 +45,22 @@ pub struct Nearest {
     found: Vec<(u32, f32)>,
     /// [sentences] The cosine that another one must reach.
     bars: Vec<f32>,
+    /// Sentences that have less than `per_query`.
+    unfilled: usize,
+}
+
+/// A block that is compared with many others.
+pub struct Comparison<'b> {
+    block: &'b Block,
+    rows: RoundedRows,
+    /// Room for cosines, [sentences, sentences of another block].
+    cosines: Vec<f32>,
+    /// Room for the products that sentences of another block must reach.
+    least: Vec<i32>,
+    /// Whether pairs may be left out by their rounded values.
+    rounds: bool,
+    /// Blocks to compare before rounding is tried again.
+    unrounded_next: usize,
 }
 
 impl Block {
@@ -47,7 +74,14 @@ impl Block {
             numbers.push(number);
             values.extend(embedding.iter().map(|value| (f64::from(*value) * scale) as f32));
         }
-        Ok(Self { dimension, numbers, values })
+        let rounded = Rounded::new(dimension, &values)?;
+        Ok(Self { dimension, numbers, values, rounded })
+    }
+
+    /// Bytes that a sentence of this many values takes.
+    pub fn bytes(dimension: usize) -> u64 {
+        let (number, value, rounded) = (4, 4, 1);
+        number + dimension as u64 * (value + rounded)
     }
 
     /// How many sentences it has.
@@ -65,8 +99,8 @@ impl Block {
         &self.numbers
     }
 
-    /// The cosines of all its sentences with all of another block, [sentences, sentences of the other]. They are written into
-    /// `room`, whatever it held.
+    /// The cosines of all its sentences with all of another block, [sentences, sentences of the other], as a product of matrices.
+    /// They are written into `room`, whatever it held.
     pub fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
         within("dimension", other.dimension, self.dimension, self.dimension)?;
         room.resize(self.len() * other.len(), 0.0);
@@ -81,6 +115,138 @@ impl Block {
         general_mat_mul(1.0, &one, &two.t(), 0.0, &mut product);
         Ok(())
     }
+
+    fn row(&self, place: usize) -> &[f32] {
+        &self.values[place * self.dimension..(place + 1) * self.dimension]
+    }
+}
+
+impl<'b> Comparison<'b> {
+    /// Of a block with others of its dimension.
+    pub fn new(block: &'b Block) -> Result<Self, MiningError> {
+        let rows = RoundedRows::new(block.dimension, &block.values)?;
+        Ok(Self { block, rounds: rows.are_usable(), rows, cosines: Vec::new(), least: Vec::new(), unrounded_next: 0 })
+    }
+
+    /// Makes it compute all cosines by products of matrices, which finds the same more slowly.
+    pub fn by_products(self) -> Self {
+        Self { rounds: false, ..self }
+    }
+
+    /// Takes the cosines with all of another block into the nearest of both, but for pairs that `skip` holds of, by their numbers
+    /// (of this block, of the other).
+    pub fn with(
+        &mut self,
+        nearest: &mut Nearest,
+        (other, of_other): (&Block, &mut Nearest),
+        skip: impl Fn(u32, u32) -> bool,
+    ) -> Result<(), MiningError> {
+        within("dimension", other.dimension, self.block.dimension, self.block.dimension)?;
+        if self.block.is_empty() || other.is_empty() {
+            return Ok(());
+        }
+        let mut pairs = Pairs { one: (self.block, nearest), other: (other, of_other), skip, looked_at: 0 };
+        self.unrounded_next = self.unrounded_next.saturating_sub(1);
+        if !self.rounds || self.unrounded_next > 0 || pairs.one.1.unfilled > 0 || pairs.other.1.unfilled > 0 {
+            let cosines = self.block.cosines(other, &mut self.cosines)?;
+            pairs.take_cosines(cosines);
+            return Ok(());
+        }
+        pairs.take_rounded(&mut self.rows, &mut self.least)?;
+        if pairs.looked_at * CLOSER_LOOK_COST > self.block.len() * other.len() {
+            self.unrounded_next = BLOCKS_WITHOUT_ROUNDING;
+        }
+        Ok(())
+    }
+}
+
+/// Two blocks while they are compared.
+struct Pairs<'p, F> {
+    one: (&'p Block, &'p mut Nearest),
+    other: (&'p Block, &'p mut Nearest),
+    skip: F,
+    /// Pairs whose cosine was computed from the values as they are.
+    looked_at: usize,
+}
+
+impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
+    fn take_cosines(&mut self, cosines: &[f32]) {
+        // What a product of matrices may differ from a sum in another order.
+        let slack = self.one.0.dimension as f32 * f32::EPSILON;
+        for (place, row) in cosines.chunks_exact(self.other.0.len()).enumerate() {
+            for (part, cosines) in row.chunks(LANES).enumerate() {
+                let begin = part * LANES;
+                let bars = &self.other.1.bars[begin..begin + cosines.len()];
+                let mut good = reaching(cosines, self.one.1.bars[place] - slack, bars, slack);
+                while good != 0 {
+                    self.look_at(place, begin + good.trailing_zeros() as usize);
+                    good &= good - 1;
+                }
+            }
+        }
+    }
+
+    fn take_rounded(&mut self, rows: &mut RoundedRows, least_of_other: &mut Vec<i32>) -> Result<(), MiningError> {
+        let bound = rows.bound(&self.other.0.rounded);
+        least_of_other.clear();
+        least_of_other.extend(self.other.1.bars.iter().map(|bar| bound.least(*bar)));
+        for part in 0..rows.parts() {
+            let (begin, products) = rows.products(part, &self.other.0.rounded)?;
+            for (row, products) in products.chunks_exact(self.other.0.len()).enumerate() {
+                let place = begin + row;
+                let mut least = bound.least(self.one.1.bars[place]);
+                for (part, products) in products.chunks(LANES).enumerate() {
+                    let begin = part * LANES;
+                    let mut good = reaching(products, least, &least_of_other[begin..begin + products.len()], 0);
+                    if good == 0 {
+                        continue;
+                    }
+                    while good != 0 {
+                        let at = begin + good.trailing_zeros() as usize;
+                        good &= good - 1;
+                        self.look_at(place, at);
+                        least_of_other[at] = bound.least(self.other.1.bars[at]);
+                    }
+                    least = bound.least(self.one.1.bars[place]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes a cosine and offers it to both sentences. Every cosine that is kept is computed here, so that it does not depend on
+    /// the way on which the pair was found.
+    fn look_at(&mut self, place: usize, at: usize) {
+        let (first, second) = (self.one.0.numbers[place], self.other.0.numbers[at]);
+        self.looked_at += 1;
+        if (self.skip)(first, second) {
+            return;
+        }
+        let cosine = dot(self.one.0.row(place), self.other.0.row(at));
+        if cosine >= self.one.1.bars[place] {
+            self.one.1.offer(place, second, cosine);
+        }
+        if cosine >= self.other.1.bars[at] {
+            self.other.1.offer(at, first, cosine);
+        }
+    }
+}
+
+/// A bit for each score that reaches the one bar, or, within `slack`, its own.
+fn reaching<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, bars: &[T], slack: T) -> u32 {
+    let reaches = |score: T, own: T| (score >= bar) | (score >= own - slack);
+    if let (Ok(scores), Ok(bars)) = (<&[T; LANES]>::try_from(scores), <&[T; LANES]>::try_from(bars)) {
+        // Nearly always there is none. Asked so, that takes some vector instructions.
+        let mut any = false;
+        for lane in 0..LANES {
+            any |= reaches(scores[lane], bars[lane]);
+        }
+        if !any {
+            return 0;
+        }
+    }
+    let bit = |(lane, (score, own)): (usize, (&T, &T))| u32::from(reaches(*score, *own)) << lane;
+    scores.iter().zip(bars).enumerate().map(bit).sum()
 }
 
 impl Nearest {
@@ -92,6 +258,7 @@ impl Nearest {
             counts: vec![0; sentences],
             found: vec![(0, 0.0); sentences * per_query],
             bars: vec![f32::NEG_INFINITY; sentences],
+            unfilled: sentences,
         })
     }
 
@@ -107,63 +274,17 @@ impl Nearest {
         if at == self.per_query {
             return;
         }
-        let count = (usize::from(self.counts[place]) + 1).min(self.per_query);
+        let known = usize::from(self.counts[place]);
+        let count = (known + 1).min(self.per_query);
         let found = &mut self.found[place * self.per_query..][..count];
         found.copy_within(at..count - 1, at + 1);
         found[at] = (number, cosine);
         self.counts[place] = count as u8;
         if count == self.per_query {
             self.bars[place] = found[count - 1].1;
+            self.unfilled -= usize::from(known < count);
         }
     }
-}
-
-/// Takes the `cosines` of two blocks into the nearest of both, but for pairs that `skip` holds of, by their numbers.
-pub fn take_in(
-    cosines: &[f32],
-    (first, of_first): (&Block, &mut Nearest),
-    (second, of_second): (&Block, &mut Nearest),
-    skip: impl Fn(u32, u32) -> bool,
-) {
-    if second.is_empty() {
-        return;
-    }
-    for (place, row) in cosines.chunks_exact(second.len()).enumerate() {
-        let number = first.numbers[place];
-        for (part, cosines) in row.chunks(LANES).enumerate() {
-            let begin = part * LANES;
-            let mut good = above(cosines, of_first.bars[place], &of_second.bars[begin..begin + cosines.len()]);
-            while good != 0 {
-                let lane = good.trailing_zeros() as usize;
-                good &= good - 1;
-                let (cosine, other) = (cosines[lane], second.numbers[begin + lane]);
-                if !skip(number, other) {
-                    if cosine >= of_first.bars[place] {
-                        of_first.offer(place, other, cosine);
-                    }
-                    if cosine >= of_second.bars[begin + lane] {
-                        of_second.offer(begin + lane, number, cosine);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A bit for each cosine that reaches one of the two bars.
-fn above(cosines: &[f32], bar: f32, bars: &[f32]) -> u32 {
-    if let (Ok(cosines), Ok(bars)) = (<&[f32; LANES]>::try_from(cosines), <&[f32; LANES]>::try_from(bars)) {
-        // Nearly always there is none. Asked so, that takes some vector instructions.
-        let mut any = false;
-        for lane in 0..LANES {
-            any |= cosines[lane] >= if bars[lane] < bar { bars[lane] } else { bar };
-        }
-        if !any {
-            return 0;
-        }
-    }
-    let bit = |(lane, (cosine, other)): (usize, (&f32, &f32))| u32::from(*cosine >= other.min(bar)) << lane;
-    cosines.iter().zip(bars).enumerate().map(bit).sum()
 }
 
 #[cfg(test)]
@@ -202,7 +323,53 @@ mod tests {
         assert!(Block::new(2, (0..).zip(rows.iter().map(Vec::as_slice))).is_err());
         let (one, other) = (block(3, &rows), block(1, &[vec![1.0]]));
         assert!(one.cosines(&other, &mut Vec::new()).is_err());
+        let (mut of_one, mut of_other) = (Nearest::new(1, 1).unwrap(), Nearest::new(1, 1).unwrap());
+        assert!(Comparison::new(&one).unwrap().with(&mut of_one, (&other, &mut of_other), |_, _| false).is_err());
         assert!(Nearest::new(1, 0).is_err());
+    }
+
+    #[test]
+    fn an_empty_block_has_nothing_to_compare() {
+        let (none, one) = (block(2, &[]), block(2, &[vec![1.0, 0.0]]));
+        let (mut of_none, mut of_one) = (Nearest::new(0, 1).unwrap(), Nearest::new(1, 1).unwrap());
+        of_one.offer(0, 7, 0.5);
+        Comparison::new(&none).unwrap().with(&mut of_none, (&one, &mut of_one), |_, _| false).unwrap();
+        Comparison::new(&one).unwrap().with(&mut of_one, (&none, &mut of_none), |_, _| false).unwrap();
+        assert_eq!(of_one.of(0), [(7, 0.5)]);
+    }
+
+    /// Some near-copies among many others: rounding spares most pairs, and must not lose one.
+    #[test]
+    fn rounding_changes_nothing_that_is_found() {
+        let row = |number: usize, copy: usize| {
+            let mut state = number as u64 + 1;
+            let mut random = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+            };
+            (0..48).map(|at| random() + (copy * at) as f32 * 1e-3).collect::<Vec<f32>>()
+        };
+        let firsts: Vec<_> = (0..1_000).map(|number| row(number, 0)).collect();
+        let seconds: Vec<_> = (0..1_200).map(|number| row(number * 7 % 1_200, number % 4)).collect();
+        let found = |rounds: bool| {
+            let blocks = |rows: &[Vec<f32>]| -> Vec<(Block, Nearest)> {
+                rows.chunks(200).map(|part| (block(48, part), Nearest::new(part.len(), 2).unwrap())).collect()
+            };
+            let (mut ones, mut others) = (blocks(&firsts), blocks(&seconds));
+            let mut spared = 0;
+            for (one, of_one) in &mut ones {
+                let comparison = Comparison::new(one).unwrap();
+                let mut comparison = if rounds { comparison } else { comparison.by_products() };
+                for (other, of_other) in &mut others {
+                    comparison.with(of_one, (other, of_other), |_, _| false).unwrap();
+                    spared += usize::from(comparison.rounds && comparison.unrounded_next == 0);
+                }
+            }
+            assert_eq!(spared > 10, rounds, "{spared}");
+            let nearest = |blocks: Vec<(Block, Nearest)>| blocks.into_iter().map(|(_, nearest)| nearest).collect::<Vec<_>>();
+            (nearest(ones), nearest(others))
+        };
+        assert_eq!(found(true), found(false));
     }
 
     proptest! {
@@ -224,11 +391,10 @@ mod tests {
                 numbered.chunks(size).map(made).collect()
             };
             let (mut ones, mut others) = (parted(first, parts.0), parted(second, parts.1));
-            let mut room = Vec::new();
             for (one, of_one) in &mut ones {
+                let mut comparison = Comparison::new(one).unwrap();
                 for (other, of_other) in &mut others {
-                    let cosines = one.cosines(other, &mut room).unwrap();
-                    take_in(cosines, (one, of_one), (other, of_other), skip);
+                    comparison.with(of_one, (other, of_other), skip).unwrap();
                 }
             }
             let all = |rows: &[Vec<f32>]| block(3, rows);

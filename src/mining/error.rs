@@ -44,6 +44,12 @@ pub enum MiningError {
     /// Embeddings whose values are no whole rows.
     #[error("embeddings of a block are no whole rows")]
     Shape,
+    /// Rounded embeddings that cannot be held or multiplied.
+    #[error("rounded embeddings: {problem}")]
+    Rounded {
+        /// What the library says.
+        problem: String,
+    },
     /// Lists that are not the two directions of one pair of sets.
     #[error(
         "forward is from {forward_queries} sentences to {forward_others}, backward from {backward_queries} to {backward_others}"
@@ -65,6 +71,12 @@ pub(super) fn below(name: &'static str, got: u32, sentences: usize) -> Result<()
     match (got as usize) < sentences {
         true => Ok(()),
         false => Err(MiningError::Sentence { name, sentences, got }),
+    }
+}
+
+impl MiningError {
+    pub(super) fn rounded(error: numkong::TensorError) -> Self {
+        Self::Rounded { problem: error.to_string() }
     }
 }
 

@@ -11,10 +11,11 @@ pub mod duplicates;
 pub mod error;
 pub mod margin;
 pub mod neighbors;
+mod rounded;
 pub mod texts;
 pub mod threshold;
 
-pub use blocks::{BLOCK_SENTENCES, Block, Nearest, take_in};
+pub use blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
 pub use candidates::{Strategy, bytes_needed, candidate_pairs, one_to_one, propose};
 pub use duplicates::{Cluster, Clusters, DuplicateRule, cluster};
 pub use error::MiningError;

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -356,17 +356,27 @@ fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error>
 pub(super) fn add_all(index: &Index, embeddings: &[(PassageId, Embedding)]) -> Result<(), Error> {
     /// Fewer than this per thread are not worth starting one.
     const PER_THREAD_MIN: usize = 128;
+    /// What a thread takes at a time.
+    const PER_TURN: usize = 16;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(embeddings.len().div_ceil(PER_THREAD_MIN)).max(1);
-    let add = |part: &[(PassageId, Embedding)]| part.iter().try_for_each(|(passage, embedding)| index.add(*passage, embedding));
-    if threads == 1 {
-        return Ok(add(embeddings)?);
-    }
-    let parts = embeddings.chunks(embeddings.len().div_ceil(threads));
+    // Each takes some whenever it is done: one that other work keeps from its core leaves the rest to the others.
+    let begun = AtomicUsize::new(0);
+    let add = || {
+        loop {
+            let begin = begun.fetch_add(PER_TURN, Ordering::Relaxed).min(embeddings.len());
+            let part = &embeddings[begin..embeddings.len().min(begin + PER_TURN)];
+            if part.is_empty() {
+                return Ok(());
+            }
+            part.iter().try_for_each(|(passage, embedding)| index.add(*passage, embedding))?;
+        }
+    };
     std::thread::scope(|scope| {
-        let running: Vec<_> = parts.map(|part| scope.spawn(move || add(part))).collect();
-        running.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(added) => Ok(added?),
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(add)).collect();
+        let added: Result<(), Error> = add();
+        others.into_iter().fold(added, |added, thread| match thread.join() {
+            Ok(other) => added.and(other),
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })

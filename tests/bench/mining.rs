@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use clusters::{Clusters, Random};
 use dragoman::domain::embedding::dot;
-use dragoman::mining::{BLOCK_SENTENCES, Block, Margin, MarginScores, Nearest, NeighborLists, Strategy, propose, take_in};
+use dragoman::mining::{BLOCK_SENTENCES, Block, Comparison, Margin, MarginScores, Nearest, NeighborLists, Strategy, propose};
 use program::{Client, Program};
 use serde_json::{Value, json};
 
@@ -157,11 +157,10 @@ fn products(first: &[Vec<f32>], second: &[Vec<f32>]) -> (NeighborLists, Neighbor
     let (ones, others) = (blocks(first), blocks(second));
     on_all_cores(ones.len(), |at| {
         let (one, of_one) = &ones[at];
-        let (mut of_one, mut room) = (of_one.lock().unwrap(), Vec::new());
+        let (mut of_one, mut comparison) = (of_one.lock().unwrap(), Comparison::new(one).unwrap().by_products());
         for turn in 0..others.len() {
             let (other, of_other) = &others[(turn + at) % others.len()];
-            let cosines = one.cosines(other, &mut room).unwrap();
-            take_in(cosines, (one, &mut *of_one), (other, &mut *of_other.lock().unwrap()), |_, _| false);
+            comparison.with(&mut of_one, (other, &mut of_other.lock().unwrap()), |_, _| false).unwrap();
         }
     });
     (lists(&ones, second.len()), lists(&others, first.len()))

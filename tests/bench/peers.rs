@@ -110,7 +110,8 @@ impl Peer {
         let server = Server::start(Path::new("models/ems-small"), data, Cores::All);
         let address = server.address().to_owned();
         let mut connection = Connection::open(&address);
-        connection.call("/v1/collections", &json!({"name": "bench", "dimension": DIMENSION}));
+        connection
+            .call("/v1/collections", &json!({"name": "bench", "dimension": DIMENSION, "quantization": server::quantization()}));
         Self {
             running: Running::Dragoman(server),
             address,

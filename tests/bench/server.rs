@@ -6,6 +6,11 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// The quantization of the collections under test: `QUANTIZATION`, or what a collection has when nobody says.
+pub fn quantization() -> Option<String> {
+    std::env::var("QUANTIZATION").ok()
+}
+
 /// Where the program may run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cores {

@@ -98,7 +98,8 @@ fn embedded_per_second(bundle: &Bundle, texts: &[String]) -> f64 {
 }
 
 fn stored_per_second(server: &Server, collection: &str, texts: &[String]) -> f64 {
-    Connection::open(server.address()).call("/v1/collections", &json!({"name": collection}));
+    Connection::open(server.address())
+        .call("/v1/collections", &json!({"name": collection, "quantization": server::quantization()}));
     let body = |(number, batch): (usize, &[String])| {
         let document = |(place, text): (usize, &String)| json!({"id": format!("{number}-{place}"), "text": text});
         let documents: Vec<_> = batch.iter().enumerate().map(document).collect();

@@ -201,3 +201,46 @@ async fn documents_of_thousands_of_passages_leave_room_for_others() {
         assert_eq!(ids(&running.search("news", request(&text, 3)).await.unwrap())[0], format!("d{n}"));
     }
 }
+
+/// The walk through the graph begins among documents that do not match, and comes by most of it before it reaches those that do.
+#[tokio::test]
+async fn documents_that_match_are_found_exactly_though_all_lie_far_from_the_query() {
+    const FAR_EVERY: usize = 5;
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create_points(16, Metric::Cosine, Quantization::F16).await;
+    let row = running.service.collection_row(&name("points")).unwrap();
+    let is_far = |place: usize| place.is_multiple_of(FAR_EVERY);
+    let points: Vec<Embedding> = points(15_000, 16)
+        .into_iter()
+        .enumerate()
+        .map(|(place, mut values)| {
+            values[0] += if is_far(place) { -1.5 } else { 1.5 };
+            row.own_vector(values).unwrap()
+        })
+        .collect();
+    for part in (0..points.len()).collect::<Vec<_>>().chunks(1_000) {
+        let document = |place: &usize| {
+            let mut document = NewDocument { vector: Some(points[*place].clone()), ..document(&place.to_string(), "") };
+            document.metadata.insert("far".to_owned(), is_far(*place).into());
+            document
+        };
+        running.upsert("points", part.iter().map(document).collect(), Wait::Indexed).await.unwrap();
+    }
+    let filter = Filter::Field(Field::parse("far").unwrap(), Test::Eq(Scalar::Bool(true)));
+    for query in points.iter().skip(1).step_by(1_500) {
+        let target = SearchTarget::Vector(query.clone());
+        let request = SearchRequest { filter: filter.clone(), ..SearchRequest::new(target, 10) };
+        let hits = running.service.search(&name("points"), request).await.unwrap().hits;
+        let far = points.iter().enumerate().filter(|(place, _)| is_far(*place));
+        let mut exact: Vec<(f32, String)> = far.map(|(place, point)| (query.cosine(point), place.to_string())).collect();
+        exact.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // Halves may tell two apart that are as near as that otherwise.
+        assert!(
+            hits.iter().zip(&exact).all(|(hit, exact)| (hit.score - exact.0).abs() < 1e-3),
+            "{:?}, {:?}",
+            ids(&hits),
+            &exact[..10]
+        );
+    }
+}

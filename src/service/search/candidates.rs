@@ -12,6 +12,9 @@ use crate::store::SearchFilter;
 /// Embeddings read from the store together: bounds the memory of comparing with many.
 const EMBEDDINGS_PER_READ: usize = 1_024;
 
+/// Passages that are compared again by their stored values, at least: of very few the wrong ones are easily the nearest.
+const RESCORED_MIN: usize = 16;
+
 /// Gives up to `limit` nearest passages that `accept` accepts, nearest first. Fewer mean that there are no more.
 pub(super) fn nearest(
     collection: &OpenCollection,
@@ -20,16 +23,32 @@ pub(super) fn nearest(
     breadth: Breadth,
     accept: Option<&dyn Fn(PassageId) -> bool>,
 ) -> Result<Vec<Neighbor>, Error> {
+    let wanted = rescored_of(collection, breadth, limit).unwrap_or(limit);
+    let found = indexed(collection, query, wanted, breadth, accept)?;
+    if wanted > limit { rescored(collection, query, limit, found) } else { Ok(found) }
+}
+
+/// The same by the values of the index alone.
+pub(super) fn indexed(
+    collection: &OpenCollection,
+    query: &Embedding,
+    limit: usize,
+    breadth: Breadth,
+    accept: Option<&dyn Fn(PassageId) -> bool>,
+) -> Result<Vec<Neighbor>, Error> {
     let index = collection.search_index()?.0;
-    let row = collection.current();
-    let expansion = breadth.expansion.unwrap_or(row.hnsw.expansion_search);
-    let oversampling = breadth.oversampling.unwrap_or(row.quantization.oversampling());
-    let wanted = ((limit as f32 * oversampling).ceil() as usize).max(limit);
-    let found = match accept {
-        None => index.search_wider(query, wanted, expansion)?,
-        Some(accept) => index.search_matching(query, wanted, expansion, accept)?,
-    };
-    if oversampling > 1.0 { rescored(collection, query, limit, found) } else { Ok(found) }
+    let expansion = breadth.expansion.unwrap_or(collection.current().hnsw.expansion_search);
+    Ok(match accept {
+        None => index.search_wider(query, limit, expansion)?,
+        Some(accept) => index.search_matching(query, limit, expansion, accept)?,
+    })
+}
+
+/// How many passages are compared again by their stored values for so many that are wanted; `None` where the scores of the index
+/// are good enough by themselves.
+pub(super) fn rescored_of(collection: &OpenCollection, breadth: Breadth, wanted: usize) -> Option<usize> {
+    let oversampling = breadth.oversampling.unwrap_or(collection.row.quantization.oversampling());
+    (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
 }
 
 /// All passages whose documents match, nearest first, each compared.
@@ -58,7 +77,12 @@ pub(super) fn among(collection: &OpenCollection, query: &Embedding, set: &Passag
 
 /// The nearest `limit` of `found` by their stored values. Passages that are gone meanwhile keep their score: they are no hits,
 /// but a list that is shorter than was asked for would mean that there are no more.
-fn rescored(collection: &OpenCollection, query: &Embedding, limit: usize, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, Error> {
+pub(super) fn rescored(
+    collection: &OpenCollection,
+    query: &Embedding,
+    limit: usize,
+    found: Vec<Neighbor>,
+) -> Result<Vec<Neighbor>, Error> {
     let passages: Vec<PassageId> = found.iter().map(|neighbor| neighbor.passage).collect();
     let stored = collection.store.embeddings_of(&passages)?;
     let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));

@@ -5,15 +5,17 @@
 //! document is found, its other passages are no longer asked for, and the search goes on until there are enough documents or
 //! no more passages.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::candidates::{all, among, nearest};
+use super::candidates::{all, among, indexed, rescored, rescored_of};
 use super::hits::{Candidate, Candidates};
 use super::matching::{self, PassageSet};
 use crate::domain::{Breadth, DenseMethod, Embedding, HnswSettings, PassageId};
-use crate::store::SearchFilter;
+use crate::index::Neighbor;
+use crate::store::{DocumentKey, SearchFilter};
 
 /// Passages asked of the index per hit wanted: several passages of one document may be near, and some may be gone.
 const PASSAGES_PER_HIT: usize = 4;
@@ -33,6 +35,10 @@ const COMPARED_PER_CANDIDATE: usize = 16;
 const COMPARED_PER_LOOKUP: usize = 4;
 /// The same for one that has to be read from the store, where the index keeps too little of its values.
 const COMPARED_PER_READ: usize = 40;
+
+/// A walk that comes by more candidates than it usually compares with is given up, but not before it took that part of the time of
+/// comparing with all that match.
+const LOST_AFTER_PART: usize = 8;
 
 /// The nearest documents.
 pub(super) struct Nearest {
@@ -76,22 +82,42 @@ pub(super) fn find(
 
 fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadth, found: &mut Candidates) -> Result<(), Error> {
     let passages = collection.search_index()?.0.len();
-    let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN);
+    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
+    let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
     let mut excluded: HashSet<PassageId> = HashSet::new();
     loop {
         let neighbors = if excluded.is_empty() {
-            nearest(collection, query, wanted, breadth, None)?
+            indexed(collection, query, wanted, breadth, None)?
         } else {
-            nearest(collection, query, wanted, breadth, Some(&|passage| !excluded.contains(&passage)))?
+            indexed(collection, query, wanted, breadth, Some(&|passage| !excluded.contains(&passage)))?
         };
         let exhausted = neighbors.len() < wanted;
-        let looked_at = found.take(collection, &neighbors)?;
+        let looked_at = take(collection, query, breadth, neighbors, found)?;
         if found.is_full() || exhausted {
             return Ok(());
         }
         excluded.extend(collection.store.passages_of(&looked_at)?);
         wanted = wanted.saturating_mul(GROWTH).min(passages + 1);
     }
+}
+
+/// Takes the documents of passages that the index found, nearest first. Where its values are coarse, passages are compared again by
+/// their stored values before, only as many as it takes: each costs a read.
+fn take(
+    collection: &OpenCollection,
+    query: &Embedding,
+    breadth: Breadth,
+    neighbors: Vec<Neighbor>,
+    found: &mut Candidates,
+) -> Result<Vec<DocumentKey>, Error> {
+    let Some(mut size) = rescored_of(collection, breadth, found.limit()) else { return found.take(collection, &neighbors) };
+    let (mut rest, mut taken) = (neighbors.as_slice(), Vec::new());
+    while !rest.is_empty() && !found.is_full() {
+        let (part, others) = rest.split_at(size.min(rest.len()));
+        taken.extend(found.take(collection, &rescored(collection, query, part.len(), part.to_vec())?)?);
+        (rest, size) = (others, size.saturating_mul(2));
+    }
+    Ok(taken)
 }
 
 /// A walk that finds too few documents is followed by a wider one, until comparing with every matching passage is no more work;
@@ -105,15 +131,20 @@ fn find_matching(
 ) -> Result<DenseMethod, Error> {
     let passages = collection.search_index()?.0.len();
     let mut set = matching::passages(collection, filter)?;
-    let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN);
+    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
+    let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
     loop {
         let expansion = expansion(collection, wanted, breadth);
         if worth_comparing_all(collection, &set, passages, expansion) {
             break;
         }
         let breadth = Breadth { expansion: Some(expansion), ..breadth };
-        let neighbors = nearest(collection, query, wanted, breadth, Some(&|passage| set.contains(passage)))?;
-        let looked_at = found.take(collection, &neighbors)?;
+        let walk = Walk::new(collection, &set, passages, expansion);
+        let neighbors = indexed(collection, query, wanted, breadth, Some(&|passage| walk.accepts(passage)))?;
+        if walk.is_lost() {
+            break;
+        }
+        let looked_at = take(collection, query, breadth, neighbors, found)?;
         if found.is_full() {
             return Ok(DenseMethod::Index);
         }
@@ -126,6 +157,36 @@ fn find_matching(
     Ok(DenseMethod::Scan)
 }
 
+/// A walk among the passages of a set, which is given up when it goes far beyond what it should take. Then nothing that matches lies
+/// near the query: such a walk comes by most of the graph, and still misses some.
+struct Walk<'s> {
+    set: &'s PassageSet,
+    left: Cell<usize>,
+}
+
+impl<'s> Walk<'s> {
+    fn new(collection: &OpenCollection, set: &'s PassageSet, passages: usize, candidates: usize) -> Self {
+        let usual = compared(set, passages, candidates);
+        let comparing_all = comparing_all(collection, set);
+        Self { set, left: Cell::new(usual.max(comparing_all / LOST_AFTER_PART)) }
+    }
+
+    /// Whether a passage belongs to the set. Once the walk is given up all do, so that it ends soon.
+    fn accepts(&self, passage: PassageId) -> bool {
+        self.left.set(self.left.get().saturating_sub(1));
+        self.is_lost() || self.set.contains(passage)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.left.get() == 0
+    }
+}
+
+/// Passages that a walk for so many candidates compares with: as many times more as the set is smaller than the index.
+fn compared(set: &PassageSet, passages: usize, candidates: usize) -> usize {
+    candidates.saturating_mul(COMPARED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1)
+}
+
 /// Candidates of a walk for so many matching passages: more or fewer in the proportion in which the search, or its collection,
 /// asks for more or fewer than usual.
 fn expansion(collection: &OpenCollection, wanted: usize, breadth: Breadth) -> usize {
@@ -134,12 +195,14 @@ fn expansion(collection: &OpenCollection, wanted: usize, breadth: Breadth) -> us
     (wanted.saturating_mul(asked) / usual).max(wanted)
 }
 
-/// Whether comparing with every passage of the set is less work than a walk with so many candidates, which comes by as many times
-/// more passages as the set is smaller than the index.
+/// Whether comparing with every passage of the set is less work than a walk with so many candidates.
 fn worth_comparing_all(collection: &OpenCollection, set: &PassageSet, passages: usize, candidates: usize) -> bool {
-    let matching = set.len();
-    let cost = if collection.row.quantization.is_coarse() { COMPARED_PER_READ } else { COMPARED_PER_LOOKUP };
     // Of a walk that comes by all passages there is no wider one.
-    let compared = candidates.saturating_mul(COMPARED_PER_CANDIDATE).saturating_mul(passages) / matching.max(1);
-    candidates >= matching || matching.saturating_mul(cost) <= compared.min(passages)
+    candidates >= set.len() || comparing_all(collection, set) <= compared(set, passages, candidates).min(passages)
+}
+
+/// How many passages a walk compares with in the time that comparing with every passage of the set takes.
+fn comparing_all(collection: &OpenCollection, set: &PassageSet) -> usize {
+    let cost = if collection.row.quantization.is_coarse() { COMPARED_PER_READ } else { COMPARED_PER_LOOKUP };
+    set.len().saturating_mul(cost)
 }

@@ -11,7 +11,7 @@ use super::MineError;
 use super::cores::{cores, on_all_cores};
 use super::passes::Passes;
 use super::sides::Side;
-use crate::mining::{BLOCK_SENTENCES, Block, Nearest, NeighborLists, take_in};
+use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
 
 /// The neighbors of the first side among the second, and the other way round.
 pub(super) type BothWays = (NeighborLists, NeighborLists);
@@ -80,12 +80,11 @@ impl Held {
             self.side.is_same_passage(self.side.first_place(held), other, place)
         };
         let overlap = self.side.is_of_collection_of(other);
-        let mut room = Vec::new();
+        let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
         for at in 0..self.blocks.len() {
             let (held, of_held) = &self.blocks[(at + turn) % self.blocks.len()];
-            let cosines = held.cosines(&block, &mut room).map_err(MineError::from)?;
-            let skip = |held, read| overlap && same_passage(held, read);
-            take_in(cosines, (held, &mut *lock(of_held)), (&block, &mut nearest), skip);
+            let skip = |read, held| overlap && same_passage(held, read);
+            comparison.with(&mut nearest, (held, &mut *lock(of_held)), skip).map_err(MineError::from)?;
         }
         Ok((block, nearest))
     }

@@ -2,7 +2,7 @@
 
 use super::{MineError, Side, way};
 use crate::domain::Limits;
-use crate::mining::{Margin, NeighborLists, bytes_needed};
+use crate::mining::{Block, Margin, NeighborLists, bytes_needed};
 
 /// Bytes per passage of a side: its key, the number of its sentence, and where that sentence is first.
 const SIDE_BYTES: u64 = 16;
@@ -62,7 +62,7 @@ pub(super) fn of_mining(
     let grouping = first.sentences.max(second.sentences).saturating_mul(GROUPING_BYTES);
     let indexes = first.index_bytes(dimension).saturating_add(second.index_bytes(dimension));
     // The lists of the side that is held come on top of those that pairs are made of, for a moment.
-    let held = first.different.min(second.different).saturating_mul(dimension as u64 * 4 + neighbors as u64 * 8 + 16);
+    let held = first.different.min(second.different).saturating_mul(Block::bytes(dimension) + neighbors as u64 * 8 + 16);
     let surely = way::compares_all_surely(first, second);
     let vectors = match exact {
         Some(true) => held,

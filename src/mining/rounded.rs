@@ -1,0 +1,194 @@
+//! Embeddings rounded to 8-bit integers, and what their products say of the cosines of the embeddings themselves.
+//!
+//! Let x = s q + d for an embedding x, its integers q, the step s of its block and what rounding took away, d. For unit vectors x
+//! and y, x y = s t q r + d y + (s q) e, so by Cauchy and Schwarz it differs from s t q r by no more than |d| + |e| (1 + |d|). Where
+//! that product and this bound stay below a cosine, the embeddings do.
+//!
+//! The products are those of NumKong, which the index uses too: 64 at a time with VNNI, a matrix at a time with AMX.
+
+use numkong::{PackedMatrix, Tensor, available, cap, configure_thread};
+
+use super::MiningError;
+
+/// The largest integer. Its square times the largest dimension is still an i32.
+const LARGEST: f32 = 127.0;
+/// Rows of a block whose products are computed at once, so that they stay in the nearest caches.
+const ROWS_PER_PART: usize = 64;
+/// What the arithmetic of f32 itself may add: lengths that are not quite 1, sums that are rounded.
+const ARITHMETIC: f64 = 1e-5;
+
+/// A block of embeddings in the layout of the right side of a product.
+pub(super) struct Rounded {
+    columns: PackedMatrix<i8>,
+    scale: Scale,
+}
+
+/// The same in the layout of the left side. For one thread.
+pub(super) struct RoundedRows {
+    /// Each of `ROWS_PER_PART` rows, the last of those that are left.
+    parts: Vec<Tensor<i8>>,
+    scale: Scale,
+    /// Room for the products of a part.
+    room: Option<Tensor<i32>>,
+    usable: bool,
+}
+
+/// What the integers of a block stand for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Scale {
+    /// The value of 1.
+    step: f64,
+    /// The length of the longest difference between an embedding and what its integers stand for.
+    error: f64,
+}
+
+/// What a product of integers of two blocks says of the cosine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bound {
+    /// The cosine that a product of 1 stands for.
+    step: f64,
+    /// By how much a cosine may be larger than its product says.
+    error: f64,
+}
+
+impl Rounded {
+    /// Rounds embeddings of unit length, or zero: [sentences, dimension].
+    pub(super) fn new(dimension: usize, values: &[f32]) -> Result<Self, MiningError> {
+        let (integers, scale) = round(dimension, values);
+        let rows =
+            Tensor::<i8>::try_from_slice(&integers, &[integers.len() / dimension, dimension]).map_err(MiningError::rounded)?;
+        Ok(Self { columns: PackedMatrix::try_pack(&rows).map_err(MiningError::rounded)?, scale })
+    }
+}
+
+impl RoundedRows {
+    /// Rounds embeddings of unit length, or zero: [sentences, dimension].
+    pub(super) fn new(dimension: usize, values: &[f32]) -> Result<Self, MiningError> {
+        // Where the system refuses the registers of AMX, the products that need them must not run.
+        let usable = available() & (cap::SAPPHIREAMX | cap::GRANITEAMX) == 0 || configure_thread();
+        let (integers, scale) = round(dimension, values);
+        let part = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]);
+        let parts =
+            integers.chunks(ROWS_PER_PART * dimension).map(part).collect::<Result<_, _>>().map_err(MiningError::rounded)?;
+        Ok(Self { parts, scale, room: None, usable })
+    }
+
+    /// Whether this machine can make products of integers.
+    pub(super) fn are_usable(&self) -> bool {
+        self.usable
+    }
+
+    /// What products with these columns say.
+    pub(super) fn bound(&self, other: &Rounded) -> Bound {
+        let (one, other) = (self.scale, other.scale);
+        Bound { step: one.step * other.step, error: one.error + other.error * (1.0 + one.error) + ARITHMETIC }
+    }
+
+    /// How many parts there are.
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The first row of a part, and the products of its rows with all columns, [rows, columns].
+    pub(super) fn products(&mut self, part: usize, other: &Rounded) -> Result<(usize, &[i32]), MiningError> {
+        let rows = &self.parts[part];
+        let shape = [rows.shape()[0], other.columns.dims().0];
+        let room = match self.room.take().filter(|room| room.shape() == shape) {
+            Some(room) => room,
+            None => Tensor::try_full(&shape, 0).map_err(MiningError::rounded)?,
+        };
+        let room = self.room.insert(room);
+        rows.try_dots_packed_into(&other.columns, room).map_err(MiningError::rounded)?;
+        Ok((part * ROWS_PER_PART, room.as_slice()))
+    }
+}
+
+impl Bound {
+    /// The least product whose cosine may reach this one, or one or two less.
+    pub(super) fn least(self, cosine: f32) -> i32 {
+        // Cut off toward zero and made less by one, it is never too large. What is beyond an i32 becomes the nearest: no product
+        // reaches the one, all reach the other.
+        (((f64::from(cosine) - self.error) / self.step) as i32).saturating_sub(1)
+    }
+}
+
+/// The integers of embeddings, [sentences, dimension], by one step for all of them.
+fn round(dimension: usize, values: &[f32]) -> (Vec<i8>, Scale) {
+    let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
+    let per_step = step.recip();
+    // From 1 to 255, so that cutting off rounds.
+    let above_zero = |value: &f32| (value * per_step + 128.5) as u8;
+    let integers: Vec<i8> = values.iter().map(|value| above_zero(value).wrapping_sub(128).cast_signed()).collect();
+    let error = |(values, integers): (&[f32], &[i8])| {
+        let rest = |(value, integer): (&f32, &i8)| (value - step * f32::from(*integer)).powi(2);
+        f64::from(values.iter().zip(integers).map(rest).sum::<f32>()).sqrt()
+    };
+    let error = values.chunks_exact(dimension).zip(integers.chunks_exact(dimension)).map(error).fold(0.0, f64::max);
+    (integers, Scale { step: f64::from(step), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::embedding::dot;
+    use proptest::prelude::{any, prop, prop_assert, proptest};
+
+    fn unit(mut row: Vec<f32>) -> Vec<f32> {
+        let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+        row.iter_mut().for_each(|value| *value /= if length > 0.0 { length } else { 1.0 });
+        row
+    }
+
+    #[test]
+    fn integers_and_their_error_are_those_worked_by_hand() {
+        // The step is 0.8 / 127. 0.6 is 95.25 of them, so 0.25 steps are lost, and 0.5 are of 0.1 = 15.875 by rounding up 0.125.
+        let (integers, scale) = round(2, &[0.6, 0.8, 0.1, 0.0]);
+        assert_eq!(integers, [95, 127, 16, 0]);
+        assert!((scale.step - 0.8 / 127.0).abs() < 1e-9 && (scale.error - 0.25 * 0.8 / 127.0).abs() < 1e-7, "{scale:?}");
+        assert_eq!(round(2, &[0.0, 0.0]), (vec![0, 0], Scale { step: 1.0, error: 0.0 }));
+    }
+
+    #[test]
+    fn products_come_in_parts_that_cover_all_rows() {
+        let ones = vec![1.0; ROWS_PER_PART * 2 + 3];
+        let (mut rows, columns) = (RoundedRows::new(1, &ones).unwrap(), Rounded::new(1, &[1.0, -0.25]).unwrap());
+        let mut seen = 0;
+        for part in 0..rows.parts() {
+            let (begin, products) = rows.products(part, &columns).unwrap();
+            assert_eq!(begin, seen);
+            assert!(products.chunks(2).all(|pair| pair == [127 * 127, 127 * -32]), "{products:?}");
+            seen += products.len() / 2;
+        }
+        assert_eq!(seen, ones.len());
+    }
+
+    #[test]
+    fn a_bound_never_leaves_the_integers() {
+        let bound = Bound { step: 0.25, error: 0.25 };
+        assert_eq!((bound.least(f32::NEG_INFINITY), bound.least(0.9), bound.least(f32::INFINITY)), (i32::MIN, 1, i32::MAX - 1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_pair_that_reaches_a_cosine_stays_below_its_product(
+            pairs in prop::collection::vec((prop::collection::vec(-1.0_f32..1.0, 37), any::<bool>(), -0.2_f32..0.2), 1..80),
+        ) {
+            let firsts: Vec<Vec<f32>> = pairs.iter().map(|(row, _, _)| unit(row.clone())).collect();
+            let near = |(row, spread, by): &(Vec<f32>, bool, f32)| {
+                unit(row.iter().enumerate().map(|(at, value)| if *spread || at == 3 { value + by } else { *value }).collect())
+            };
+            let seconds: Vec<Vec<f32>> = pairs.iter().map(near).collect();
+            let (mut rows, columns) = (RoundedRows::new(37, &firsts.concat()).unwrap(), Rounded::new(37, &seconds.concat()).unwrap());
+            let bound = rows.bound(&columns);
+            for part in 0..rows.parts() {
+                let (begin, products) = rows.products(part, &columns).unwrap();
+                for (row, products) in products.chunks(seconds.len()).enumerate() {
+                    for (second, product) in seconds.iter().zip(products) {
+                        prop_assert!(*product >= bound.least(dot(&firsts[begin + row], second)));
+                    }
+                }
+            }
+        }
+    }
+}
