@@ -101,7 +101,7 @@ impl Block {
 
     /// The cosines of all its sentences with all of another block, [sentences, sentences of the other], as a product of matrices.
     /// They are written into `room`, whatever it held.
-    pub fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
+    fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
         within("dimension", other.dimension, self.dimension, self.dimension)?;
         room.resize(self.len() * other.len(), 0.0);
         self.multiply(other, room).map_err(|_| MiningError::Shape)?;

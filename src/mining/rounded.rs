@@ -14,8 +14,6 @@ use super::MiningError;
 const LARGEST: f32 = 127.0;
 /// Rows of a block whose products are computed at once, so that they stay in the nearest caches.
 const ROWS_PER_PART: usize = 64;
-/// What the arithmetic of f32 itself may add: lengths that are not quite 1, sums that are rounded.
-const ARITHMETIC: f64 = 1e-5;
 
 /// A block of embeddings in the layout of the right side of a product.
 pub(super) struct Rounded {
@@ -80,8 +78,10 @@ impl RoundedRows {
 
     /// What products with these columns say.
     pub(super) fn bound(&self, other: &Rounded) -> Bound {
+        // What the arithmetic of f32 itself may add: lengths that are not quite 1, sums of so many values that are rounded.
+        let arithmetic = other.columns.dims().1 as f64 * f64::from(f32::EPSILON);
         let (one, other) = (self.scale, other.scale);
-        Bound { step: one.step * other.step, error: one.error + other.error * (1.0 + one.error) + ARITHMETIC }
+        Bound { step: one.step * other.step, error: one.error + other.error * (1.0 + one.error) + arithmetic }
     }
 
     /// How many parts there are.
