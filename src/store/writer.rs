@@ -20,8 +20,9 @@ use crate::domain::Sequence;
 const GROUP_COMMANDS_MAX: usize = 256;
 
 /// Rows changed in one transaction before it takes no more commands: bounds how long the first one waits for its answer, and
-/// how far the write-ahead log grows between checkpoints.
-const GROUP_ROWS_MAX: u64 = 20_000;
+/// how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents fills it alone, so that such a batch
+/// goes into the index while the next one is written; together they would wait for each other, and one core with them.
+const GROUP_ROWS_MAX: u64 = 2_000;
 
 /// Gives the time in milliseconds since the Unix epoch. It may jump, also backwards.
 pub type Clock = fn() -> i64;

@@ -36,9 +36,11 @@ const COMPARED_PER_LOOKUP: usize = 4;
 /// The same for one that has to be read from the store, where the index keeps too little of its values.
 const COMPARED_PER_READ: usize = 40;
 
-/// A walk that comes by more candidates than it usually compares with is given up, but not before it took that part of the time of
-/// comparing with all that match.
-const LOST_AFTER_PART: usize = 8;
+/// Passages that a walk asks a filter about for each of its candidates, at most: as many more as the filter leaves less. Where what
+/// matches lies everywhere, it is a half of that or less.
+const ASKED_PER_CANDIDATE: usize = 5;
+/// A walk is not given up before it took that part of the time of comparing with all that match.
+const LOST_AFTER_PART: usize = 32;
 
 /// The nearest documents.
 pub(super) struct Nearest {
@@ -166,9 +168,8 @@ struct Walk<'s> {
 
 impl<'s> Walk<'s> {
     fn new(collection: &OpenCollection, set: &'s PassageSet, passages: usize, candidates: usize) -> Self {
-        let usual = compared(set, passages, candidates);
-        let comparing_all = comparing_all(collection, set);
-        Self { set, left: Cell::new(usual.max(comparing_all / LOST_AFTER_PART)) }
+        let asked = candidates.saturating_mul(ASKED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1);
+        Self { set, left: Cell::new(asked.max(comparing_all(collection, set) / LOST_AFTER_PART)) }
     }
 
     /// Whether a passage belongs to the set. Once the walk is given up all do, so that it ends soon.
