@@ -1,4 +1,5 @@
-//! The calls in README.md, made as they stand there against the real program with the shipped model, and their answers.
+//! The calls in README.md and in documents beside it, made as they stand there against the real program with the shipped model, and
+//! their answers. The documents go on from what the README's calls made.
 //!
 //! A block of shell with calls of curl is followed by the answers, one JSON value for each call whose answer is shown, in order. `JOB`
 //! stands for the job of the answer before, which is waited for. Times, ids that the server gives, and the last digits of scores
@@ -20,28 +21,38 @@ const SCORE_TOLERANCE: f64 = 0.02;
 /// Members that differ with every run.
 const VOLATILE: [&str; 7] = ["took_ms", "created_at", "started_at", "finished_at", "trained_at", "job", "version"];
 
+/// In this order, each on what those before it have stored.
+const DOCUMENTS: [&str; 4] = ["README.md", "docs/search.md", "docs/mining.md", "docs/classifiers.md"];
+
 #[test]
-fn the_answers_in_the_readme_are_those_of_the_server() {
+fn the_answers_in_the_documents_are_those_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "models/ems-small");
-    let readme = std::fs::read_to_string("README.md").unwrap();
+    for document in DOCUMENTS {
+        check(document, &server.client());
+    }
+}
+
+/// Makes a document's calls, and compares the answers that it shows.
+fn check(document: &str, client: &Client) {
+    let text = std::fs::read_to_string(document).unwrap();
     let (mut variables, mut job, mut answers, mut compared) = (HashMap::new(), String::new(), Vec::new(), 0);
-    for (language, block) in blocks(&readme) {
+    for (language, block) in blocks(&text) {
         match language.as_str() {
-            "sh" => answers = run(&server.client(), &block, &mut variables, &mut job),
+            "sh" => answers = run(client, &block, &mut variables, &mut job),
             "json" => {
                 for shown in serde_json::Deserializer::from_str(&block).into_iter::<Value>() {
-                    let shown = shown.unwrap();
-                    assert!(!answers.is_empty(), "no call gives {shown}");
+                    let shown = shown.unwrap_or_else(|error| panic!("{document}: {error}\n{block}"));
+                    assert!(!answers.is_empty(), "{document}: no call gives {shown}");
                     let answer = answers.remove(0);
-                    assert!(same(&shown, &answer), "the README shows\n{shown}\nthe server answers\n{answer}");
+                    assert!(same(&shown, &answer), "{document} shows\n{shown}\nthe server answers\n{answer}");
                     compared += 1;
                 }
             }
             _ => {}
         }
     }
-    assert!(compared > 0, "the README shows no answer");
+    assert!(compared > 0, "{document} shows no answer");
 }
 
 /// The fenced blocks with the languages that they name.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tch::Device;
+use tch::{Device, Tensor};
 
 use crate::checkpoint::{self, Position, State};
-use crate::config::{Config, EncoderKind, StageConfig};
+use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
+use crate::data::near::Miner;
 use crate::data::sampler::Sampler;
 use crate::error::Error;
+use crate::model::encoder;
 use crate::model::parameters::Parameters;
 use crate::objective::Objective;
 use crate::optim::{Adam, learning_rate};
@@ -124,7 +126,7 @@ impl Run<'_> {
     fn stage(&self, state: &mut State, steps_max: u64) -> Result<(), Error> {
         let stage = &self.config.stages[state.position.stage];
         let mut progress = self.progress(state.position)?;
-        let mut batches = self.loader(state.position, stage);
+        let mut batches = self.loader(state.position, stage)?;
         let mut saved = Instant::now();
         let last_step = stage.steps.min(state.position.step.saturating_add(steps_max));
         while state.position.step < last_step && !self.options.stop.load(Ordering::Relaxed) {
@@ -159,7 +161,7 @@ impl Run<'_> {
         state.average.finish(&mut state.parameters);
         state.adam = Adam::default();
         state.position = Position { stage: state.position.stage + 1, step: 0 };
-        checkpoint::save(&self.options.run.join(format!("{}.safetensors", stage.name)), state)?;
+        checkpoint::save(&weights_path(&self.options.run, &stage.name), state)?;
         self.save(state, progress)
     }
 
@@ -177,15 +179,37 @@ impl Run<'_> {
         Progress::open(&self.options.run, self.config, &objectives, position.stage, position.step)
     }
 
-    fn loader(&self, position: Position, stage: &StageConfig) -> Loader {
+    fn loader(&self, position: Position, stage: &StageConfig) -> Result<Loader, Error> {
         let (sampler, seed, stage) = (self.sampler.clone(), self.config.seed, stage.clone());
+        let miner = stage.hard_negatives.as_ref().map(|hard| self.miner(hard)).transpose()?;
         let threads = match self.options.device {
             // The forward pass needs the cores itself.
             Device::Cpu => 1,
             _ => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).clamp(1, LOADER_THREADS_MAX)),
         };
-        Loader::start(Source { sampler, seed, group_rows: self.group_rows(&stage), stage }, position, threads)
+        Ok(Loader::start(Source { sampler, miner, seed, group_rows: self.group_rows(&stage), stage }, position, threads))
     }
+
+    /// Reads the token table of a finished stage.
+    fn miner(&self, hard: &HardNegativesConfig) -> Result<Miner, Error> {
+        let path = weights_path(&self.options.run, &hard.stage);
+        let parameters = load_weights(&path, Device::Cpu)?;
+        let (vocabulary, dimension) = (self.options.vocabulary, self.config.model.dimension);
+        let table = parameters.has(encoder::TOKENS).then(|| parameters.get(encoder::TOKENS));
+        let Some(table) = table.filter(|table| table.size() == [vocabulary, dimension]) else {
+            let got = table.map(Tensor::size);
+            let problem = format!("expected a token table of {vocabulary} x {dimension}, got {got:?}");
+            return Err(Error::Content { path, problem });
+        };
+        let mut values = vec![0.0f32; table.numel()];
+        table.copy_data(&mut values, table.numel());
+        Ok(Miner::new(values, dimension as usize, hard.pool))
+    }
+}
+
+/// Where a run keeps the weights of a finished stage.
+fn weights_path(run: &Path, stage: &str) -> PathBuf {
+    run.join(format!("{stage}.safetensors"))
 }
 
 /// Reads the weights of a finished stage or of a checkpoint.

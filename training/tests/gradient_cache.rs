@@ -23,9 +23,11 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
     change(stage);
     config.check().unwrap();
     let stage = &config.stages[0];
-    let pairs = Sampler::open(&config, folder.path())
-        .unwrap()
-        .batch(0, &Wanted { pairs: 16, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 });
+    let pairs = Sampler::open(&config, folder.path()).unwrap().batch(
+        0,
+        &Wanted { pairs: 16, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 },
+        None,
+    );
     let batch = match stage.masks_words() {
         true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)),
         false => Batch::new(&pairs, 5),

@@ -20,7 +20,7 @@ fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
     support::write_shard(folder);
     let mut pairs: Vec<(Sentence, Sentence)> = Vec::new();
     let wanted = Wanted { pairs: 4000, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 };
-    for pair in Sampler::open(config, folder).unwrap().batch(0, &wanted) {
+    for pair in Sampler::open(config, folder).unwrap().batch(0, &wanted, None) {
         let pair = if pair.0.ids[0] < 26 { pair } else { (pair.1, pair.0) };
         if !pairs.contains(&pair) {
             pairs.push(pair);

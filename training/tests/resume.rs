@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dragoman_training::checkpoint;
-use dragoman_training::config::{Averaging, Config, EncoderKind, Norm, ObjectiveConfig, VocabularyHeadConfig};
+use dragoman_training::config::{
+    Averaging, Config, EncoderKind, HardNegativesConfig, Norm, ObjectiveConfig, VocabularyHeadConfig,
+};
 use dragoman_training::train::{self, Options, Outcome};
 use tch::{Device, Kind, Tensor};
 
@@ -71,6 +73,17 @@ fn a_run_that_stops_between_stages_begins_the_next_one_as_an_unbroken_run_would(
     let mut first = config.stages[0].clone();
     (first.name, first.encoder, first.steps) = ("bag".to_owned(), EncoderKind::Bag, 3);
     config.stages.insert(0, first);
+    check_resumed(&config);
+}
+
+#[test]
+fn a_resumed_run_mines_the_same_hard_negatives() {
+    let mut config = random(Norm::Pre);
+    config.sampling.run_pairs = 4;
+    let mut first = config.stages[0].clone();
+    (first.name, first.encoder, first.steps) = ("bag".to_owned(), EncoderKind::Bag, 2);
+    config.stages.insert(0, first);
+    config.stages[1].hard_negatives = Some(HardNegativesConfig { stage: "bag".to_owned(), pool: 4 });
     check_resumed(&config);
 }
 

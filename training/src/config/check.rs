@@ -164,6 +164,11 @@ fn check_order(config: &Config) -> Result<(), Error> {
         let before = &config.stages[..number];
         let unique = before.iter().all(|other| other.name != stage.name);
         expect("stages.name", unique, "a name of its own for each stage", &stage.name)?;
+        if let Some(hard) = &stage.hard_negatives {
+            let earlier = before.iter().any(|other| other.name == hard.stage);
+            expect("stages.hard_negatives.stage", earlier, "the name of an earlier stage", &hard.stage)?;
+            expect("stages.hard_negatives.pool", hard.pool >= 2, "at least 2", hard.pool)?;
+        }
         let after_layers = before.iter().any(|other| other.encoder == EncoderKind::Transformer);
         if stage.encoder == EncoderKind::Bag && after_layers {
             return refuse("stages.encoder", "a bag after a transformer would train the table without the layers that read it");
@@ -257,6 +262,14 @@ mod tests {
         let teacher = DistillationConfig { similarity, ..teacher };
         check(|stage| stage.distillation = Some(teacher.clone()), "");
         check(|stage| (stage.distillation, stage.masked_word) = (Some(teacher.clone()), objective(1.0)), "stages.distillation");
+    }
+
+    #[test]
+    fn hard_negatives_are_mined_by_an_earlier_stage_among_more_than_are_needed() {
+        let hard = |stage: &str, pool| Some(HardNegativesConfig { stage: stage.to_owned(), pool });
+        check(|stage| stage.hard_negatives = hard("smoke", 2), "");
+        check(|stage| stage.hard_negatives = hard("joint", 2), "stages.hard_negatives.stage");
+        check(|stage| stage.hard_negatives = hard("smoke", 1), "stages.hard_negatives.pool");
     }
 
     #[test]

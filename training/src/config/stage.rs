@@ -46,6 +46,8 @@ pub struct StageConfig {
     /// Embeds the batch without remembering how, and again group by group with the gradient of the loss (Gao et al., 2021): memory
     /// for one group's activations and not for the batch's, at the price of a second forward pass. The gradient is the same.
     pub gradient_cache: bool,
+    /// Pairs of a run that are hard to tell apart; without it they are any of a corpus and two languages.
+    pub hard_negatives: Option<HardNegativesConfig>,
     /// Averages the weights over steps; without it the stage ends with those of its last step.
     pub averaging: Option<Averaging>,
     /// EMS, section III-C.
@@ -78,6 +80,16 @@ pub enum EncoderKind {
     Bag,
     /// The Transformer.
     Transformer,
+}
+
+/// Hard negatives mined with the model itself: of several pairs drawn for each of a run, those near to the first one are taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HardNegativesConfig {
+    /// The earlier stage of the run whose token table tells what is near.
+    pub stage: String,
+    /// Pairs drawn for each one that is taken.
+    pub pool: usize,
 }
 
 /// How the weights that a stage ends with come from those of its steps.

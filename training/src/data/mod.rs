@@ -6,6 +6,8 @@ pub mod batch;
 pub mod corpus;
 /// Hidden tokens.
 pub mod masking;
+/// Hard negatives.
+pub mod near;
 /// Text to shards.
 pub mod prepare;
 /// Which pairs a step sees.

@@ -6,7 +6,8 @@
 //!
 //! A batch is made of runs of `run_pairs` pairs of the same two languages and the same corpus: a sentence then has wrong answers in
 //! the language and the style of the right one, as it has them in retrieval. No text occurs twice in a batch, nor do two
-//! translations of one segment in different pairs: each would be a wrong answer that is right.
+//! translations of one segment in different pairs: each would be a wrong answer that is right. With a miner, the pairs of a run are
+//! those of a larger draw that are near to its first.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -17,6 +18,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
+use super::near::Miner;
 use super::shard::{ENDING, Shard};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
@@ -130,16 +132,22 @@ impl Sampler {
     }
 
     /// Draws the batch of `step`: translation pairs, left and right in random order of languages.
-    pub fn batch(&self, step: u64, wanted: &Wanted) -> Vec<(Sentence, Sentence)> {
+    pub fn batch(&self, step: u64, wanted: &Wanted, miner: Option<&Miner>) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);
         let mut batch = Vec::with_capacity(wanted.pairs);
         let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * wanted.pairs };
         while batch.len() < wanted.pairs {
             let unit = self.draw_unit(&mut random);
-            for _ in 0..self.run_pairs.min(wanted.pairs - batch.len()) {
+            let run_pairs = self.run_pairs.min(wanted.pairs - batch.len());
+            let mut mined = miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
+            for _ in 0..run_pairs {
+                let row = match &mut mined {
+                    Some(rows) => rows.find(|&row| seen.admit(self.keys(unit, row))),
+                    None => self.draw_row(&mut random, unit, &mut seen),
+                };
                 // A corpus that is too small or too sparse for the run gives its turn to another unit.
-                let Some(row) = self.draw_row(&mut random, unit, &mut seen) else { break };
+                let Some(row) = row else { break };
                 let mut rows = vec![row];
                 if wanted.joined_share > 0.0 && random.random::<f64>() < wanted.joined_share {
                     self.join_more(&mut random, unit, &mut seen, &mut rows, wanted.tokens_max);
@@ -154,19 +162,31 @@ impl Sampler {
 
     /// Draws a row that both columns have and whose texts the batch does not have yet.
     fn draw_row(&self, random: &mut ChaCha8Rng, unit: Unit, seen: &mut Seen) -> Option<usize> {
+        (0..TRIES).find_map(|_| self.try_row(random, unit).filter(|&row| seen.admit(self.keys(unit, row))))
+    }
+
+    /// Draws a row, unless one of the columns lacks it.
+    fn try_row(&self, random: &mut ChaCha8Rng, unit: Unit) -> Option<usize> {
         let shard = &self.shards[unit.shard];
-        for _ in 0..TRIES {
-            let row = random.random_range(0..shard.segments);
-            if shard.has(unit.left, row) && shard.has(unit.right, row) {
-                let text = |column| FxBuildHasher.hash_one(shard.ids(column, row, usize::MAX));
-                // The row stands for its translations in all other languages.
-                let keys = [FxBuildHasher.hash_one((unit.shard, row)), text(unit.left), text(unit.right)];
-                if seen.admit(keys) {
-                    return Some(row);
-                }
-            }
-        }
-        None
+        let row = random.random_range(0..shard.segments);
+        (shard.has(unit.left, row) && shard.has(unit.right, row)).then_some(row)
+    }
+
+    /// What a batch has only once: the segment, which stands for its translations in all other languages, and the texts.
+    fn keys(&self, unit: Unit, row: usize) -> [u64; 3] {
+        let text = |column| FxBuildHasher.hash_one(self.shards[unit.shard].ids(column, row, usize::MAX));
+        [FxBuildHasher.hash_one((unit.shard, row)), text(unit.left), text(unit.right)]
+    }
+
+    /// Draws a pool of rows for a run of `pairs`, and gives those that the run should have first.
+    fn mine(&self, random: &mut ChaCha8Rng, unit: Unit, miner: &Miner, pairs: usize) -> Vec<usize> {
+        let draws = pairs * miner.pool;
+        let drawn = (0..draws.max(TRIES)).filter_map(|_| self.try_row(random, unit)).take(draws);
+        let mut rows: Vec<usize> = Vec::with_capacity(draws);
+        let mut taken = FxHashSet::default();
+        rows.extend(drawn.filter(|row| taken.insert(*row)));
+        let texts: Vec<Vec<u16>> = rows.iter().map(|&row| self.shards[unit.shard].ids(unit.left, row, usize::MAX)).collect();
+        miner.nearest_to_the_first(&texts).into_iter().map(|place| rows[place]).collect()
     }
 
     /// Adds rows to be read as one text with the first, as long as both sides stay within `tokens_max`.

@@ -21,7 +21,7 @@ fn shards(folder: &Path, corpora: &[(&str, &[&str], usize)]) {
 }
 
 fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
-    sampler.batch(step, &Wanted { pairs, tokens_max: 64, token_dropout, joined_share: 0.0 })
+    sampler.batch(step, &Wanted { pairs, tokens_max: 64, token_dropout, joined_share: 0.0 }, None)
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn joined_segments_translate_each_other_and_fit_the_limit() {
     let config = config(1.0, 0.6);
     let sampler = Sampler::open(&config, folder.path()).unwrap();
     // Segments have three tokens, the second of which is the number of the segment: three of them fit into ten tokens.
-    for (left, right) in sampler.batch(5, &Wanted { pairs: 50, tokens_max: 10, token_dropout: 0.0, joined_share: 1.0 }) {
+    let wanted = Wanted { pairs: 50, tokens_max: 10, token_dropout: 0.0, joined_share: 1.0 };
+    for (left, right) in sampler.batch(5, &wanted, None) {
         let numbers = |sentence: &Sentence| sentence.ids.iter().skip(1).step_by(3).copied().collect::<Vec<_>>();
         assert_eq!((numbers(&left), left.ids.len()), (numbers(&right), 9));
     }
@@ -105,4 +106,33 @@ fn a_corpus_smaller_than_the_batch_fills_it_by_repetition() {
 fn a_folder_without_pairs_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(Sampler::open(&config(1.0, 0.5), folder.path()), Err(Error::NoData { .. })));
+}
+
+#[test]
+fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en"], 1_000)]);
+    let mut config = config(1.0, 0.6);
+    config.sampling.run_pairs = 8;
+    let sampler = Sampler::open(&config, folder.path()).unwrap();
+    // The token of row n points to n thousandths of a right angle, all other tokens nowhere.
+    let mut table = vec![0.0; 2 * 1_100];
+    for row in 0..1_000 {
+        (table[2 * (100 + row)], table[2 * (100 + row) + 1]) = {
+            let angle = row as f32 / 1_000.0 * std::f32::consts::FRAC_PI_2;
+            (angle.cos(), angle.sin())
+        };
+    }
+    let wanted = Wanted { pairs: 8, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 };
+    let distances = |miner: Option<&Miner>| {
+        let runs = (0..10).map(|step| sampler.batch(step, &wanted, miner));
+        let rows = runs.map(|run| run.iter().map(|(left, _)| i32::from(left.ids[1])).collect::<Vec<_>>());
+        let away: Vec<i32> = rows.flat_map(|run| run[1..].iter().map(|row| (row - run[0]).abs()).collect::<Vec<_>>()).collect();
+        (away.iter().copied().min(), away.iter().copied().max())
+    };
+    // Within 287 rows the cosine is 0.9 and more: those may say the same.
+    let (least, most) = distances(Some(&Miner::new(table, 2, 16)));
+    assert!(least >= Some(287) && most < Some(450), "{least:?} to {most:?}");
+    let (least, most) = distances(None);
+    assert!(least < Some(100) && most > Some(700), "{least:?} to {most:?}");
 }

@@ -10,6 +10,7 @@ use crate::checkpoint::Position;
 use crate::config::StageConfig;
 use crate::data::batch::Batch;
 use crate::data::masking;
+use crate::data::near::Miner;
 use crate::data::sampler::{Sampler, Wanted};
 
 /// Batches that wait, at most, by thread.
@@ -25,6 +26,8 @@ pub struct Loader {
 pub struct Source {
     /// Draws the pairs.
     pub sampler: Arc<Sampler>,
+    /// Mines hard negatives.
+    pub miner: Option<Miner>,
     /// The run's seed.
     pub seed: u64,
     /// Size and kind.
@@ -66,7 +69,7 @@ impl Iterator for Loader {
 impl Source {
     fn batch(&self, stage: usize, step: u64) -> Batch {
         let number = ((stage as u64) << 40) | step;
-        let pairs = self.sampler.batch(number, &Wanted::from(&self.stage));
+        let pairs = self.sampler.batch(number, &Wanted::from(&self.stage), self.miner.as_ref());
         match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {
                 Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))

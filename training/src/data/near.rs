@@ -1,0 +1,65 @@
+//! Hard negatives mined with the model itself: of more rows than a run needs, those that a finished stage's token table finds near
+//! to each other. A sentence's wrong answers are then about the same thing as its right one.
+
+use std::cmp::Ordering;
+
+/// Rows at least so near (cosine) to the first one are left out: they may well be translations of it, too.
+const COPY_COSINE: f32 = 0.9;
+
+/// What hard negatives are mined with.
+#[derive(Debug, Clone)]
+pub struct Miner {
+    table: Vec<f32>,
+    dimension: usize,
+    /// Rows that are drawn for each row of a run.
+    pub pool: usize,
+}
+
+impl Miner {
+    /// Mines with a token table. [vocabulary x dimension]
+    pub fn new(table: Vec<f32>, dimension: usize, pool: usize) -> Self {
+        Self { table, dimension, pool }
+    }
+
+    /// The places of texts, given by their token ids, in the order of their cosine with the first: itself, then the nearest; without
+    /// those that may say the same.
+    pub fn nearest_to_the_first(&self, texts: &[Vec<u16>]) -> Vec<usize> {
+        let bags: Vec<Vec<f32>> = texts.iter().map(|ids| self.bag(ids)).collect();
+        let Some(first) = bags.first() else { return Vec::new() };
+        let cosine = |bag: &Vec<f32>| bag.iter().zip(first).map(|(a, b)| a * b).sum::<f32>();
+        let mut others: Vec<(f32, usize)> = (1..bags.len()).map(|place| (cosine(&bags[place]), place)).collect();
+        others.retain(|(cosine, _)| *cosine < COPY_COSINE);
+        others.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(a.1.cmp(&b.1)));
+        std::iter::once(0).chain(others.into_iter().map(|(_, place)| place)).collect()
+    }
+
+    /// The direction of the sum of a text's token vectors.
+    fn bag(&self, ids: &[u16]) -> Vec<f32> {
+        let mut sum = vec![0.0f32; self.dimension];
+        for &id in ids {
+            let row = &self.table[usize::from(id) * self.dimension..][..self.dimension];
+            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+        let norm = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+        if norm > 0.0 {
+            sum.iter_mut().for_each(|value| *value /= norm);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_in_the_order_of_their_cosine_with_the_first_without_those_that_may_say_the_same() {
+        // Directions of the tokens: 0°, 90°, 45°.
+        let half = 0.5f32.sqrt();
+        let miner = Miner::new(vec![1.0, 0.0, 0.0, 1.0, half, half], 2, 4);
+        // Cosines with the first: 0 of 90°, 0.71 of 45°, 0.92 of 22.5°, 1 of the same token twice.
+        let texts = [vec![0], vec![1], vec![2], vec![0, 2], vec![0, 0]];
+        assert_eq!(miner.nearest_to_the_first(&texts), [0, 2, 1]);
+        assert_eq!(miner.nearest_to_the_first(&[]), [0usize; 0]);
+    }
+}
