@@ -16,12 +16,15 @@ const SENTENCES: [&str; 10] = [
     "Çocuklar okuldan sonra parkta uçurtma uçurmayı çok seviyor.",
 ];
 
-/// Gives `count` different texts of about `tokens` tokens, whole words from several sentences.
+/// Gives `count` different texts of about `tokens` tokens, whole words of these sentences in any order. Words in the order of the
+/// sentences would make texts so alike that an index keeps most of them together.
 pub fn texts(tokenizer: &Tokenizer, tokens: usize, count: usize) -> Vec<String> {
     let words: Vec<&str> = SENTENCES.iter().flat_map(|sentence| sentence.split_whitespace()).collect();
-    let build = |start: usize| {
+    let build = |number: usize| {
         let mut text = String::new();
-        for word in words.iter().cycle().skip(start * 3).take(tokens) {
+        let mut state = ((tokens as u64) << 32) | number as u64;
+        for _ in 0..tokens {
+            let word = words[(next(&mut state) % words.len() as u64) as usize];
             let longer = if text.is_empty() { (*word).to_owned() } else { format!("{text} {word}") };
             let fits = tokenizer.encode(&longer, tokens).is_ok_and(|read| !read.truncated);
             if !fits {
@@ -32,4 +35,13 @@ pub fn texts(tokenizer: &Tokenizer, tokens: usize, count: usize) -> Vec<String> 
         text
     };
     (0..count).map(build).collect()
+}
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
