@@ -7,6 +7,7 @@
 //! same to both sides. `DRAGOMAN_BENCH_DOCUMENTS` asks for another number of documents.
 
 mod measure;
+mod random;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use dragoman::domain::{
 use dragoman::embed::{Embedder, FakeOptions};
 use dragoman::service::{Parts, Service};
 use measure::median;
+use random::Random;
 
 const DIMENSION: usize = 256;
 const LIMIT: usize = 10;
@@ -33,18 +35,7 @@ const TENTHS: usize = 10;
 const KEPT: [usize; 6] = [2, 5, 10, 30, 100, 1_000];
 const WRITE_PAUSE: Duration = Duration::from_millis(20);
 
-/// SplitMix64.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
     /// A text of one of 500 subjects, with some words of any; and its tenth of the subjects.
     fn text(&mut self) -> Text {
         let subject = self.below(SUBJECTS);

@@ -8,6 +8,7 @@
 
 #[path = "../support/program.rs"]
 mod program;
+mod random;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use dragoman::domain::{DocumentId, Embedding, Language, Metadata};
 use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions};
 use program::{Client, Program, command, command_of};
+use random::Random;
 use serde_json::json;
 
 const DOCUMENTS: usize = 100_000;
@@ -25,17 +27,9 @@ const CENTERS: usize = 256;
 /// How long a server may take to save a large index and stop.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// SplitMix64, as numbers from -1 to 1.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
+/// From -1 to 1.
+fn signed(random: &mut Random) -> f32 {
+    2.0 * random.unit() - 1.0
 }
 
 fn main() {
@@ -51,7 +45,7 @@ fn main() {
     let collection = only_folder(data);
 
     let mut random = Random(7);
-    let centers: Vec<Vec<f32>> = (0..CENTERS).map(|_| (0..dimension).map(|_| random.next()).collect()).collect();
+    let centers: Vec<Vec<f32>> = (0..CENTERS).map(|_| (0..dimension).map(|_| signed(&mut random)).collect()).collect();
     let begun = Instant::now();
     fill(&collection, 0..documents, &centers, &mut random);
     println!("{documents} documents of {dimension} values stored in {:.1?}", begun.elapsed());
@@ -113,7 +107,7 @@ fn fill(collection: &Path, numbers: std::ops::Range<usize>, centers: &[Vec<f32>]
         let stored = store.upsert(part.iter().map(|&number| document(number)).collect()).expect("documents are stored");
         let mut embedding = |number: usize| {
             let center = &centers[number % centers.len()];
-            Embedding::normalized(center.iter().map(|value| value + random.next()).collect()).expect("a direction")
+            Embedding::normalized(center.iter().map(|value| value + signed(random)).collect()).expect("a direction")
         };
         let pending =
             stored.iter().zip(part).flat_map(|(outcome, &number)| outcome.pending.iter().map(move |row| (row.id, number)));

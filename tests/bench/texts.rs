@@ -1,6 +1,10 @@
 //! Texts of a wanted length, in several languages and scripts.
 
+#[path = "random.rs"]
+mod random;
+
 use dragoman::text::Tokenizer;
+use random::Random;
 
 /// Sentences to build queries from.
 const SENTENCES: [&str; 10] = [
@@ -22,9 +26,9 @@ pub fn texts(tokenizer: &Tokenizer, tokens: usize, count: usize) -> Vec<String> 
     let words: Vec<&str> = SENTENCES.iter().flat_map(|sentence| sentence.split_whitespace()).collect();
     let build = |number: usize| {
         let mut text = String::new();
-        let mut state = ((tokens as u64) << 32) | number as u64;
+        let mut random = Random(((tokens as u64) << 32) | number as u64);
         for _ in 0..tokens {
-            let word = words[(next(&mut state) % words.len() as u64) as usize];
+            let word = words[random.below(words.len())];
             let longer = if text.is_empty() { (*word).to_owned() } else { format!("{text} {word}") };
             let fits = tokenizer.encode(&longer, tokens).is_ok_and(|read| !read.truncated);
             if !fits {
@@ -35,13 +39,4 @@ pub fn texts(tokenizer: &Tokenizer, tokens: usize, count: usize) -> Vec<String> 
         text
     };
     (0..count).map(build).collect()
-}
-
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
