@@ -26,9 +26,9 @@ clients: runtime ## Generates clients from the API description, compiles them an
 train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
 	scripts/train_smoke.sh
 
-clean: ## Removes what was built and fetched, not the data
+clean: ## Removes what was built and fetched, not the data and not what was trained
 	$(CARGO) clean
-	rm -rf .runtime runs
+	rm -rf .runtime runs/smoke
 
 runtime: tools
 	@$(PYTHON) scripts/fetch_runtime.py serving
@@ -37,6 +37,6 @@ training-runtime: tools
 	@$(PYTHON) scripts/fetch_runtime.py training
 
 tools:
-	@command -v $(CARGO) >/dev/null || { echo "error: cargo is missing; install a Rust toolchain (1.90 or newer)" >&2; exit 1; }
+	@command -v $(CARGO) >/dev/null || { echo "error: cargo is missing; install a Rust toolchain (1.92 or newer)" >&2; exit 1; }
 	@command -v c++ >/dev/null || { echo "error: a C++ compiler is missing; install one (on Debian: the package g++)" >&2; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is missing; install Python 3 (on Debian: the packages python3 and python3-pip)" >&2; exit 1; }

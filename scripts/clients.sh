@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Checks that generators can do with the API description what users do: validates openapi/openapi.json, generates clients with
-# seven generators, compiles each, and runs three of them against a live server.
+# six generators, compiles each, and runs three of them against a live server.
 #
 #     scripts/clients.sh [PROGRAM]
 #
-# PROGRAM is the `dragoman` to run; without it, cargo builds one. Needs Python 3 with pip, Node with npm, and cargo; everything
+# PROGRAM is the `dragoman` to run; without it, cargo builds one. Needs Python 3 with pip and venv, Node with npm, and cargo; everything
 # else comes from PyPI and npm, pinned, into .runtime/clients. Nothing of it belongs to `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."

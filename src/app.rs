@@ -18,7 +18,7 @@ use crate::config::{Config, DeviceSetting, Durability, ModelSetting};
 use crate::domain::Limits;
 use crate::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder};
 use crate::http;
-use crate::server::{ServeOptions, TlsError, serve};
+use crate::server::{ServeOptions, TlsError, WRITE_TIMEOUT, serve};
 use crate::service::{self, Parts, Service};
 
 pub use arenas::bound_arenas;
@@ -136,6 +136,7 @@ pub async fn run(config: Config) -> Result<(), AppError> {
             let options = ServeOptions {
                 connections_max: open_files::connections_max(config.traffic.connections_max),
                 header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
+                write_timeout: WRITE_TIMEOUT,
                 tls,
                 drain: wire.drain.clone(),
             };

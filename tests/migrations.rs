@@ -146,7 +146,7 @@ fn collections_of_every_version_open_with_what_they_hold() {
 }
 
 fn all(store: &DocumentStore) -> Vec<Document> {
-    store.list(&Page { limit: 10, after: None }).unwrap().documents
+    store.list(&Page { limit: 10, after: None }, u64::MAX).unwrap().documents
 }
 
 #[test]

@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A listener with two routes: `/` answers at once, `/held` when `release` says so.
+/// A listener with three routes: `/` answers at once, `/held` when `release` says so, `/large` more than sockets hold.
 struct Listening {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -46,11 +46,13 @@ async fn listen(connections_max: usize, header_timeout: Duration, tls: Option<Ar
         "released"
     };
     let router = Router::new().route("/", get(async || "hello")).route("/held", get(wait)).with_state(Arc::clone(&held));
+    let router = router.route("/large", get(async || vec![b'x'; 64 << 20]));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     let drain = Drain::default();
-    let options = ServeOptions { connections_max, header_timeout, tls, drain: drain.clone() };
+    let write_timeout = Duration::from_millis(200);
+    let options = ServeOptions { connections_max, header_timeout, write_timeout, tls, drain: drain.clone() };
     let serving = tokio::spawn(serve(listener, router, options, stopped));
     Listening { address, stop, drain, held, serving }
 }
@@ -164,6 +166,16 @@ async fn a_client_that_does_not_finish_its_head_is_let_go() {
     let mut rest = Vec::new();
     within("the connection is closed", slow.read_to_end(&mut rest)).await.unwrap();
     assert!(!String::from_utf8(rest).unwrap().contains("hello"));
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
+    let listening = listen(1, PATIENCE, None).await;
+    let mut idle = TcpStream::connect(listening.address).await.unwrap();
+    idle.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut next = TcpStream::connect(listening.address).await.unwrap();
+    let answer = within("an answer for the next one", exchange(&mut next, "/")).await.unwrap();
+    assert!(answer.ends_with("hello"), "{answer}");
 }
 
 #[tokio::test]

@@ -81,6 +81,10 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
         let problem = format!("may hold printable ASCII alone, as a header does, got the character U+{:04X}", u32::from(bad));
         return Err(AppError::Setting { setting, problem });
     }
+    if secret.expose().trim() != secret.expose() {
+        let problem = "may not begin or end with a space, which a header loses".to_owned();
+        return Err(AppError::Setting { setting, problem });
+    }
     Ok(Some(secret))
 }
 

@@ -147,6 +147,7 @@ impl Call {
 impl Client {
     /// A client of the server that the options name; connects with the first call.
     pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
+        args.key.as_ref().map_or(Ok(()), Key::check)?;
         let patience = Some(Duration::from_secs(args.timeout_s));
         let mut tls = TlsConfig::builder();
         if let Some(path) = &args.ca {

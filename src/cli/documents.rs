@@ -102,16 +102,17 @@ pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
     match args.action {
         Action::Upsert(args) => upsert(&client, &output, &args),
         Action::List(args) => list(&client, &output, &args),
-        Action::Get(args) => each_id(&args, |call| {
+        Action::Get(args) => each_id(&output, &args, |call| {
             let document = client.send(&call(Call::get))?.body;
             if output.json { output.object(&document) } else { output.members(described(&document)) }
         }),
-        Action::Delete(args) => each_id(&args, |call| client.send(&call(Call::delete)).map(drop)),
+        Action::Delete(args) => each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
     }
 }
 
 /// Calls `act` for each document. Those that are not there are told and do not stop the others.
 fn each_id(
+    output: &Output,
     args: &IdsArgs,
     act: impl Fn(&dyn Fn(fn(&[&str]) -> Call) -> Call) -> Result<(), CliError>,
 ) -> Result<Outcome, CliError> {
@@ -121,7 +122,7 @@ fn each_id(
         match act(&call) {
             Err(error) if args.ids.len() > 1 && error.code() == Some("document_not_found") => {
                 failed += 1;
-                error.report(false);
+                error.report(output.json);
             }
             result => result?,
         }
@@ -137,13 +138,16 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
     let mut rows = Vec::new();
     let mut left = args.limit;
     let mut cursor: Option<String> = None;
+    let mut more = false;
     while left > 0 {
         let call = Call::get(&["v1", "collections", args.collection.as_str(), "documents"]);
-        let call = call.with("limit", &left.min(BATCH_DOCUMENTS_MAX).to_string()).with_any("cursor", cursor.as_deref());
-        let page = client.send(&call)?.body;
+        // As many as the server gives by itself: it may refuse to give more.
+        let page = client.send(&call.with_any("cursor", cursor.as_deref()))?.body;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
-        left = left.saturating_sub(documents.len());
-        for document in documents {
+        let shown = &documents[..documents.len().min(left)];
+        more = shown.len() < documents.len();
+        left -= shown.len();
+        for document in shown {
             if output.json {
                 output.object(document)?;
             } else {
@@ -159,7 +163,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
         let columns = [Column::Text("ID"), Column::Text("LANG"), Column::Text("UPDATED"), Column::Text("TEXT")];
         output.table(&columns, rows)?;
     }
-    if cursor.is_some() {
+    if more || cursor.is_some() {
         output.note("there are more; --limit shows them, `dragoman export` gives all");
     }
     Ok(Outcome::Done)
@@ -217,7 +221,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
     bar.finish_and_clear();
     let Tally { created, updated, failed } = tally;
     if output.json {
-        output.object(&json!({ "created": created, "updated": updated, "failed": failed }))?;
+        output.deed(&json!({ "created": created, "updated": updated, "failed": failed }))?;
     } else {
         output.note(&format!("created {created}, updated {updated}, failed {failed}"));
     }
@@ -298,7 +302,7 @@ impl Tally {
     fn fail(&mut self, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
         self.failed += 1;
         if output.json {
-            return output.object(&json!({ "line": line, "status": "failed", "detail": problem }));
+            return output.deed(&json!({ "line": line, "status": "failed", "detail": problem }));
         }
         match self.failed {
             ..=FAILURES_TOLD_MAX => {

@@ -101,7 +101,8 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     output.note(&format!("job {id} imports; ending this command does not end it"));
     let job = jobs::watch(&client, &output, job)?;
     let failed = job["details"]["failed"].as_u64().unwrap_or(0);
-    if failed > 0 {
+    // Also of none: else those of an earlier import would stand in the file.
+    if failed > 0 || args.failures.is_some() {
         failures(&client, &output, &id, args.failures.as_deref())?;
     }
     jobs::finish(&client, &output, &job)

@@ -199,7 +199,7 @@ pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Res
 /// Tells how a job ended.
 pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
     if output.json {
-        output.object(job)?;
+        output.deed(job)?;
     } else {
         output.note(&summary(job));
     }

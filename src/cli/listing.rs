@@ -6,12 +6,9 @@ use super::client::{Call, Client};
 use super::error::CliError;
 use super::output::{Column, Output};
 
-/// Rows that one request asks for.
-const PAGE: &str = "100";
-
-/// Asks for the first page of a list.
+/// Asks for the first page of a list, as many rows as the server gives by itself: it may refuse to give more.
 pub fn first_page(parts: &[&str]) -> Call {
-    Call::get(parts).with("limit", PAGE)
+    Call::get(parts)
 }
 
 /// Shows every row of the list whose first page `call` asks for. `member` names the rows in the answer, and to people when there

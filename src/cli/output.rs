@@ -62,6 +62,15 @@ impl Output {
         self.line(&serde_json::json!(value).to_string())
     }
 
+    /// Writes what a command did, or is doing, as one line of JSON. That nobody reads it any more does not end the command: it goes on,
+    /// and ends as what it did says.
+    pub fn deed(&self, value: &impl Serialize) -> Result<(), CliError> {
+        match self.object(value) {
+            Err(CliError::ReaderGone) => Ok(()),
+            told => told,
+        }
+    }
+
     /// Writes rows as a table without borders, so that it can be searched and cut by other programs.
     pub fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), CliError> {
         let mut table = Table::new();

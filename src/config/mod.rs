@@ -82,11 +82,11 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto", value_parser = parse_device)]
     pub device: DeviceSetting,
 
-    /// Threads of one forward pass on the CPU; 0 means one per core.
+    /// Threads that encode on the CPU, up to four batches at once; 0 means one per core.
     #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
     pub threads: usize,
 
-    /// Upper bound on texts times tokens of the longest text in one forward pass. Memory grows with it.
+    /// Upper bound on texts times tokens of the longest text in the forward passes that run at once. Memory grows with it.
     #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
     pub batch_tokens_max: usize,
 

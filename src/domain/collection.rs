@@ -45,7 +45,7 @@ impl NewCollection {
             description: None,
             source: NewSource::Model(None),
             metric: Metric::default(),
-            quantization: Quantization::default(),
+            quantization: Quantization::usual(Metric::default()),
             hnsw: HnswSettings::default(),
             passages: None,
             default_languages: Vec::new(),

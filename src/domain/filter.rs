@@ -226,9 +226,12 @@ impl Relation {
 }
 
 impl MetadataPath {
-    /// Takes keys as they are; `None` when there is none or one is empty.
+    /// Keys of a path, at most. A path is walked key by key, in SQLite by a join of as many tables.
+    pub const KEYS_MAX: usize = 32;
+
+    /// Takes keys as they are; `None` when there is none, one is empty or there are more than `KEYS_MAX`.
     pub fn new(keys: Vec<String>) -> Option<Self> {
-        (!keys.is_empty() && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
+        ((1..=Self::KEYS_MAX).contains(&keys.len()) && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
     }
 
     /// Cuts a path at its dots; a backslash makes a dot or backslash part of the key. The prefix `metadata.` is left out.
@@ -253,6 +256,9 @@ impl MetadataPath {
         }
         if keys.len() > 1 && keys[0] == "metadata" {
             keys.remove(0);
+        }
+        if keys.len() > Self::KEYS_MAX {
+            return Err(format!("must be at most {} keys joined by dots, got {}", Self::KEYS_MAX, keys.len()));
         }
         Self::new(keys).ok_or_else(|| format!("must be keys joined by single dots, got {text:?}"))
     }

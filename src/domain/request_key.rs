@@ -1,8 +1,11 @@
 //! A caller's name for one request, so that sending it again does not do it again.
 
+use super::KeyId;
+
 /// An idempotency key and what it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestKey {
+    caller: Option<KeyId>,
     key: String,
     fingerprint: String,
 }
@@ -17,7 +20,18 @@ impl RequestKey {
         if key.is_empty() || key.len() > Self::BYTES_MAX || !printable {
             return Err(format!("must have 1 to {} printable ASCII characters, got {} bytes", Self::BYTES_MAX, key.len()));
         }
-        Ok(Self { key: key.to_owned(), fingerprint })
+        Ok(Self { caller: None, key: key.to_owned(), fingerprint })
+    }
+
+    /// The same key as another caller's, who knows nothing of this one's.
+    pub fn of(self, caller: &KeyId) -> Self {
+        Self { caller: Some(caller.clone()), ..self }
+    }
+
+    /// What it is kept under: no two callers share one.
+    pub fn kept_as(&self) -> String {
+        // A line feed is in no key.
+        self.caller.as_ref().map_or_else(|| self.key.clone(), |caller| format!("{}\n{}", caller.as_str(), self.key))
     }
 
     /// The caller's key.

@@ -16,14 +16,13 @@ pub enum Metric {
 }
 
 /// How the index keeps values. The store keeps them whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantization {
     /// Four bytes per value, nothing rounded.
     F32,
     /// Two bytes per value with the range of f32 and three digits.
     Bf16,
     /// Two bytes per value, to 65,504 and with four digits.
-    #[default]
     F16,
     /// One byte per value, scaled by the largest value. Under cosine only.
     I8,
@@ -111,6 +110,15 @@ impl Quantization {
         Self::ALL.into_iter().find(|quantization| quantization.name() == name)
     }
 
+    /// What a collection has that names none. Under cosine a byte per value: with its candidates compared again by their whole values
+    /// it misses no more than two bytes do, takes half the memory, and documents are added faster.
+    pub fn usual(metric: Metric) -> Self {
+        match metric {
+            Metric::Cosine => Self::I8,
+            Metric::Dot | Metric::L2 => Self::F16,
+        }
+    }
+
     /// Whether it keeps directions only, so that only cosine can be told from it.
     pub fn needs_cosine(self) -> bool {
         matches!(self, Self::I8 | Self::B1)
@@ -119,6 +127,11 @@ impl Quantization {
     /// Whether it keeps so little of a value that scores must be computed anew from the store.
     pub fn is_coarse(self) -> bool {
         matches!(self, Self::I8 | Self::B1)
+    }
+
+    /// Whether scores by it are no more than a first guess, wrong by any amount.
+    pub fn keeps_signs_only(self) -> bool {
+        self == Self::B1
     }
 
     /// The largest value that it keeps. Under cosine no value is larger than one.
@@ -150,6 +163,11 @@ mod tests {
         assert!(Metric::ALL.into_iter().all(|metric| Metric::parse(metric.name()) == Some(metric)));
         assert!(Quantization::ALL.into_iter().all(|kind| Quantization::parse(kind.name()) == Some(kind)));
         assert_eq!((Metric::parse("taxicab"), Quantization::parse("f8")), (None, None));
+    }
+
+    #[test]
+    fn what_a_collection_usually_has_can_tell_its_metric() {
+        assert!(Metric::ALL.into_iter().all(|metric| metric == Metric::Cosine || !Quantization::usual(metric).needs_cosine()));
     }
 
     #[test]

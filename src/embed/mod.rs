@@ -1,6 +1,6 @@
 //! The sentence encoder behind a bounded queue: texts in, embeddings out.
 //!
-//! Callers tokenize their own texts; one thread owns the ONNX session and takes waiting texts in batches under a token budget,
+//! Callers tokenize their own texts; a thread for each ONNX session takes waiting texts in batches under a token budget,
 //! sorted by length, queries before bulk work. The ONNX graph takes `input_ids` and `attention_mask`, both int64 [batch, len], and gives `sentence_embedding`,
 //! float32 [batch, dimension], of unit length.
 
@@ -35,10 +35,11 @@ const INLINE_BYTES_MAX: usize = 1_024;
 pub struct EmbedOptions {
     /// Where to run: `auto` takes CUDA when it can, `cpu`, or `cuda:n`, which refuses to start without.
     pub device: DeviceChoice,
-    /// Threads of one forward pass on the CPU; 0 means one per core.
+    /// Threads that encode on the CPU; 0 means one per core. Up to `session::SESSIONS_MAX` of them take a batch each, more share
+    /// forward passes.
     pub threads: usize,
-    /// Upper bound on texts times longest text in one forward pass, padding included. A query may have to wait for one such
-    /// batch of bulk work. On a CPU more than about 2,048 makes nothing faster.
+    /// Upper bound on texts times longest text in the forward passes that run at once, padding included. A query may have to wait
+    /// for one of these batches of bulk work. On a CPU more than about 2,048 for each makes nothing faster.
     pub batch_tokens_max: usize,
     /// Texts that may wait; more get `EmbedError::QueueFull`.
     pub queue_texts_max: usize,
@@ -64,7 +65,7 @@ pub enum Priority {
     Ingest,
 }
 
-/// A handle on the encoder's thread. Clones share it; the last one to go stops the thread.
+/// A handle on the encoder's threads. Clones share it; the last one to go stops them.
 #[derive(Clone)]
 pub struct Embedder {
     parts: Arc<Parts>,
@@ -114,8 +115,10 @@ impl Embedder {
             quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
         };
         let text = BundleText { tokenizer, tokens_max: manifest.tokens_max };
-        let bounds = QueueBounds { batch_tokens_max: options.batch_tokens_max, texts_max: options.queue_texts_max };
-        Self::of(info, text, detector, opened.encoder, bounds)
+        // Encoders that work side by side share the budget: a query waits no longer for one of them, nor do they take more memory.
+        let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
+        let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
+        Self::of(info, text, detector, opened.encoders, bounds)
     }
 
     /// Gives a deterministic stand-in without any model, for tests of everything above.
@@ -127,7 +130,7 @@ impl Embedder {
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
-        let embedder = Self::of(options.model(), text, LanguageDetector::by_rules(), encoder, options.bounds())
+        let embedder = Self::of(options.model(), text, LanguageDetector::by_rules(), vec![encoder], options.bounds())
             .expect("a thread for the fake encoder");
         (embedder, control)
     }
@@ -136,10 +139,10 @@ impl Embedder {
         info: ModelInfo,
         text: impl Tokenize + 'static,
         detector: LanguageDetector,
-        encoder: impl Encode + 'static,
+        encoders: Vec<impl Encode + 'static>,
         bounds: QueueBounds,
     ) -> Result<Self, EmbedError> {
-        let queue = Queue::start(encoder, bounds)?;
+        let queue = Queue::start(encoders, bounds)?;
         Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), detector, queue }) })
     }
 

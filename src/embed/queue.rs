@@ -1,7 +1,7 @@
 //! The bounded queue before the encoder, and how waiting texts become batches.
 //!
-//! Callers tokenize and submit; one thread owns the encoder and takes what waits, as many texts as the token budget allows. A
-//! lone query runs at once: batches form by themselves, out of what came in while the batch before was running. Queries go ahead
+//! Callers tokenize and submit; each encoder has a thread of its own, which takes what waits, as many texts as the token budget
+//! allows. A lone query runs at once: batches form by themselves, out of what came in while those before were running. Queries go ahead
 //! of bulk work, but not for ever, because callers wait for bulk work too.
 
 use std::any::Any;
@@ -23,7 +23,7 @@ const QUERY_BATCHES_IN_A_ROW: usize = 4;
 /// Budgets' worth of waiting texts that are sorted together. More pads less, but keeps the first comer waiting longer.
 const BUDGETS_SORTED_TOGETHER: usize = 4;
 
-/// What turns token ids into embeddings. The queue's thread owns it.
+/// What turns token ids into embeddings. A thread of the queue owns it.
 pub trait Encode: Send {
     /// Gives one embedding per text, in their order; `None` where the model's output has no direction.
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError>;
@@ -38,29 +38,34 @@ pub struct QueueBounds {
     pub texts_max: usize,
 }
 
-/// The queue with its thread. Dropping it answers what waits with `EmbedError::Stopping` and waits for the running batch.
+/// The queue with its threads. Dropping it answers what waits with `EmbedError::Stopping` and waits for the running batches.
 pub struct Queue {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// The answer to come.
 pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
 
 impl Queue {
-    /// Starts the thread that owns `encoder`.
-    pub fn start(mut encoder: impl Encode + 'static, bounds: QueueBounds) -> Result<Self, EmbedError> {
+    /// Starts a thread for each of `encoders`, which must all give the same.
+    pub fn start(encoders: Vec<impl Encode + 'static>, bounds: QueueBounds) -> Result<Self, EmbedError> {
         let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new(), meter: EmbedMeter::default() });
-        let worker = Closing(Arc::clone(&shared));
-        let work = move || {
-            // Takes the whole guard into the thread, so that it closes the queue however the thread ends.
-            let worker = worker;
-            while let Some(batch) = worker.0.take() {
-                run(&mut encoder, batch, &worker.0.meter);
-            }
-        };
-        let spawned = std::thread::Builder::new().name("embedder".to_owned()).spawn(work);
-        Ok(Self { shared, thread: Some(spawned.map_err(|error| EmbedError::Thread(Arc::new(error)))?) })
+        // Dropped with those that run already when one cannot be started.
+        let mut queue = Self { shared, threads: Vec::with_capacity(encoders.len()) };
+        for mut encoder in encoders {
+            let worker = Closing(Arc::clone(&queue.shared));
+            let work = move || {
+                // Takes the whole guard into the thread, so that it closes the queue however the thread ends.
+                let worker = worker;
+                while let Some(batch) = worker.0.take() {
+                    run(&mut encoder, batch, &worker.0.meter);
+                }
+            };
+            let spawned = std::thread::Builder::new().name("embedder".to_owned()).spawn(work);
+            queue.threads.push(spawned.map_err(|error| EmbedError::Thread(Arc::new(error)))?);
+        }
+        Ok(queue)
     }
 
     /// Says whether `texts` more would be taken now, so that nobody tokenizes in vain.
@@ -89,7 +94,8 @@ impl Queue {
         };
         lane.waiting.extend(texts.into_iter().zip(tickets));
         drop(state);
-        self.shared.wake.notify_one();
+        // They may be batches for all encoders.
+        self.shared.wake.notify_all();
         Ok(Pending(receiver))
     }
 
@@ -113,7 +119,7 @@ impl Drop for Queue {
     fn drop(&mut self) {
         self.stop();
         // ONNX Runtime must not be computing while the process tears its library down.
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -365,6 +371,32 @@ mod tests {
     fn a_text_longer_than_the_budget_runs_alone() {
         check(&[9, 1, 9], 8, &[&[1], &[9], &[9]]);
         check(&[5, 5], 0, &[&[5], &[5]]);
+    }
+
+    /// Waits in each batch until another one is there, but not for ever.
+    struct Meeting(Arc<(Mutex<usize>, Condvar)>);
+
+    impl Encode for Meeting {
+        fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
+            let (inside, wake) = &*self.0;
+            let mut inside = inside.lock().unwrap();
+            *inside += 1;
+            wake.notify_all();
+            let patience = std::time::Duration::from_secs(10);
+            let (inside, _) = wake.wait_timeout_while(inside, patience, |inside| *inside < 2).unwrap();
+            Ok(batch.iter().map(|_| Embedding::normalized(vec![*inside as f32, 0.0])).filter(|_| *inside >= 2).collect())
+        }
+    }
+
+    #[test]
+    fn encoders_work_on_a_batch_each() {
+        let place = Arc::new((Mutex::new(0), Condvar::new()));
+        let bounds = QueueBounds { batch_tokens_max: 1, texts_max: 10 };
+        let queue = Queue::start(vec![Meeting(Arc::clone(&place)), Meeting(place)], bounds).unwrap();
+        let texts = vec![Tokens { ids: vec![7], truncated: false }; 2];
+        let pending = queue.submit(texts, Priority::Ingest).unwrap();
+        let embedded = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(pending.wait());
+        assert_eq!(embedded.unwrap().len(), 2);
     }
 
     proptest! {

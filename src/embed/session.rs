@@ -30,10 +30,13 @@ const ARENA_BATCH_TOKENS_MAX: usize = 4_096;
 /// Tokens of the text that warms a session up: allocates what a usual query needs.
 const WARM_UP_TOKENS: usize = 20;
 
-/// A session ready to encode, and where it runs.
+/// Sessions on the CPU at once, at most. Each has a copy of the weights.
+pub const SESSIONS_MAX: usize = 4;
+
+/// Sessions ready to encode, and where they run.
 pub struct Opened {
-    /// The encoder.
-    pub encoder: OnnxEncoder,
+    /// The encoders, at least one.
+    pub encoders: Vec<OnnxEncoder>,
     /// Where it runs.
     pub device: Device,
     /// Why it does not run on CUDA, when it might have.
@@ -79,12 +82,14 @@ pub fn environment() -> Result<Environment, EmbedError> {
     Ok(environment.insert(made).clone())
 }
 
-/// Opens a file of weights on the CPU. Public for the benchmarks, which compare the queue with the bare session.
-pub fn cpu_session(environment: &Environment, weights: &Path, options: &EmbedOptions) -> Result<Session, EmbedError> {
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
+/// Opens a file of weights on the CPU, with so many threads for a forward pass. Public for the benchmarks, which compare the queue
+/// with the bare session.
+pub fn cpu_session(
+    environment: &Environment,
+    weights: &Path,
+    options: &EmbedOptions,
+    threads: usize,
+) -> Result<Session, EmbedError> {
     let build = || {
         Session::builder(environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
@@ -154,9 +159,23 @@ fn open_cpu(
     options: &EmbedOptions,
     note: Option<String>,
 ) -> Result<Opened, EmbedError> {
-    let session = cpu_session(environment, &bundle.path(MODEL_INT8), options)?;
-    let encoder = OnnxEncoder::new(session, bundle.manifest.dimension)?;
-    Ok(Opened { encoder, device: Device::Cpu, note })
+    let open = |threads: usize| {
+        let session = cpu_session(environment, &bundle.path(MODEL_INT8), options, threads)?;
+        OnnxEncoder::new(session, bundle.manifest.dimension)
+    };
+    let encoders = threads_of_sessions(options.threads).into_iter().map(open).collect::<Result<_, _>>()?;
+    Ok(Opened { encoders, device: Device::Cpu, note })
+}
+
+/// The threads of each session. A batch on a thread of its own waits for no other thread after each of its operations, so several
+/// small sessions get through more than a wide one, most of all while other work takes a part of the cores.
+fn threads_of_sessions(threads: usize) -> Vec<usize> {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let sessions = threads.min(SESSIONS_MAX);
+    (0..sessions).map(|number| (threads + number) / sessions).collect()
 }
 
 /// Opens the fp16 weights on a CUDA device, or says in words why that does not work.
@@ -178,7 +197,7 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     let session = build().map_err(|error: ort::Error| error.to_string())?;
     // The first run is where a driver that does not fit shows.
     let encoder = OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))?;
-    Ok(Opened { encoder, device: Device::Cuda(device), note: None })
+    Ok(Opened { encoders: vec![encoder], device: Device::Cuda(device), note: None })
 }
 
 /// Where the library is: where the operator says, else beside the program, else where the system's loader finds it by name.
@@ -252,6 +271,14 @@ mod tests {
         check(Some(""), Some(folder.path()), &beside);
         check(None, Some(Path::new("/nowhere")), Path::new("libonnxruntime.so"));
         check(None, None, Path::new("libonnxruntime.so"));
+    }
+
+    #[test]
+    fn threads_are_shared_out_among_a_few_sessions() {
+        for (threads, expect) in [(1, &[1][..]), (2, &[1, 1]), (4, &[1, 1, 1, 1]), (6, &[1, 1, 2, 2]), (16, &[4, 4, 4, 4])] {
+            assert_eq!(threads_of_sessions(threads), expect);
+        }
+        assert!(!threads_of_sessions(0).is_empty());
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub const OPERATIONS: &[(&str, Access)] = &[
 /// The path of the metrics, which the document leaves to its introduction.
 pub const METRICS_PATH: &str = "/metrics";
 
-static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", key(Scope::Read, Reach::Server)));
+static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", key(Scope::Read, Reach::Everything)));
 /// The document and its pages.
 static PAGE: LazyLock<Operation> = LazyLock::new(|| other("page", Access::Open));
 /// A path that no route has: it answers 404 to everybody.

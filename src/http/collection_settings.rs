@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::document_input::unknown_language;
+use super::document_input::languages;
 use super::error::ApiError;
 use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
 use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
@@ -180,7 +180,7 @@ pub fn values(
     quantization: Option<QuantizationName>,
 ) -> Result<(Metric, Quantization), ApiError> {
     let metric: Metric = metric.map(Metric::from).unwrap_or_default();
-    let quantization: Quantization = quantization.map(Quantization::from).unwrap_or_default();
+    let quantization: Quantization = quantization.map_or_else(|| Quantization::usual(metric), Quantization::from);
     if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
         let detail =
             format!("must be cosine for a collection with a model, whose embeddings have unit length, got {}", metric.name());
@@ -229,17 +229,9 @@ pub fn expansion_search(asked: Option<usize>) -> Result<Option<usize>, ApiError>
     asked.map(|asked| within("/hnsw/expansion_search", asked, EXPANSION)).transpose()
 }
 
-/// Languages by their codes, each once.
-pub fn default_languages(codes: Vec<String>) -> Result<Vec<Language>, ApiError> {
-    let mut languages = Vec::with_capacity(codes.len());
-    for (place, code) in codes.iter().enumerate() {
-        let unknown = || ApiError::at(Code::UnknownLanguage, format!("/default_languages/{place}"), unknown_language(code));
-        let language = Language::parse(code).ok_or_else(unknown)?;
-        if !languages.contains(&language) {
-            languages.push(language);
-        }
-    }
-    Ok(languages)
+/// The languages that searches look in unless they say otherwise.
+pub fn default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
+    languages(codes, "/default_languages")
 }
 
 fn within(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, ApiError> {

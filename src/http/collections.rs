@@ -68,7 +68,7 @@ pub struct CreateCollectionRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub metric: Option<MetricName>,
-    /// How the index keeps values; `f16` when left out.
+    /// How the index keeps values; when left out, `i8` under `cosine` and `f16` under the others.
     #[serde(default)]
     #[schema(nullable = false)]
     pub quantization: Option<QuantizationName>,
@@ -253,7 +253,7 @@ pub async fn create_collection(
         metric,
         quantization,
         hnsw: collection_settings::hnsw(body.hnsw)?,
-        default_languages: collection_settings::default_languages(body.default_languages.unwrap_or_default())?,
+        default_languages: collection_settings::default_languages(&body.default_languages.unwrap_or_default())?,
         metadata_indexes: metadata_paths(body.metadata_indexes.unwrap_or_default())?,
     };
     let view = api.service.create_collection_once(new, key).await?;
@@ -315,7 +315,7 @@ pub async fn change_collection(
     let change = CollectionChange {
         description: body.description,
         expansion_search: collection_settings::expansion_search(body.hnsw.and_then(|hnsw| hnsw.expansion_search))?,
-        default_languages: body.default_languages.map(collection_settings::default_languages).transpose()?,
+        default_languages: body.default_languages.as_deref().map(collection_settings::default_languages).transpose()?,
         metadata_indexes: body.metadata_indexes.map(metadata_paths).transpose()?,
     };
     Ok(Json(api.service.change_collection(&name, change).await?.into()))

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::documents::Metadata;
+use super::error::ApiError;
 use super::extract::parse_json;
 use crate::domain::{self, Code, Collection, DocumentId, Language, Limits, NewDocument, RefusedDocument};
 
@@ -125,6 +126,19 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
         return invalid("/metadata", format!("must have at most {max} bytes as JSON (metadata_bytes_max), got {got}"));
     }
     Ok(NewDocument { id, text, vector, language, metadata })
+}
+
+/// Languages by their codes, each once. `pointer` is where the list stands in the request.
+pub fn languages(codes: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+    let mut languages = Vec::new();
+    for (place, code) in codes.iter().enumerate() {
+        let unknown = || ApiError::at(Code::UnknownLanguage, format!("{pointer}/{place}"), unknown_language(code));
+        let language = Language::parse(code).ok_or_else(unknown)?;
+        if !languages.contains(&language) {
+            languages.push(language);
+        }
+    }
+    Ok(languages)
 }
 
 /// Says what a language must be.

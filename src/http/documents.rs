@@ -209,7 +209,8 @@ pub async fn upsert_documents(
 
 /// List documents
 ///
-/// Lists a collection's documents in the order of their ids, page by page.
+/// Lists a collection's documents in the order of their ids, page by page. A page ends early when its texts and metadata are large (64
+/// MiB unless configured otherwise); `next_cursor` leads on.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), PageParameters),

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Query, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
-use crate::domain::{Code, CollectionName, DocumentId, KeyId, Page, RequestKey};
+use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Page, RequestKey};
 
 /// Rows on one page of a list when the caller does not say.
 pub const PAGE_DEFAULT: usize = 20;
@@ -95,14 +95,19 @@ impl<T: DeserializeOwned> FromRequest<Api> for KeyedBody<T> {
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         require_json(request.headers())?;
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-        let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
-        let head = format!("{} {route}?{}\n", request.method(), request.uri().query().unwrap_or_default());
+        let caller = request.extensions().get::<Caller>().cloned();
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let head = format!("{} {path}?{query}\n", request.method());
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
         let key = key.map(|key| {
             let hash = Sha256::new().chain_update(head.as_bytes()).chain_update(&bytes).finalize();
             let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            RequestKey::new(&key, fingerprint)
-                .map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
+            let key = RequestKey::new(&key, fingerprint);
+            let key = key.map(|key| match &caller {
+                Some(Caller::Holder(holder)) => key.of(&holder.id),
+                _ => key,
+            });
+            key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
         });
         Ok(Self(parse_json(&bytes)?, key.transpose()?))
     }

@@ -193,18 +193,27 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the nodes of `and` or `or`. None at all count as a condition: many empty ones are as much work.
     fn nodes(&mut self, nodes: Vec<FilterNode>, place: &str, depth: usize) -> Result<Vec<Filter>, ApiError> {
+        if nodes.is_empty() {
+            self.count(place)?;
+        }
         let read = |(index, node)| self.node(node, &format!("{place}/{index}"), depth + 1);
         nodes.into_iter().enumerate().map(read).collect()
     }
 
-    fn condition(&mut self, field: &str, operator: &'static str, value: Value, place: &str) -> Result<Filter, ApiError> {
+    fn count(&mut self, place: &str) -> Result<(), ApiError> {
         self.conditions += 1;
         let max = self.limits.filter_conditions_max;
         if self.conditions > max {
             let detail = format!("a filter may have at most {max} conditions (filter_conditions_max)");
             return Err(ApiError::at(Code::InvalidFilter, place, detail));
         }
+        Ok(())
+    }
+
+    fn condition(&mut self, field: &str, operator: &'static str, value: Value, place: &str) -> Result<Filter, ApiError> {
+        self.count(place)?;
         let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidFilter, format!("{place}/{member}"), detail);
         let field = Field::parse(field).map_err(|detail| refuse("field", detail))?;
         let allowed = operators_of(&field);

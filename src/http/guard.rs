@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::RequestExt as _;
+use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::http::request::Parts;
@@ -13,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::Api;
 use super::access::{Access, Operation, Reach};
 use super::error::ApiError;
+use super::in_flight::InFlight;
 use super::settings::Settings;
 use super::traffic::{ClientAddress, Payer, Traffic};
 use crate::domain::{Caller, Code, CollectionName, Scope};
@@ -81,12 +83,13 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
         permit(&caller, scope, reach, &mut request).await?;
         Ok((place, Some(admission), caller))
     };
-    let (_place, _admission, caller) = match admitted.await {
+    let (place, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,
         Err(error) => return error.into_response(),
     };
     request.extensions_mut().insert(caller);
-    run(operation, &gate.settings, request, next).await
+    let response = run(operation, &gate.settings, request, next).await;
+    response.map(|body| Body::new(InFlight::new(body, (place, admission))))
 }
 
 /// Checks what the caller may do and touch.

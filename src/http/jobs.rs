@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Api;
+use super::access::{Access, access};
 use super::collections::rfc3339;
 use super::cursor::{self, List};
 use super::error::ApiError;
@@ -259,7 +260,7 @@ pub async fn get_job(
 /// Cancel a job
 ///
 /// Asks a job to stop. One that waits is canceled at once; one that runs stops as soon as it can, and until then is still
-/// `running`, with `cancel_requested`. What it did so far stays, and its details say how far it came. A job that was canceled
+/// `running`, with `cancel_requested`. Needs the scope that starting it needs. What it did so far stays, and its details say how far it came. A job that was canceled
 /// already is answered as it is; one that ended otherwise is an error.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
@@ -272,8 +273,31 @@ pub async fn cancel_job(
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<JobInfo>, ApiError> {
-    visible(&api, &caller, &id).await?;
+    let job = visible(&api, &caller, &id).await?;
+    if let Access::Key(scope, _) = access(starter(job.kind))
+        && caller.scope() < scope
+    {
+        let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
+        let detail =
+            format!("the key has scope {has}; a job of type {kind} is canceled by those who may start one, with {needs}");
+        return Err(ApiError::new(Code::Forbidden, detail));
+    }
     Ok(Json(api.service.cancel_job(&id).await?.into()))
+}
+
+/// The operation that starts jobs of a type.
+fn starter(kind: JobType) -> &'static str {
+    match kind {
+        JobType::Import => "import_documents",
+        JobType::Snapshot => "create_snapshot",
+        JobType::Restore => "restore_snapshot",
+        JobType::Reembed => "reembed_collection",
+        JobType::Mine => "mine_pairs",
+        JobType::Duplicates => "find_duplicates",
+        JobType::Train => "train_classifier",
+        JobType::Evaluate => "start_evaluation",
+        JobType::Classify => "apply_classifier",
+    }
 }
 
 /// A job that the caller may see: of a collection that it reaches; any, when its key is not restricted.
@@ -284,7 +308,8 @@ pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiE
     }
     match &job.collection {
         Some(collection) => check_reach(caller, collection)?,
-        None if caller.collections().is_some() => {
+        // A classifier of texts alone is everybody's, its training too.
+        None if caller.collections().is_some() && job.kind != JobType::Train => {
             return Err(ApiError::new(Code::Forbidden, "the job is not about a single collection of the key's".to_owned()));
         }
         None => (),

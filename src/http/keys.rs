@@ -51,11 +51,11 @@ pub struct CreateKeyRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScope {
-    /// Search and read.
+    /// Search, read, predict labels, embed texts.
     Read,
-    /// Also write and delete documents.
+    /// Also write, import and delete documents, make and delete classifiers, mine, and cancel such jobs.
     Write,
-    /// Also create and delete collections and, without `collections`, everything else.
+    /// Also create, change and delete collections and, without `collections`, everything else.
     Admin,
 }
 

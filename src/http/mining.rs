@@ -6,7 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Api;
-use super::document_input::unknown_language;
+use super::document_input::languages;
 use super::embeddings::check_text;
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, KeyedBody, Object};
@@ -14,7 +14,7 @@ use super::filter::{self, FilterNode};
 use super::guard::{Sender, check_reach};
 use super::jobs::{Accepted, JobInfo, accepted};
 use super::openapi::{OperationErrors, WRITE_ERRORS};
-use crate::domain::{Caller, Code, CollectionName, Filter, Language, Limits, MiningUnit};
+use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
 use crate::service::Error;
 use crate::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::jobs::mine::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
@@ -293,7 +293,7 @@ pub async fn find_duplicates(
         return Err(ApiError::at(Code::InvalidRequest, "/score_min", detail));
     }
     let request = DuplicatesRequest {
-        languages: languages("", body.languages)?,
+        languages: languages(&body.languages.unwrap_or_default(), "/languages")?,
         filter: filter::parse(body.filter, limits)?,
         score_min: body.score_min,
         neighbors: body.neighbors,
@@ -368,7 +368,12 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
                 name.map_err(|error| ApiError::at(Code::InvalidRequest, format!("{pointer}/collection"), error.to_string()))?;
             check_reach(caller, &name)?;
             let filter = parse_filter(pointer, filter, limits)?;
-            Ok(Sentences::Collection { name, languages: languages(pointer, codes)?, filter, unit })
+            Ok(Sentences::Collection {
+                name,
+                languages: languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?,
+                filter,
+                unit,
+            })
         }
         MiningSide { filter: Some(_), .. } => refuse("/filter", "goes with collection only"),
         MiningSide { languages: Some(_), .. } => refuse("/languages", "goes with collection only"),
@@ -393,15 +398,6 @@ fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result
         };
         ApiError::several(error.code, error.errors.into_iter().map(under).collect())
     })
-}
-
-fn languages(pointer: &str, codes: Option<Vec<String>>) -> Result<Vec<Language>, ApiError> {
-    let codes = codes.unwrap_or_default();
-    let read = |(index, code): (usize, &String)| {
-        let unknown = || ApiError::at(Code::UnknownLanguage, format!("{pointer}/languages/{index}"), unknown_language(code));
-        Language::parse(code).ok_or_else(unknown)
-    };
-    codes.iter().enumerate().map(read).collect()
 }
 
 /// The error at the place of the request that it is about.

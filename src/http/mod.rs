@@ -19,6 +19,7 @@ pub mod extract;
 pub mod filter;
 pub mod guard;
 pub mod health;
+pub mod in_flight;
 pub mod job_streams;
 pub mod jobs;
 pub mod keys;

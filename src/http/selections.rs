@@ -160,7 +160,8 @@ pub struct FacetValue {
 /// Scroll documents
 ///
 /// Lists the documents that a filter leaves, in the order asked for, page by page. Every document that is there from begin to
-/// end and does not change comes exactly once.
+/// end and does not change comes exactly once. A page ends early when its texts and metadata are large (64 MiB unless configured
+/// otherwise); `next_cursor` leads on.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION, RETRY_AFTER};
+use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -13,8 +13,15 @@ use super::envelope::REQUEST_ID;
 /// How long a browser may remember what is allowed.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
 /// Headers that a page may send.
-const READ_HEADERS: [HeaderName; 5] =
-    [AUTHORIZATION, CONTENT_TYPE, IF_MATCH, REQUEST_ID, HeaderName::from_static("idempotency-key")];
+const READ_HEADERS: [HeaderName; 7] = [
+    AUTHORIZATION,
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    REQUEST_ID,
+    HeaderName::from_static("idempotency-key"),
+];
 /// Headers of answers that a page may look at.
 const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
 

@@ -23,14 +23,20 @@ pub(super) struct Engine {
     quantization: Quantization,
 }
 
+/// By how much the arithmetic of a cosine may be wrong.
+const ROUNDING: f32 = 1e-5;
+
 /// A node and how near it is.
 pub(super) type Scored = (u64, f32);
 
 /// Room for the values of one node.
 pub(super) struct Reading {
+    integers: Vec<i8>,
     bits: Vec<i16>,
     halves: Vec<half::f16>,
     values: Vec<f32>,
+    /// The shortest vector of integers that was read.
+    shortest: f32,
 }
 
 enum Values<'a> {
@@ -41,7 +47,35 @@ enum Values<'a> {
 
 impl Reading {
     pub(super) fn new(dimension: usize) -> Self {
-        Self { bits: vec![0; dimension], halves: vec![half::f16::ZERO; dimension], values: vec![0.0; dimension] }
+        Self {
+            integers: vec![0; dimension],
+            bits: vec![0; dimension],
+            halves: vec![half::f16::ZERO; dimension],
+            values: vec![0.0; dimension],
+            shortest: f32::INFINITY,
+        }
+    }
+
+    /// How wrong a cosine by what was read may be, as integers were rounded: each by at most a half. So the root of a quarter of the
+    /// dimension is the largest distance between the integers and what they stand for, which bounds the sine of the angle between
+    /// the two, and the chord of that angle bounds what any cosine changes by.
+    pub(super) fn error(&self) -> f32 {
+        if self.shortest.is_infinite() {
+            return 0.0;
+        }
+        let sine = (0.5 * (self.values.len() as f32).sqrt() / self.shortest).min(1.0);
+        2.0 * (sine.asin() / 2.0).sin() + ROUNDING
+    }
+
+    /// Takes the integers as a vector of unit length.
+    fn scale_integers(&mut self) {
+        let squares: i32 = self.integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
+        let length = (squares as f32).sqrt();
+        self.shortest = self.shortest.min(length);
+        let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
+        for (value, integer) in self.values.iter_mut().zip(&self.integers) {
+            *value = f32::from(*integer) * scale;
+        }
     }
 }
 
@@ -148,29 +182,33 @@ impl Engine {
         })
     }
 
-    /// The values of a node, as it keeps them; `None` when it is not there. Not for coarse quantizations. Those of f16 are read as
+    /// The values of a node, as it keeps them; `None` when it is not there. Not for signs alone. Those of f16 are read as
     /// they are stored and widened here: usearch would do that value by value, which takes ten times as long as comparing.
     pub(super) fn read<'r>(&self, key: u64, reading: &'r mut Reading) -> Result<Option<&'r [f32]>, IndexError> {
-        let Reading { bits, halves, values } = reading;
         let got = match self.quantization {
-            Quantization::F16 => self.usearch.get(key, usearch::f16::from_mut_i16s(bits)),
-            _ => self.usearch.get(key, values.as_mut_slice()),
+            Quantization::F16 => self.usearch.get(key, usearch::f16::from_mut_i16s(&mut reading.bits)),
+            Quantization::I8 => self.usearch.get(key, reading.integers.as_mut_slice()),
+            _ => self.usearch.get(key, reading.values.as_mut_slice()),
         };
         if got.map_err(|source| failed("read a node", source))? == 0 {
             return Ok(None);
         }
-        if self.quantization == Quantization::F16 {
-            for (half, bits) in halves.iter_mut().zip(bits) {
-                *half = half::f16::from_bits(bits.cast_unsigned());
+        match self.quantization {
+            Quantization::F16 => {
+                for (half, bits) in reading.halves.iter_mut().zip(&reading.bits) {
+                    *half = half::f16::from_bits(bits.cast_unsigned());
+                }
+                reading.halves.convert_to_f32_slice(&mut reading.values);
             }
-            halves.convert_to_f32_slice(values);
+            Quantization::I8 => reading.scale_integers(),
+            _ => (),
         }
-        Ok(Some(values))
+        Ok(Some(&reading.values))
     }
 
     /// Whether the scores of its nodes are no more than a first guess.
     pub(super) fn is_coarse(&self) -> bool {
-        self.quantization == Quantization::B1
+        self.quantization.keeps_signs_only()
     }
 
     /// The Euclidean distance of an embedding and a node that a search gave this score, by the node's rounded values.

@@ -7,6 +7,8 @@
 
 mod among;
 
+pub use among::Compared;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -88,11 +90,6 @@ struct Graph {
 }
 
 impl IndexParameters {
-    /// The usual parameters of embeddings of this dimension.
-    pub fn new(dimension: usize) -> Self {
-        Self::of(dimension, Metric::default(), Quantization::default(), HnswSettings::default())
-    }
-
     /// Puts them together.
     pub fn of(dimension: usize, metric: Metric, quantization: Quantization, hnsw: HnswSettings) -> Self {
         let HnswSettings { connectivity, expansion_add, expansion_search } = hnsw;

@@ -13,5 +13,5 @@ pub mod snapshot;
 
 pub use error::IndexError;
 pub use exact::search_exact;
-pub use hnsw::{Index, IndexParameters, Neighbor};
+pub use hnsw::{Compared, Index, IndexParameters, Neighbor};
 pub use snapshot::{Loaded, load, save};

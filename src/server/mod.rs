@@ -1,6 +1,7 @@
 //! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at the end.
 //!
-//! Bounded everywhere: so many connections at once, so long for a TLS handshake, so long until the head of a request is there.
+//! Bounded everywhere: so many connections at once, so long for a TLS handshake, so long until the head of a request is there, so long
+//! for a client that takes nothing of its answer.
 
 pub mod tls;
 
@@ -20,6 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
 use crate::http::settings::Drain;
@@ -28,6 +30,8 @@ pub use tls::{Tls, TlsError};
 
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of what is sent to it; a slow reader takes something now and then.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Pause after a connection could not be accepted, for lack of file descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -37,6 +41,8 @@ pub struct ServeOptions {
     pub connections_max: usize,
     /// How long a connection may stay without the complete head of its next request, also when it is idle.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of what is sent to it.
+    pub write_timeout: Duration,
     /// Certificate and key; without, plain HTTP.
     pub tls: Option<Arc<Tls>>,
     /// Turned when the server begins to stop.
@@ -50,7 +56,8 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
     // Each connection from before the end holds a sender; when all are gone, nothing is received.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     let mut alive = Some(alive);
-    let shared = Arc::new(Shared { router, header_timeout: options.header_timeout, tls: options.tls, stop: stop.clone() });
+    let ServeOptions { header_timeout, write_timeout, tls, .. } = options;
+    let shared = Arc::new(Shared { router, header_timeout, write_timeout, tls, stop: stop.clone() });
     loop {
         tokio::select! {
             biased;
@@ -75,6 +82,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
 struct Shared {
     router: Router,
     header_timeout: Duration,
+    write_timeout: Duration,
     tls: Option<Arc<Tls>>,
     stop: watch::Receiver<bool>,
 }
@@ -111,6 +119,9 @@ impl Connection {
     async fn run(self, stream: TcpStream) {
         // Answers are written whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(self.shared.write_timeout));
+        let stream = Box::pin(stream);
         let Some(tls) = &self.shared.tls else { return self.speak(stream).await };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await {
             Ok(Ok(stream)) => self.speak(stream).await,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::runtime::{Applied, OpenCollection, lock};
 use super::worker::Worker;
-use super::{BrokenCollection, Error, Service, State, blocking};
+use super::{BrokenCollection, Error, Service, State, blocking, leftovers};
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
     IndexState, MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
@@ -284,7 +284,7 @@ impl State {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(open.get(name).ok_or_else(not_found)?)
         };
-        self.catalog.delete(name)?;
+        leftovers::giving_up(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
@@ -299,7 +299,7 @@ impl State {
     fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
         let found = self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(|broken| broken.row.clone());
         let Some(row) = found else { return Ok(false) };
-        self.catalog.delete(name)?;
+        leftovers::giving_up(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
         self.broken.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %row.id, "damaged collection deleted");
@@ -310,7 +310,7 @@ impl State {
     /// Removes the folder of a collection that could not be opened and is no more in the catalog.
     pub(super) fn remove_broken_folder(&self, row: &Collection) {
         let folder = self.collections_dir().join(&row.id.0);
-        if let Err(error) = std::fs::remove_dir_all(&folder) {
+        if let Err(error) = leftovers::remove(&folder) {
             let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
             tracing::warn!(%folder, error, "removing a deleted collection's folder failed, the next start tries again");
         }
@@ -372,9 +372,15 @@ enum Listed {
 
 /// Bytes of the saved index. A file that comes or goes meanwhile counts as none.
 pub(super) fn index_bytes(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    let index_files = entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"index."));
-    index_files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+    let files = index_files(folder).unwrap_or_default();
+    files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// The files of the saved index.
+pub(super) fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
+    let mut files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));
+    Ok(files)
 }
 
 /// Makes the entries of a folder survive power loss.

@@ -22,13 +22,15 @@ impl Service {
     /// Lists documents by id.
     pub async fn list_documents(&self, name: &CollectionName, page: Page<DocumentId>) -> Result<DocumentPage, Error> {
         let collection = self.collection(name)?;
-        self.on_collection(&collection, move |collection| Ok(collection.store.list(&page)?)).await
+        let bytes_max = self.limits().answer_bytes_max as u64;
+        self.on_collection(&collection, move |collection| Ok(collection.store.list(&page, bytes_max)?)).await
     }
 
     /// Lists the documents that match, in any order.
     pub async fn scroll_documents(&self, name: &CollectionName, request: ScrollRequest) -> Result<ScrollPage, Error> {
         let collection = self.collection(name)?;
-        self.on_collection(&collection, move |collection| Ok(collection.store.scroll(&request)?)).await
+        let bytes_max = self.limits().answer_bytes_max as u64;
+        self.on_collection(&collection, move |collection| Ok(collection.store.scroll(&request, bytes_max)?)).await
     }
 
     /// Counts the documents that match.

@@ -354,14 +354,15 @@ pub enum Error {
     NoDirection,
     /// The answer would be larger than the limit.
     #[error(
-        "the answer would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed: \
-         ask for fewer hits with limit, or leave text out of include"
+        "the answer would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed (answer_bytes_max): {advice}"
     )]
     AnswerTooLarge {
         /// Bytes, as far as they were added up.
         bytes: u64,
         /// The bound.
         limit: usize,
+        /// What to ask for instead.
+        advice: &'static str,
     },
     /// One search of a batch failed, and with it the batch.
     #[error("/searches/{index}: {source}")]

@@ -12,6 +12,8 @@ use crate::domain::{CollectionName, Document, DocumentId, Embedding, Page};
 
 /// Documents read at a time.
 const DOCUMENTS_PER_PAGE: usize = 200;
+/// Bytes of their texts and metadata; one document may have more.
+const BYTES_PER_PAGE: u64 = 16 << 20;
 
 /// An export under way.
 pub struct Export {
@@ -40,11 +42,13 @@ impl Export {
         }
         let (after, vectors) = (self.after.take(), self.vectors);
         let read = self.service.on_collection(&self.collection, move |collection| {
-            let page = collection.store.list(&Page { limit: DOCUMENTS_PER_PAGE, after })?;
-            let ids: Vec<_> = page.documents.iter().filter(|_| vectors).map(|document| document.id.clone()).collect();
-            let mut embeddings = collection.store.document_embeddings(&ids)?;
-            embeddings.resize(page.documents.len(), None);
-            Ok((page.documents.into_iter().zip(embeddings).collect(), page.next))
+            let page = Page { limit: DOCUMENTS_PER_PAGE, after };
+            if vectors {
+                let (page, embeddings) = collection.store.list_embedded(&page, BYTES_PER_PAGE)?;
+                return Ok((page.documents.into_iter().zip(embeddings).collect(), page.next));
+            }
+            let page = collection.store.list(&page, BYTES_PER_PAGE)?;
+            Ok((page.documents.into_iter().map(|document| (document, None)).collect(), page.next))
         });
         let (documents, next) = read.await?;
         self.over = next.is_none();

@@ -1,23 +1,21 @@
 //! Opening the data directory, starting recovery, and shutting down.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
-use uuid::Uuid;
 
 use super::collections::{COLLECTIONS_DIR, sync_dir};
 use super::damage::check_after_crash;
 use super::jobs::Jobs;
-use super::jobs::reembed::successor;
 use super::keys::Keyring;
 use super::repair::recover;
 use super::runtime::{OpenCollection, lock};
 use super::spool::UPLOADS_MAX;
-use super::{BrokenCollection, Error, Parts, Service, State, blocking};
+use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers};
 use crate::domain::{Collection, CollectionName, Page, chain};
 use crate::store::Catalog;
 
@@ -46,7 +44,7 @@ impl Service {
         create_collections_dir(&data_dir, &collections_dir)
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
-        remove_orphans(&collections_dir, &rows, &half_made(&catalog)?)?;
+        leftovers::sweep(&collections_dir, &rows, &catalog.unfinished_jobs()?)?;
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
             data_dir,
@@ -232,36 +230,4 @@ fn all_rows(catalog: &Catalog) -> Result<Vec<Collection>, Error> {
         }
         rows.extend(page);
     }
-}
-
-/// The ids of collections that unfinished jobs go on to make.
-fn half_made(catalog: &Catalog) -> Result<Vec<String>, Error> {
-    Ok(catalog.unfinished_jobs()?.iter().filter_map(|job| successor(&job.request)).collect())
-}
-
-/// Removes the folders that a crash left while a collection was created, replaced or deleted: those that are named by a UUID, as
-/// this program names them, and that neither a row of the catalog names nor `half_made`. When the catalog has no row at all, the folders stay: more
-/// likely than such a crash, the catalog was lost, and the folders are what is left of the data.
-fn remove_orphans(collections_dir: &Path, rows: &[Collection], half_made: &[String]) -> Result<(), Error> {
-    let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
-    let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).chain(half_made.iter().map(String::as_str)).collect();
-    for entry in std::fs::read_dir(collections_dir).map_err(access)? {
-        let entry = entry.map_err(access)?;
-        let name = entry.file_name();
-        let Some(id) = name.to_str().filter(|name| Uuid::try_parse(name).is_ok()) else { continue };
-        if known.contains(id) || !entry.file_type().map_err(access)?.is_dir() {
-            continue;
-        }
-        let path = entry.path();
-        if rows.is_empty() {
-            tracing::warn!(path = %path.display(), "the catalog is empty but there is a collection's folder, left as it is");
-            continue;
-        }
-        tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left");
-        match std::fs::remove_dir_all(&path) {
-            Err(source) if path.exists() => return Err(Error::Folder { path, source }),
-            _ => (),
-        }
-    }
-    Ok(())
 }

@@ -1,9 +1,9 @@
 //! Use cases: the only place where rows, index and embedder meet. Handlers call these and nothing below.
 //!
 //! `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what an open collection consists
-//! of, `worker` embeds in the background, `damage` is what becomes of a damaged database; `aliases`, `classifiers`, `collections`,
-//! `documents`, `ingest`, `search`, `comparison`, `export`, `jobs` and `snapshots` are the use cases. `spool` receives files, `archive` packs and unpacks
-//! snapshots.
+//! of, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers` of folders that nobody
+//! needs; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`, `jobs` and `snapshots`
+//! are the use cases. `spool` receives files, `archive` packs and unpacks snapshots.
 
 pub mod aliases;
 mod archive;
@@ -19,6 +19,7 @@ pub mod ingest;
 pub mod jobs;
 mod kept;
 pub mod keys;
+mod leftovers;
 pub mod lifecycle;
 pub mod repair;
 mod runtime;

@@ -18,6 +18,10 @@ pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
             Ok(loaded) => loaded,
             Err(Unusable::Store(error)) => return Err(error),
             Err(reason) => {
+                if matches!(reason, Unusable::Ahead { .. }) {
+                    // Once the database reaches that change anew, the index would pass for its own, with other embeddings.
+                    collection.discard_saved_index()?;
+                }
                 if collection.sequence_at_open > Sequence::default() {
                     let reason = &reason as &dyn std::error::Error;
                     tracing::warn!(collection = %collection.row.name, reason, "rebuilding the index from the database");

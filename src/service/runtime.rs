@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::Error;
+use super::collections::{index_files, sync_dir};
 use super::damage::FoundDamage;
 use super::search::PassageSets;
+use super::{Error, leftovers};
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::embed::Tokens;
 use crate::index::{self, Index, IndexParameters};
@@ -66,9 +67,10 @@ pub(super) struct OpenCollection {
     save_changes: u64,
     /// When another save may be tried, after one failed.
     save_after: Mutex<Option<Instant>>,
-    /// Passages that the worker leaves alone: a request embeds them itself, or the encoder refused them.
+    /// Passages that requests embed themselves.
     reserved: Mutex<HashSet<PassageId>>,
-    set_aside: AtomicU64,
+    /// Passages that the encoder refused.
+    set_aside: Mutex<HashSet<PassageId>>,
     recovered: AtomicU64,
     recover_total: AtomicU64,
     deleted: AtomicBool,
@@ -116,7 +118,7 @@ impl OpenCollection {
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
             reserved: Mutex::new(HashSet::new()),
-            set_aside: AtomicU64::new(0),
+            set_aside: Mutex::new(HashSet::new()),
             recovered: AtomicU64::new(0),
             recover_total: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
@@ -252,6 +254,15 @@ impl OpenCollection {
         Ok(())
     }
 
+    /// Removes the saved index, so that no later start takes it, not even one after power loss.
+    pub(super) fn discard_saved_index(&self) -> Result<(), Error> {
+        let access = |source| Error::Folder { path: self.folder.clone(), source };
+        for file in index_files(&self.folder).map_err(access)? {
+            std::fs::remove_file(file.path()).map_err(access)?;
+        }
+        sync_dir(&self.folder).map_err(access)
+    }
+
     /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it fail, and
     /// the service says to them that there is no such collection.
     pub(super) fn destroy(&self) -> Result<(), Error> {
@@ -262,7 +273,7 @@ impl OpenCollection {
         if let Err(error) = self.store.close() {
             tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "closing a deleted collection failed");
         }
-        std::fs::remove_dir_all(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
+        leftovers::remove(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
     }
 
     /// Asks the worker and a running recovery to stop.
@@ -302,19 +313,19 @@ impl OpenCollection {
 
     /// Keeps the worker off a passage until the next start of the server.
     pub(super) fn set_aside(&self, passage: PassageId) {
-        lock(&self.reserved).insert(passage);
-        self.set_aside.fetch_add(1, Ordering::Relaxed);
+        lock(&self.set_aside).insert(passage);
     }
 
-    /// How many passages the worker leaves alone until the next start.
-    pub(super) fn set_aside_count(&self) -> u64 {
-        self.set_aside.load(Ordering::Relaxed)
+    /// How many passages wait for their embedding, without those that the worker leaves alone until the next start. Blocks.
+    pub(super) fn waiting_count(&self) -> Result<u64, Error> {
+        let set_aside: Vec<PassageId> = lock(&self.set_aside).iter().copied().collect();
+        Ok(self.store.pending_count_besides(&set_aside)?)
     }
 
     /// Drops the passages that the worker must leave alone.
     pub(super) fn retain_free(&self, passages: &mut Vec<PendingPassage>) {
-        let reserved = lock(&self.reserved);
-        passages.retain(|passage| !reserved.contains(&passage.id));
+        let (reserved, set_aside) = (lock(&self.reserved), lock(&self.set_aside));
+        passages.retain(|passage| !reserved.contains(&passage.id) && !set_aside.contains(&passage.id));
     }
 }
 

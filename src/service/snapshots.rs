@@ -166,7 +166,7 @@ impl Service {
         self.check_running()?;
         let _upload = self.state.uploads.try_acquire().map_err(|_| Error::UploadsRunning { limit: UPLOADS_MAX })?;
         let limits = self.limits();
-        let bounds = SpoolBounds { bytes_max: limits.import_bytes_max, disk_reserve: limits.disk_reserve_bytes };
+        let bounds = SpoolBounds::new(limits);
         check_room(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
         if self.state.snapshot_file(id, DESCRIPTION).exists() {
             return Err(Error::SnapshotExists { id: id.clone() });

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use futures::{Stream, StreamExt as _};
@@ -15,10 +16,13 @@ use tokio::sync::mpsc;
 
 use super::collections::sync_dir;
 use super::{Error, blocking};
-use crate::domain::FileEncoding;
+use crate::domain::{FileEncoding, Limits};
 
 /// Files that are received at once.
 pub(super) const UPLOADS_MAX: usize = 8;
+/// A sender that is silent for so long is taken for gone: the network does not always say so, and a file that never ends would keep
+/// its place for ever.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// Pieces of a body that wait to be written.
 const PIECES_WAITING: usize = 8;
 /// Bytes written between two looks at the room on the disk.
@@ -37,6 +41,16 @@ pub(super) struct SpoolBounds {
     pub(super) bytes_max: u64,
     /// Bytes of the disk that stay free.
     pub(super) disk_reserve: u64,
+    /// How long a sender may be silent.
+    pub(super) silence_max: Duration,
+}
+
+impl SpoolBounds {
+    /// What the limits say of files.
+    pub(super) fn new(limits: &Limits) -> Self {
+        let Limits { import_bytes_max: bytes_max, disk_reserve_bytes: disk_reserve, .. } = *limits;
+        Self { bytes_max, disk_reserve, silence_max: SILENCE_MAX }
+    }
 }
 
 /// Receives `body` into the new file `path`, whose folder is there; gives its bytes. The file is durable then. After an error,
@@ -59,11 +73,11 @@ where
         Ok((bytes, unclaimed))
     }));
     loop {
-        let piece = match body.next().await {
-            Some(Ok(bytes)) => Some(bytes),
-            None => None,
+        let piece = match tokio::time::timeout(bounds.silence_max, body.next()).await {
+            Ok(Some(Ok(bytes))) => Some(bytes),
+            Ok(None) => None,
             // Dropping the sender before the end tells the writer.
-            Some(Err(_)) => break,
+            Ok(Some(Err(_))) | Err(_) => break,
         };
         let last = piece.is_none();
         // A writer that is gone has an error to tell.
@@ -188,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: SpoolBounds = SpoolBounds { bytes_max: 200 << 20, disk_reserve: 0 };
+    const BOUNDS: SpoolBounds = SpoolBounds { bytes_max: 200 << 20, disk_reserve: 0, silence_max: SILENCE_MAX };
 
     async fn receive_pieces(
         pieces: Vec<Result<Vec<u8>, ()>>,
@@ -253,6 +267,17 @@ mod tests {
             let plain = receive_pieces(pieces(&text, 10), encoding, BOUNDS).await.unwrap_err();
             assert!(matches!(plain, Error::Encoding { .. }), "{plain:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_sender_that_is_silent_for_too_long_is_taken_for_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let silent = stream::iter([Ok::<_, ()>(b"half of".to_vec())]).chain(stream::pending());
+        let bounds = SpoolBounds { silence_max: Duration::from_millis(20), ..BOUNDS };
+        let error = receive(silent, FileEncoding::Identity, path.clone(), bounds).await.unwrap_err();
+        assert!(matches!(error, Error::BodyIncomplete), "{error:?}");
+        assert!(!path.exists());
     }
 
     #[tokio::test]

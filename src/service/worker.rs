@@ -19,6 +19,8 @@ use crate::store::{PendingPassage, StoreError};
 const PASSAGES_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full or the store fails.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// When so many texts fail one by one, all of those at hand, it is the encoder that is broken.
+pub(super) const FAILURES_MIN: usize = 8;
 
 /// The worker of one collection.
 pub(super) struct Worker {
@@ -115,25 +117,30 @@ impl Worker {
         }
     }
 
-    /// Embeds a batch. When the encoder fails on it, embeds each passage alone, and sets aside those that it fails on.
+    /// Embeds a batch. When the encoder fails on it, embeds each passage alone, and sets aside those that it fails on, unless it
+    /// is the encoder that is broken: then the batch is tried again later.
     async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, Embedding)>, Error> {
         let _turn = self.turns.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
             Err(Error::Embed(error)) if !is_passing(&error) => (),
             other => return other,
         }
-        let mut embedded = Vec::with_capacity(batch.len());
+        let (mut embedded, mut failed) = (Vec::with_capacity(batch.len()), Vec::new());
         for passage in &batch {
             match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
                 Ok(one) => embedded.extend(one),
-                Err(Error::Embed(error)) if !is_passing(&error) => {
-                    self.collection.set_aside(passage.id);
-                    let error = &error as &dyn std::error::Error;
-                    let (collection, passage) = (&self.collection.row.name, passage.id.0);
-                    tracing::error!(%collection, passage, error, "a passage cannot be embedded; it is tried again at the next start");
-                }
+                Err(Error::Embed(error)) if !is_passing(&error) => failed.push((passage.id, error)),
                 Err(error) => return Err(error),
             }
+        }
+        if failed.len() >= FAILURES_MIN && failed.len() == batch.len() {
+            return failed.pop().map_or(Ok(embedded), |(_, error)| Err(error.into()));
+        }
+        for (passage, error) in failed {
+            self.collection.set_aside(passage);
+            let error = &error as &dyn std::error::Error;
+            let (collection, passage) = (&self.collection.row.name, passage.0);
+            tracing::error!(%collection, passage, error, "a passage cannot be embedded; it is tried again at the next start");
         }
         Ok(embedded)
     }

@@ -43,7 +43,8 @@ pub struct Carried {
 
 impl Catalog {
     /// Fills this empty catalog with `collections` and, if there is an `origin`, the folder of the catalog that they are of, with
-    /// what a snapshot takes along from there.
+    /// what a snapshot takes along from there. Collections are the same by their names: one may have been embedded anew since its
+    /// row was read, and so have another id there.
     pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
         self.run("filling a catalog", |connection| {
             attached(connection, origin, |connection| {
@@ -52,7 +53,9 @@ impl Catalog {
                 if origin.is_some() {
                     transaction.execute_batch(&format!(
                         "insert into aliases (name, collection)
-                         select name, collection from {ORIGIN}.aliases where collection in (select id from main.collections);
+                         select alias.name, here.id from {ORIGIN}.aliases alias
+                         join {ORIGIN}.collections there on there.id = alias.collection
+                         join main.collections here on here.name = there.name;
                          insert into classifiers (key, id, name, {CLASSIFIER_COLUMNS})
                          select key, id, name, {CLASSIFIER_COLUMNS} from {ORIGIN}.classifiers where state = 'ready';
                          insert into classifier_texts (classifier, {TEXT_COLUMNS})
@@ -173,4 +176,45 @@ fn carry_classifier(connection: &Connection, name: &ClassifierName, id: &str, re
     );
     connection.execute(&sql, params![key, name.as_str()])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{HnswSettings, Metric, Quantization};
+
+    fn name(text: &str) -> CollectionName {
+        CollectionName::parse(text).unwrap()
+    }
+
+    fn collection(id: &str, text: &str) -> Collection {
+        Collection {
+            id: CollectionId(id.to_owned()),
+            name: name(text),
+            description: None,
+            model: None,
+            dimension: 4,
+            metric: Metric::Cosine,
+            quantization: Quantization::F32,
+            hnsw: HnswSettings { connectivity: 16, expansion_add: 64, expansion_search: 64 },
+            passages: None,
+            default_languages: Vec::new(),
+            created_at_ms: 1_000,
+        }
+    }
+
+    #[test]
+    fn a_collection_that_got_another_id_meanwhile_keeps_its_aliases() {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = Catalog::open(&folder.path().join("origin")).unwrap();
+        let (old, new, other) = (collection("old", "news"), collection("new", "news"), collection("other", "other"));
+        for (collection, alias) in [(&old, "latest"), (&other, "else")] {
+            origin.create(collection).unwrap();
+            origin.set_alias(&name(alias), &collection.id).unwrap();
+        }
+        assert!(origin.succeed(&old.id, &new).unwrap());
+        let copy = Catalog::open(&folder.path().join("copy")).unwrap();
+        copy.fill(&[old], Some(&folder.path().join("origin"))).unwrap();
+        assert_eq!(copy.aliases().unwrap(), [Alias { name: name("latest"), collection: name("news") }]);
+    }
 }

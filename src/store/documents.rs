@@ -222,9 +222,24 @@ impl DocumentStore {
         self.readers.read("reading a document", |connection| queries::get(connection, id))
     }
 
-    /// Reads a page of documents in the order of their ids.
-    pub fn list(&self, page: &Page<DocumentId>) -> Result<DocumentPage, StoreError> {
-        self.readers.read("listing documents", |connection| queries::list(connection, page))
+    /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than `bytes_max`
+    /// bytes, but not before its first document.
+    pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
+        self.readers.read("listing documents", |connection| queries::list(connection, page, bytes_max))
+    }
+
+    /// Reads a page as `list` does, and the embeddings of its documents as `document_embeddings` does, all of one moment.
+    pub fn list_embedded(
+        &self,
+        page: &Page<DocumentId>,
+        bytes_max: u64,
+    ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError> {
+        self.readers.read("listing documents", |connection| {
+            let page = queries::list(connection, page, bytes_max)?;
+            let ids: Vec<DocumentId> = page.documents.iter().map(|document| document.id.clone()).collect();
+            let embeddings = queries::document_embeddings(connection, &ids)?;
+            Ok((page, embeddings))
+        })
     }
 
     /// Reads passages with their documents, in the order of `ids`; those that are gone are left out.
@@ -322,6 +337,11 @@ impl DocumentStore {
     /// The number of passages without embedding.
     pub fn pending_count(&self) -> Result<u64, StoreError> {
         self.readers.read("counting passages without embedding", queries::pending_count)
+    }
+
+    /// The number of passages without embedding that are not among `others`.
+    pub fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+        self.readers.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
     }
 
     /// The file of the database.

@@ -205,6 +205,9 @@ impl Compiler<'_> {
                 self.sql("))");
             }
         }
+        // Each once: a chain of many is too deep an expression for SQLite.
+        truths.sort_unstable();
+        truths.dedup();
         for truth in truths {
             self.sql(&format!(" or {row}.type = '{truth}'"));
         }

@@ -5,14 +5,14 @@
 //! lacks, or has in an older revision, are found by comparing two ordered lists of numbers, whatever was changed or deleted in
 //! between and wherever a crash interrupted the work.
 
-use std::fs::File;
 use std::ops::Range;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checksum::DocumentRow;
-use super::connection::file_error;
+use super::connection::open_writer;
 use super::error::Fault;
+use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations};
@@ -91,7 +91,8 @@ impl DocumentStore {
     /// The answers that are kept for requests that come again.
     pub fn kept_answers(&self) -> Result<Vec<KeptAnswer>, StoreError> {
         self.read("reading kept answers", |connection| {
-            let mut statement = connection.prepare("select key, fingerprint, answer, created_at_ms from kept_answers")?;
+            let sql = "select key, fingerprint, answer, created_at_ms from kept_answers order by rowid";
+            let mut statement = connection.prepare(sql)?;
             let read = |row: &rusqlite::Row<'_>| {
                 Ok(KeptAnswer { key: row.get(0)?, fingerprint: row.get(1)?, answer: row.get(2)?, created_at_ms: row.get(3)? })
             };
@@ -111,14 +112,16 @@ impl DocumentStore {
             }
             Ok(())
         })?;
-        for path in [self.database().to_owned(), self.database().with_extension("sqlite-wal")] {
-            match File::open(&path).and_then(|file| file.sync_all()) {
-                // Without a log everything is in the database.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
-                synced => synced.map_err(|error| file_error(&path, error))?,
-            }
-        }
-        Ok(())
+        self.sync()
+    }
+
+    /// Makes all that is committed survive power loss: a commit that waits for the disk takes those before it along, which are in
+    /// the same log; what is no more in the log waited for the disk when it left. The files themselves are never opened here:
+    /// closing one would drop the locks that SQLite holds on it for this process.
+    fn sync(&self) -> Result<(), StoreError> {
+        let connection = open_writer(self.database(), &COLLECTION, true)?;
+        let synced = connection.execute_batch("begin immediate; update state set sequence = sequence; commit");
+        synced.map_err(|error| Fault::from(error).while_doing("syncing a database"))
     }
 }
 
@@ -221,9 +224,44 @@ fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, do
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::open_writer;
-    use super::super::migrate::COLLECTION;
+    use super::super::StoreOptions;
     use super::*;
+
+    /// The locks that processes hold on a file, as the system lists them.
+    #[cfg(target_os = "linux")]
+    fn locks(path: &std::path::Path) -> Vec<String> {
+        use std::os::unix::fs::MetadataExt as _;
+        let inode = format!(":{}", path.metadata().unwrap().ino());
+        let held = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        let lines = held.lines().filter(|line| line.contains("POSIX"));
+        let mut found: Vec<String> =
+            lines.filter(|line| line.split(' ').any(|part| part.ends_with(&inode))).map(lock_of).collect();
+        found.sort();
+        found
+    }
+
+    /// A line of `/proc/locks` without its number, which changes.
+    #[cfg(target_os = "linux")]
+    fn lock_of(line: &str) -> String {
+        line.split_once(": ").map_or(line, |(_, lock)| lock).to_owned()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_database_that_goes_on_keeps_its_locks() {
+        let folder = tempfile::tempdir().unwrap();
+        let terms_of: TermsOf = |_| Default::default();
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of };
+        let store = DocumentStore::open(folder.path(), &options).unwrap();
+        store.sequence().unwrap();
+        let before = locks(store.database());
+        if before.is_empty() {
+            return eprintln!("skipped: the system does not list the locks on files");
+        }
+        store.succeed(Sequence(7), Vec::new()).unwrap();
+        assert_eq!(locks(store.database()), before);
+        assert_eq!(store.sequence().unwrap(), Sequence(7));
+    }
 
     #[test]
     fn revisions_are_read_from_their_index_alone() {

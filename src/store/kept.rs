@@ -61,10 +61,12 @@ impl DocumentStore {
 }
 
 fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
-    let sql = "select fingerprint, answer from kept_answers where key = ?1 and created_at_ms > ?2";
+    let sql = "select fingerprint, answer from kept_answers where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let found: Option<(String, String)> =
-        connection.prepare_cached(sql)?.query_row(params![request.key(), now_ms - KEPT_MS], read).optional()?;
+    let found: Option<(String, String)> = connection
+        .prepare_cached(sql)?
+        .query_row(params![request.kept_as(), now_ms - KEPT_MS, now_ms + KEPT_MS], read)
+        .optional()?;
     match found {
         Some((fingerprint, _)) if fingerprint != request.fingerprint() => {
             Err(StoreError::KeyReused { key: request.key().to_owned() }.into())
@@ -74,11 +76,14 @@ fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Op
 }
 
 fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64) -> Result<(), Fault> {
-    connection.prepare_cached("delete from kept_answers where created_at_ms <= ?1")?.execute([now_ms - KEPT_MS])?;
+    // What comes from a day ahead was kept by a clock that was wrong.
+    let stale = "delete from kept_answers where created_at_ms <= ?1 or created_at_ms > ?2";
+    connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
     let sql = "insert or ignore into kept_answers (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
-    connection.prepare_cached(sql)?.execute(params![request.key(), request.fingerprint(), answer, now_ms])?;
+    connection.prepare_cached(sql)?.execute(params![request.kept_as(), request.fingerprint(), answer, now_ms])?;
+    // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
     let oldest = "delete from kept_answers where key in
-                  (select key from kept_answers order by created_at_ms desc, rowid desc limit -1 offset ?1)";
+                  (select key from kept_answers order by rowid desc limit -1 offset ?1)";
     connection.prepare_cached(oldest)?.execute([KEPT_MAX])?;
     Ok(())
 }
@@ -116,5 +121,27 @@ mod tests {
         }
         let known = |key: i64| find(&connection, &request(&key.to_string(), "1"), 5_000).unwrap().is_some();
         assert_eq!([known(0), known(1), known(2), known(KEPT_MAX + 1)], [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_keeps_new_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
+                    insert into kept_answers select 'old' || n, '1', 'done', 5000000 from numbers";
+        connection.execute(fill, [KEPT_MAX]).unwrap();
+        keep(&connection, &request("new", "1"), "done", 1_000).unwrap();
+        let known = |key: &str| find(&connection, &request(key, "1"), 1_000).unwrap().is_some();
+        assert_eq!([known("old1"), known("old2"), known("new")], [false, true, true]);
+    }
+
+    #[test]
+    fn answers_from_more_than_a_day_ahead_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        keep(&connection, &request("a", "1"), "done", 5_000 + KEPT_MS + 1).unwrap();
+        assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap(), None);
+        keep(&connection, &request("a", "2"), "again", 5_000).unwrap();
+        assert_eq!(find(&connection, &request("a", "2"), 5_000).unwrap().as_deref(), Some("again"));
     }
 }

@@ -7,10 +7,10 @@ use super::documents::{DocumentStore, SearchFilter};
 use super::error::Fault;
 use super::filter::Condition;
 use super::mutations::delete_key;
-use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::rows::{DOCUMENT_COLUMNS, passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{StoreError, queries};
-use crate::domain::{Document, DocumentOrder, PassageId, ScrollPage, ScrollPosition, ScrollRequest, Sequence};
+use crate::domain::{DocumentOrder, PassageId, ScrollPage, ScrollPosition, ScrollRequest, Sequence};
 
 /// Documents deleted in one transaction: bounds how long other writes wait.
 const DELETED_PER_TRANSACTION: usize = 500;
@@ -45,10 +45,10 @@ impl DocumentStore {
         self.readers.read("filtering documents", |connection| matching(connection, &condition, after))
     }
 
-    /// Reads a page of the documents that match, in the order asked for.
-    pub fn scroll(&self, request: &ScrollRequest) -> Result<ScrollPage, StoreError> {
+    /// Reads a page of the documents that match, in the order asked for. It ends early as one of `list` does.
+    pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
-        self.readers.read("listing documents", |connection| scroll(connection, &condition, request))
+        self.readers.read("listing documents", |connection| scroll(connection, &condition, request, bytes_max))
     }
 
     /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for
@@ -96,7 +96,7 @@ fn ids(connection: &Connection, sql: &str, values: &[Value], found: &mut Vec<Pas
     Ok(())
 }
 
-fn scroll(connection: &Connection, condition: &Condition, request: &ScrollRequest) -> Result<ScrollPage, Fault> {
+fn scroll(connection: &Connection, condition: &Condition, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, Fault> {
     let column = match request.order {
         DocumentOrder::Id => None,
         DocumentOrder::CreatedAt => Some("d.created_at_ms"),
@@ -121,10 +121,7 @@ fn scroll(connection: &Connection, condition: &Condition, request: &ScrollReques
     // One more than asked for tells whether there is a next page.
     values.push(Value::Integer(to_sql(request.limit as u64).saturating_add(1)));
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut documents: Vec<Document> =
-        statement.query_and_then(params_from_iter(values), rows::document)?.collect::<Result<_, _>>()?;
-    let more = documents.len() > request.limit;
-    documents.truncate(request.limit);
+    let (documents, more) = queries::page_of(&mut statement.query(params_from_iter(values))?, request.limit, bytes_max)?;
     let next = documents.last().filter(|_| more).map(|document| ScrollPosition {
         at_ms: match request.order {
             DocumentOrder::Id => 0,

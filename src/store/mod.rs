@@ -51,5 +51,5 @@ pub use labeled::{EmbeddedDocument, Patched, TextPatch};
 pub use lexical::TermsOf;
 pub use matching::{DeletedSome, Matching};
 pub use sentences::PassageText;
-pub use strangers::{DatabaseKind, check_head, check_stranger};
+pub use strangers::{DatabaseKind, check_head, check_stranger, holds_documents};
 pub use writer::{Clock, system_clock};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rusqlite::{OptionalExtension, params};
 
-use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
+use super::checksum::{DocumentRow, passage_checksum, seal_embedding, unseal_embedding};
 use super::error::Fault;
 use super::lexical;
 use super::rows::{passage_id, to_sql};
@@ -123,26 +123,32 @@ fn row<'r>(
     DocumentRow { id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text }
 }
 
-/// The passages without embedding, when the document is cut as before; `None` when it is cut differently.
+/// The passages without embedding, when the document is cut as before and its own embedding, if it has one, is the same; `None`
+/// otherwise.
 fn kept_passages(
     transaction: &WriteTransaction<'_>,
     key: i64,
     document: &PreparedDocument,
 ) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    let sql = "select id, start, end, embedding is null, ?2 is null or embedding is ?2
+    // Embeddings are read only when there is one to compare them with.
+    let sql = "select id, start, end, embedding is null, iif(?2, embedding, null)
                from passages where document = ?1 order by ordinal";
-    let own = document.embedding.as_ref().map(Embedding::to_bytes);
+    let own = document.embedding.as_ref();
     let mut statement = transaction.connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params![key, own])?;
+    let mut rows = statement.query(params![key, own.is_some()])?;
     let mut pending = Vec::new();
     let mut ranges = document.passages.iter();
     while let Some(row) = rows.next()? {
-        let (start, end): (i64, i64) = (row.get(1)?, row.get(2)?);
+        let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let stored: Option<Vec<u8>> = row.get(4)?;
+        // A damaged one is never the same, so that sending it again mends it.
+        let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
+        let same = own.is_none_or(|own| stored.as_ref() == Some(own));
         match ranges.next() {
-            Some(range) if (range.start as i64, range.end as i64) == (start, end) && row.get(4)? => {
+            Some(range) if (range.start as i64, range.end as i64) == (start, end) && same => {
                 if row.get(3)? {
                     let text = passage_text(document, range)?.to_owned();
-                    pending.push(PendingPassage { id: passage_id(row.get(0)?)?, text });
+                    pending.push(PendingPassage { id: passage_id(id)?, text });
                 }
             }
             _ => return Ok(None),

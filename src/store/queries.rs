@@ -1,7 +1,7 @@
 //! What readers ask of a collection's database. Each function runs in one transaction, so it sees one state.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
 
 use super::error::Fault;
 use super::filter::Condition;
@@ -14,15 +14,27 @@ pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Doc
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
 }
 
-pub(super) fn list(connection: &Connection, page: &Page<DocumentId>) -> Result<DocumentPage, Fault> {
+/// The first `limit` documents of `rows`, fewer when their texts and metadata have more than `bytes_max` bytes but one at least, and
+/// whether there are more. `DOCUMENT_COLUMNS` come first in the rows.
+pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
+    let (mut documents, mut bytes) = (Vec::new(), 0_u64);
+    while let Some(row) = rows.next()? {
+        bytes += rows::sizes(row)?.iter().sum::<u64>();
+        if documents.len() == limit || (bytes > bytes_max && !documents.is_empty()) {
+            return Ok((documents, true));
+        }
+        documents.push(rows::document(row)?);
+    }
+    Ok((documents, false))
+}
+
+pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 order by d.id limit ?2");
     let after = page.after.as_ref().map_or("", DocumentId::as_str);
     // One more than asked for tells whether there is a next page.
     let limit = to_sql(page.limit as u64).saturating_add(1);
-    let mut documents: Vec<Document> =
-        connection.prepare_cached(&sql)?.query_and_then(params![after, limit], rows::document)?.collect::<Result<_, _>>()?;
-    let more = documents.len() > page.limit;
-    documents.truncate(page.limit);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let (documents, more) = page_of(&mut statement.query(params![after, limit])?, page.limit, bytes_max)?;
     let next = documents.last().filter(|_| more).map(|document| document.id.clone());
     Ok(DocumentPage { documents, next })
 }
@@ -130,6 +142,15 @@ pub(super) fn pending_count(connection: &Connection) -> Result<u64, Fault> {
     let sql = "select count(*) from passages where embedding is null";
     let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     Ok(u64::try_from(count).unwrap_or_default())
+}
+
+pub(super) fn pending_count_besides(connection: &Connection, others: &[PassageId]) -> Result<u64, Fault> {
+    let mut count = pending_count(connection)?;
+    let mut is_pending = connection.prepare_cached("select 1 from passages where id = ?1 and embedding is null")?;
+    for other in others {
+        count = count.saturating_sub(u64::from(is_pending.exists([to_sql(other.0)])?));
+    }
+    Ok(count)
 }
 
 pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {

@@ -60,6 +60,18 @@ pub fn check_stranger(kind: DatabaseKind, path: &Path) -> Result<(), StoreError>
     look(kind.schema(), path).map_err(|fault| fault.while_doing("looking at a database from elsewhere"))
 }
 
+/// Whether a collection's database which nobody has open has any document. One that was never filled with tables has none.
+pub fn holds_documents(database: &Path) -> Result<bool, StoreError> {
+    any_document(database).map_err(|fault| fault.while_doing("looking for documents"))
+}
+
+fn any_document(database: &Path) -> Result<bool, Fault> {
+    // What a crash left in its logs is a part of it, and only one who may write reads that.
+    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let any = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, bool>(0));
+    Ok(any("select exists (select 1 from sqlite_schema)")? && any("select exists (select 1 from documents)")?)
+}
+
 fn look(schema: &Schema, path: &Path) -> Result<(), Fault> {
     // A database with a write-ahead log cannot be opened by one who may not write.
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;

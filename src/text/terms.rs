@@ -158,6 +158,11 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
+/// A text as it is typed where accents are left out, in lower case; `None` when it has none.
+pub fn without_accents(text: &str) -> Option<String> {
+    fold(&text.to_lowercase())
+}
+
 /// A word without its accents and with the plain form of letters that people type differently; `None` when it has none of
 /// them.
 ///

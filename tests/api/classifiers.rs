@@ -260,6 +260,14 @@ async fn labels_are_written_into_documents_by_a_job() {
         let own = json!({"collection": "news", "field": field});
         server.post(path, &own).await.assert_error(422, "invalid_request", "", &["learns from", field]);
     }
+    let nested = |keys: usize| vec!["a"; keys].join(".");
+    let beyond = [(nested(9), "at most 8 levels"), (nested(100_000), "at most 32 keys"), ("a\0b".to_owned(), "U+0000")];
+    for (field, words) in beyond {
+        let body = json!({"collection": "news", "field": "b", "probability_field": field});
+        server.post(path, &body).await.assert_error(422, "invalid_request", "/probability_field", &[words]);
+        let body = json!({"collection": "news", "field": field});
+        server.post(path, &body).await.assert_error(422, "invalid_request", "/field", &[words]);
+    }
     let same = json!({"collection": "news", "field": "a", "probability_field": "a.b"});
     server.post(path, &same).await.assert_error(422, "invalid_request", "/probability_field", &["apart"]);
     server.post(path, &json!({"collection": "news", "field": "id"})).await.assert_error(
@@ -414,6 +422,10 @@ async fn a_restricted_key_reaches_the_classifiers_of_its_collections() {
     let seen = restricted.get("/v1/classifiers").await.body;
     assert_eq!(seen["classifiers"].as_array().map(|all| all.iter().map(|one| text(&one["name"])).collect()), Some(vec!["news"]));
     assert_eq!(restricted.labels("news", json!({"texts": ["rain"]})).await, [["weather"]]);
+    let texts = json!({"name": "mood", "kind": "knn", "examples": weather_and_sports()});
+    let made = restricted.post("/v1/classifiers", &texts).await.body;
+    let training = restricted.get(&format!("/v1/jobs/{}", text(&made["job"]))).await;
+    assert_eq!(training.status, 200, "a classifier of texts alone is anybody's: {}", training.text);
     let refused = [
         restricted.get("/v1/classifiers/blog").await,
         restricted.delete("/v1/classifiers/blog").await,
@@ -427,6 +439,20 @@ async fn a_restricted_key_reaches_the_classifiers_of_its_collections() {
     for answer in refused {
         answer.assert_error(403, "forbidden", "", &["restricted"]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn predictions_beyond_the_limit_are_refused_with_the_way_out() {
+    let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
+    let long = "rain storm ".repeat(100);
+    let examples = json!([{"text": long, "labels": ["weather"]}, {"text": "goal", "labels": ["sports"]}]);
+    server.classifier(&json!({"name": "topics", "kind": "knn", "examples": examples})).await;
+    let predict = async |texts: usize, explain: usize| {
+        server.predict("topics", json!({"texts": vec!["rain"; texts], "explain": explain})).await
+    };
+    let refused = predict(3, 2).await;
+    refused.assert_error(422, "answer_too_large", "", &["at most 3000", "answer_bytes_max", "explain"]);
+    assert_eq!((predict(2, 2).await.status, predict(3, 0).await.status), (200, 200));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,3 +70,36 @@ async fn a_bad_filter_is_refused_everywhere_with_its_place() {
         answer.assert_error(422, "invalid_filter", "/filter/and/0/not/gte", &["string or a number", "got a boolean"]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_of_too_many_keys_is_refused_and_one_of_the_most_is_asked_for() {
+    let server = Server::with_news().await;
+    let count = async |keys: usize| {
+        let filter = json!({"field": vec!["a"; keys].join("."), "exists": true});
+        server.post("/v1/collections/news/documents/count", &json!({"filter": filter})).await
+    };
+    assert_eq!(count(32).await.body, json!({"documents": 0}));
+    for keys in [33, 100_000] {
+        let got = format!("got {keys}");
+        count(keys).await.assert_error(422, "invalid_filter", "/filter/field", &["at most 32 keys", &got]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_language_said_often_is_said_once() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut.", "language": "fr"}])).await;
+    // More than a statement of SQLite may have parameters.
+    let languages = vec!["fr"; 40_000];
+    let found = server.post("/v1/collections/news/search", &json!({"query": "pluie", "languages": languages})).await;
+    assert_eq!((found.status, &found.body["hits"][0]["id"]), (200, &json!("a")), "{}", found.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_many_truths_or_of_many_empty_nodes_is_answered_or_refused() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut.", "metadata": {"wet": true}}])).await;
+    let count = async |filter: Value| server.post("/v1/collections/news/documents/count", &json!({"filter": filter})).await;
+    let truths: Vec<bool> = (0..5_000).map(|n| n % 2 == 0).collect();
+    assert_eq!(count(json!({"field": "wet", "in": truths})).await.body, json!({"documents": 1}));
+    let empty = vec![json!({"and": []}); 5_000];
+    count(json!({"and": empty})).await.assert_error(422, "invalid_filter", "/filter/and/100/and", &["filter_conditions_max"]);
+}

@@ -1,6 +1,8 @@
 //! `Idempotency-Key`: a request that is sent again answers the same and does nothing.
 
 use axum::http::Method;
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server};
@@ -122,4 +124,36 @@ async fn of_jobs_with_one_key_at_once_one_is_accepted() {
     let answers = futures::future::join_all((0..6).map(|_| keyed(&server, path, "k", &body))).await;
     assert!(answers.iter().all(|answer| answer.status == 202 && answer.body["id"] == answers[0].body["id"]), "{answers:?}");
     assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_a_request_about_one_collection_does_not_answer_for_another() {
+    let server = Server::with_news().await;
+    server.post("/v1/collections", &json!({"name": "blog"})).await;
+    let find =
+        async |collection: &str| keyed(&server, &format!("/v1/collections/{collection}/duplicates"), "nightly", &json!({})).await;
+    let first = find("news").await;
+    assert_eq!((first.status, &first.body["collection"]), (202, &json!("news")));
+    find("blog").await.assert_error(409, "idempotency_conflict", "", &["\"nightly\"", "another request"]);
+    assert_eq!(find("news").await.body["id"], first.body["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_with_keys_of_their_own_share_no_idempotency_keys() {
+    const OPERATOR: &str = "the key of the configuration, 42";
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    let mut stored = Vec::new();
+    for name in ["one", "two"] {
+        let made = server.post("/v1/keys", &json!({"name": name, "scope": "write"})).await;
+        let caller = server.with_key(made.body["secret"].as_str().unwrap());
+        let body = json!({"documents": [{"text": format!("Ein Satz von {name}.")}]});
+        for _ in 0..2 {
+            let answer = keyed(&caller, DOCUMENTS, "daily", &body).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            stored.push(answer.body["results"][0]["id"].clone());
+        }
+    }
+    assert_eq!((&stored[0], &stored[2]), (&stored[1], &stored[3]));
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
 }

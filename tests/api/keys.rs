@@ -201,8 +201,23 @@ async fn a_restricted_key_sees_and_touches_its_own_collections_alone() {
     let admin = server.with_key(&make(&server, "admin", Some(&["later"])).await);
     admin.post("/v1/collections", &json!({"name": "elsewhere"})).await.assert_error(403, "forbidden", "", &["elsewhere"]);
     assert_eq!(admin.post("/v1/collections", &json!({"name": "later"})).await.status, 201);
+    let metrics =
+        Request::get("/metrics").header("authorization", format!("Bearer {}", make(&server, "read", Some(&["news"])).await));
+    let metrics = server.send_unchecked(metrics.body(Body::empty()).expect("a request")).await;
+    assert_eq!((metrics.status, metrics.code()), (403, Some("forbidden")), "they tell the names of all collections");
     admin.get("/v1/keys").await.assert_error(403, "forbidden", "", &["restricted"]);
     assert_eq!(admin.delete("/v1/collections/later").await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_canceled_by_those_who_may_start_one() {
+    let server = guarded();
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
+    let cancel = format!("/v1/jobs/{}/cancel", job["id"].as_str().expect("an id"));
+    let writer = server.with_key(&make(&server, "write", None).await);
+    writer.post(&cancel, &json!(null)).await.assert_error(403, "forbidden", "", &["scope write", "snapshot", "admin"]);
+    server.post(&cancel, &json!(null)).await.assert_error(409, "job_finished", "", &[]);
 }
 
 /// Every operation of the document: its method, its path with something in every place, its id.

@@ -13,6 +13,7 @@ mod classifiers;
 mod collections;
 mod comparison;
 mod documents;
+mod duplicates;
 mod embeddings;
 mod filters;
 mod health;

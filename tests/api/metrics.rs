@@ -45,14 +45,16 @@ async fn requests_documents_and_the_encoder_are_counted() {
         ("dragoman_jobs{type=\"import\",status=\"succeeded\"}", 1.0),
         ("dragoman_jobs{type=\"import\",status=\"running\"}", 0.0),
         ("dragoman_jobs{type=\"mine\",status=\"failed\"}", 0.0),
-        ("dragoman_embed_texts_total", 2.0),
-        ("dragoman_embed_tokens_total", 6.0),
-        ("dragoman_embed_wait_seconds_count", 2.0),
         ("dragoman_embed_failures_total", 0.0),
         ("dragoman_embed_queue_texts", 0.0),
     ] {
         assert_eq!(sample(text, name), Some(value), "{name} in {text}");
     }
+    // The worker may have begun with a passage before the request that stored it: then it is embedded twice.
+    let embedded = sample(text, "dragoman_embed_texts_total").expect("texts");
+    assert!((2.0..=4.0).contains(&embedded), "{text}");
+    assert_eq!(sample(text, "dragoman_embed_tokens_total"), Some(3.0 * embedded), "{text}");
+    assert_eq!(sample(text, "dragoman_embed_wait_seconds_count"), Some(embedded), "{text}");
     assert!(sample(text, "dragoman_embed_batch_seconds_count").is_some_and(|batches| batches >= 1.0), "{text}");
     assert!(sample(text, "dragoman_collection_disk_bytes{collection=\"news\"}").is_some_and(|bytes| bytes > 4_096.0), "{text}");
     assert!(sample(text, "dragoman_collection_log_disk_bytes{collection=\"news\"}").is_some_and(|bytes| bytes > 0.0), "{text}");

@@ -24,12 +24,12 @@ fn word(number: u64) -> String {
 }
 
 /// A sentence that shares no word with another number's.
-fn sentence(number: u64) -> String {
+pub fn sentence(number: u64) -> String {
     (0..4).map(|at| word(number * 4 + at)).collect::<Vec<_>>().join(" ")
 }
 
 /// What the stand-in encoder takes for its translation: mostly the same words.
-fn translation(number: u64) -> String {
+pub fn translation(number: u64) -> String {
     format!("{} {} {} {}", word(number * 4 + 2), word(number * 4 + 1), word(number * 4), word(900_000 + number))
 }
 
@@ -73,7 +73,7 @@ async fn mined(server: &Server, request: &Value) -> (Value, Vec<Value>) {
     (job, lines(&answer))
 }
 
-fn lines(answer: &Answer) -> Vec<Value> {
+pub fn lines(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }

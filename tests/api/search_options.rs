@@ -137,6 +137,62 @@ async fn a_group_has_no_more_hits_than_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn groups_are_found_by_words_behind_several_documents_of_one() {
+    let of = |id: &str, text: &str, topic: &str| json!({"id": id, "text": text, "language": "en", "metadata": {"topic": topic}});
+    let documents =
+        json!([of("a1", "rain", "a"), of("a2", "rain rain", "a"), of("b", "rain on a long grey afternoon by the sea", "b")]);
+    let server = Server::with_documents(documents).await;
+    let answer = search(&server, json!({"query": "rain", "mode": "lexical", "limit": 2, "group_by": {"field": "topic"}})).await;
+    let topics: Vec<_> = answer.body["hits"].as_array().expect("hits").iter().map(|hit| &hit["group"]).collect();
+    assert_eq!(topics, ["a", "b"], "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_without_a_language_take_turns_however_far_they_are() {
+    let english =
+        (0..20).map(|n| json!({"id": format!("en-{n}"), "text": format!("the grey sea rolls {}", 100 + n), "language": "en"}));
+    let server = Server::with_documents(english.chain([json!({"id": "none", "text": "7 8 9 10 11 12"})]).collect()).await;
+    assert_eq!(server.get("/v1/collections/news/documents/none").await.body["language"], json!(null));
+    let page = async |offset: usize| {
+        let options = json!({"query": "the grey sea 7 8 9", "balance_languages": true, "limit": 10, "offset": offset});
+        ids(&search(&server, options).await).iter().map(|id| (*id).to_owned()).collect::<Vec<_>>()
+    };
+    let pages = [page(0).await, page(10).await, page(20).await].concat();
+    let distinct: std::collections::BTreeSet<&String> = pages.iter().collect();
+    assert_eq!((pages.len(), distinct.len()), (21, 21), "{pages:?}");
+    assert!(pages[..10].contains(&"none".to_owned()), "{pages:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enough_groups_are_found_behind_a_language_that_has_no_score_high_enough() {
+    let server = with_sea().await;
+    let town = scores(&search(&server, json!({"limit": 13, "languages": ["en"]})).await)[8];
+    // Of Japanese nothing reaches the score, which says nothing about English.
+    let options = json!({
+        "languages": ["en", "ja"], "balance_languages": true, "limit": 2, "score_min": town - 0.01, "group_by": {"field": "topic"},
+    });
+    assert_eq!(ids(&search(&server, options).await), ["en-0", "en-8"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enough_groups_are_found_behind_documents_whose_margin_is_too_low() {
+    let document = |id: &str, text: &str, topic: &str| json!({"id": id, "text": text, "metadata": {"topic": topic}});
+    let crowd = (0..10).map(|n| document(&format!("crowd-{n}"), &format!("the grey sea rolls {n}"), "sea"));
+    let alone = document("alone", "ein brauner Bär", "bear");
+    let server = Server::with_documents(crowd.chain([alone]).collect()).await;
+    let request = |limit: usize, score_min: f64| {
+        json!({
+            "query": "the grey sea rolls und ein Bär", "margin": {}, "limit": limit, "score_min": score_min,
+            "group_by": {"field": "topic"},
+        })
+    };
+    let all = server.post(PATH, &request(11, 0.0)).await;
+    assert_eq!((ids(&all)[0], ids(&all).len()), ("alone", 2), "{}", all.text);
+    // The nearest few are of the crowd, and none of them reaches the score.
+    assert_eq!(ids(&server.post(PATH, &request(1, scores(&all)[0] - 0.01)).await), ["alone"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn languages_take_turns() {
     let server = with_sea().await;
     let plain = search(&server, json!({"limit": 4})).await;

@@ -11,6 +11,7 @@ use dragoman::http::settings::{Origin, Rate, Settings};
 use dragoman::http::traffic::ClientAddress;
 use dragoman::service::{Parts, Service};
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::server::{Answer, Server, answer};
 
@@ -98,6 +99,16 @@ async fn requests_at_once_are_bounded_over_all_and_per_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_runs_until_its_answer_is_sent() {
+    let (router, _control, _folder) = held(Settings { requests_max: 1, ..Settings::default() });
+    let models = || Request::get("/v1/models").body(Body::empty()).expect("a request");
+    let first = router.clone().oneshot(models()).await.expect("an answer");
+    assert_eq!(answer(router.clone(), models()).await.code(), Some("overloaded"), "nobody has read the first answer");
+    drop(first);
+    assert_eq!(answer(router, models()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_takes_too_long_is_ended() {
     let (router, control, _folder) = held(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     control.pause();
@@ -120,7 +131,8 @@ async fn pages_of_other_origins_may_call_only_when_allowed() {
     let preflight = |origin: &str| {
         let request = Request::builder().method(Method::OPTIONS).uri("/v1/collections").header("origin", origin);
         let request = request.header("access-control-request-method", "POST");
-        request.header("access-control-request-headers", "authorization").body(Body::empty()).expect("a request")
+        let headers = "authorization, if-match, if-none-match, idempotency-key, content-encoding";
+        request.header("access-control-request-headers", headers).body(Body::empty()).expect("a request")
     };
     let allowed = async |server: &Server, origin: &str| {
         let answer = server.send_unchecked(preflight(origin)).await;
@@ -133,6 +145,11 @@ async fn pages_of_other_origins_may_call_only_when_allowed() {
     let server = Server::with_settings(Limits::default(), settings, Some("the key of the configuration"));
     assert_eq!(allowed(&server, "https://example.com").await.as_deref(), Some("https://example.com"));
     assert_eq!(allowed(&server, "https://example.org").await, None);
+    let answer = server.send_unchecked(preflight("https://example.com")).await;
+    let headers = answer.header("access-control-allow-headers").expect("headers").to_owned();
+    for name in ["authorization", "if-match", "if-none-match", "idempotency-key", "content-encoding"] {
+        assert!(headers.split(',').any(|allowed| allowed.trim() == name), "{name}: {headers}");
+    }
     let request = Request::get("/v1/collections").header("origin", "https://example.com").body(Body::empty());
     let refused = server.send(request.expect("a request")).await;
     assert_eq!(refused.status, 401);

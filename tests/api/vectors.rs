@@ -235,6 +235,11 @@ async fn vectors_are_searched_for_by_every_way_but_a_text() {
     // As far beyond b as b is from a: at 5.
     assert_eq!(recommended.body["hits"][0]["id"], "c", "{}", recommended.text);
     assert_eq!(recommended.body["hits"][0]["score"], -4.0);
+    // Three times as far as a value may be.
+    let far = json!({"positive": {"vectors": [[60_000, 0, 0]]}, "negative": {"vectors": [[-60_000, 0, 0]]}});
+    let recommended = server.post("/v1/collections/points/recommend", &far).await;
+    assert_eq!(recommended.body["hits"][0]["id"], "c", "{}", recommended.text);
+    assert!(recommended.body["hits"][0]["score"].as_f64().is_some_and(|score| score < -60_000.0), "{}", recommended.text);
 
     let refuse = async |body: Value, code: &str, place: &str, words: &[&str]| {
         search(body).await.assert_error(422, code, place, words);

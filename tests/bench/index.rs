@@ -2,18 +2,21 @@
 //! cores, time of a query, recall@10 against comparing with all; usearch by cosine and by product; then memory and file size per
 //! vector for each quantization.
 //!
-//! `DOCUMENTS` says how many vectors (100,000), `QUANTIZATIONS=f16,i8` which ones.
+//! `DOCUMENTS` says how many vectors (100,000), `QUANTIZATIONS=f16,i8` which ones. With `VECTORS=de.npy QUERIES=fr.npy` (as `dragoman embed`
+//! writes them) they are embeddings of real texts.
 
 mod clusters;
 mod measure;
+mod npy;
 mod server;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clusters::{Clusters, recall};
 use dragoman::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
-use dragoman::index::{Index, IndexParameters};
+use dragoman::index::{Index, IndexParameters, search_exact};
 use measure::median;
 use usearch::{IndexOptions, MetricKind, ScalarKind};
 
@@ -22,6 +25,7 @@ const DIMENSION: usize = 256;
 const QUERIES: usize = 1_000;
 const LIMIT: usize = 10;
 const ROUNDS: usize = 5;
+const EXPANSIONS: [usize; 5] = [96, 128, 192, 256, 384];
 
 const QUANTIZATIONS: [(&str, Quantization); 5] = [
     ("f32", Quantization::F32),
@@ -34,15 +38,20 @@ const QUANTIZATIONS: [(&str, Quantization); 5] = [
 fn main() {
     let documents = std::env::var("DOCUMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(DOCUMENTS);
     let wanted = std::env::var("QUANTIZATIONS").unwrap_or_default();
-    let data = Clusters::new(documents, QUERIES, DIMENSION, 7);
+    let data = match (std::env::var_os("VECTORS"), std::env::var_os("QUERIES")) {
+        (Some(vectors), Some(queries)) => real(Path::new(&vectors), Path::new(&queries), documents),
+        _ => Clusters::new(documents, QUERIES, DIMENSION, 7),
+    };
     let exact = data.exact(QUERIES, LIMIT, |_| true);
     let embed = |values: &Vec<f32>| Embedding::normalized(values.clone()).expect("no zero vector");
     let stored: Vec<Embedding> = data.stored.iter().map(embed).collect();
     let queries: Vec<Embedding> = data.queries.iter().map(embed).collect();
-    println!("{documents} vectors of {DIMENSION} values, {QUERIES} queries on one thread, top {LIMIT}");
+    let (documents, asked) = (stored.len(), queries.len());
+    println!("{documents} vectors of {DIMENSION} values, {asked} queries on one thread, top {LIMIT}");
 
     beside_usearch(&data, &stored, &queries, &exact);
     by_metric(&data, &exact);
+    by_expansion(&stored, &queries, &exact);
     println!(
         "| quantization | vectors/s added | query | recall@10, not rescored | memory, bytes per vector | file, bytes per vector |"
     );
@@ -82,6 +91,34 @@ fn beside_usearch(data: &Clusters, stored: &[Embedding], queries: &[Embedding], 
     println!("| built on {cores} cores | {ours_built:.1?} | {alone_built:.1?} | {:.2} |", ratio(ours_built, alone_built));
     println!("| query, median | {ours:.1?} | {theirs:.1?} | {:.2} |", ratio(ours, theirs));
     println!("| recall@10 | {:.4} | {:.4} | |\n", recall(exact, &ours_found), recall(exact, &theirs_found));
+}
+
+/// Vectors of a file, and some of another one to ask for.
+fn real(vectors: &Path, queries: &Path, documents: usize) -> Clusters {
+    let all = npy::read(queries, DIMENSION, usize::MAX);
+    let step = (all.len() / QUERIES).max(1);
+    let queries = all.into_iter().step_by(step).take(QUERIES).collect();
+    Clusters { stored: npy::read(vectors, DIMENSION, documents), queries }
+}
+
+/// What a wider search finds and takes, with a byte per value and as many candidates compared again as the service compares.
+fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>]) {
+    let (index, _) = build(Quantization::I8, stored);
+    let candidates = (LIMIT as f32 * Quantization::I8.oversampling()) as usize;
+    println!("| expansion_search | query | recall@10, rescored |\n|---:|---:|---:|");
+    for expansion in EXPANSIONS {
+        let (mut times, mut found) = (Vec::new(), Vec::new());
+        for query in queries {
+            let begun = Instant::now();
+            let near = index.search_wider(query, candidates, expansion).expect("found");
+            times.push(begun.elapsed());
+            let near = near.iter().map(|neighbor| (neighbor.passage, &stored[neighbor.passage.0 as usize]));
+            let nearest = search_exact(Metric::Cosine, near, query, LIMIT);
+            found.push(nearest.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
+        }
+        println!("| {expansion} | {:.1?} | {:.4} |", median(times), recall(exact, &found));
+    }
+    println!();
 }
 
 /// usearch alone, by the cosine and by the product, which is the same of vectors of unit length.

@@ -9,6 +9,7 @@
 #![expect(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 mod clusters;
+mod npy;
 #[path = "../support/program.rs"]
 mod program;
 
@@ -49,7 +50,9 @@ fn main() {
     for size in sizes.split(',') {
         let size = size.trim().parse().expect("a number of sentences");
         match &given {
-            (Ok(first), Ok(second)) => measure(read(Path::new(first), size), read(Path::new(second), size)),
+            (Ok(first), Ok(second)) => {
+                measure(npy::read(Path::new(first), DIMENSION, size), npy::read(Path::new(second), DIMENSION, size))
+            }
             _ => {
                 let (first, second) = hidden(size);
                 measure(first, second);
@@ -102,15 +105,6 @@ fn hidden(size: usize) -> (Rows, Rows) {
         *row = original.iter().map(|value| value + deviation * random.normal()).collect();
     }
     (first, second)
-}
-
-/// The first rows of a file of NumPy's: little-endian f32 in the order of C, as `dragoman embed` writes it.
-fn read(path: &Path, rows: usize) -> Rows {
-    let bytes = std::fs::read(path).expect("a file of embeddings");
-    let head = usize::from(u16::from_le_bytes([bytes[8], bytes[9]])) + 10;
-    let value = |four: &[u8]| f32::from_le_bytes(four.try_into().unwrap());
-    let row = |row: &[u8]| row.chunks_exact(4).map(value).collect();
-    bytes[head..].chunks_exact(DIMENSION * 4).take(rows).map(row).collect()
 }
 
 /// The nearest both ways by a plain loop over all pairs, for a part of the first side, scaled to all of it.

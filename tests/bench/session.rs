@@ -14,7 +14,7 @@ pub fn options(threads: usize) -> EmbedOptions {
 /// Loads the int8 weights as the server does.
 pub fn bare(bundle: &Bundle, threads: usize) -> Session {
     let environment = session::environment().expect("ONNX Runtime loads");
-    session::cpu_session(&environment, &bundle.path(MODEL_INT8), &options(threads)).expect("the weights load")
+    session::cpu_session(&environment, &bundle.path(MODEL_INT8), &options(threads), threads).expect("the weights load")
 }
 
 /// Runs one batch, padded to its longest text.

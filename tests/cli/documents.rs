@@ -1,6 +1,6 @@
 //! `dragoman documents` against a server.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -45,6 +45,18 @@ fn lines_are_stored_and_bad_ones_named() {
     let misspelled = run_upsert(&["documents", "upsert", "news"], "{\"id\": \"a\", \"txt\": \"x\"}\n");
     assert_eq!(misspelled.code, 1, "{misspelled:?}");
     assert!(misspelled.err.contains("unknown field `txt`"), "{}", misspelled.err);
+}
+
+#[test]
+fn documents_are_stored_though_nobody_reads_what_became_of_them() {
+    let (_folder, server) = server();
+    let url = server.client().url().to_owned();
+    let mut command = dragoman(&url, &["documents", "upsert", "news", "-", "--json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(LINES.as_bytes()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "some lines failed");
+    assert_eq!(run(&url, &["documents", "get", "news", "ja", "--json"]).json()[0]["id"], "ja");
 }
 
 #[test]

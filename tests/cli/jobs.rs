@@ -96,7 +96,7 @@ fn jobs_are_listed_and_shown() {
     let canceled = run(&script.url, &["jobs", "cancel", ID, "--json"]).json();
     assert_eq!(canceled[0]["status"], "canceled");
     let requests = script.requests();
-    assert!(requests[0].starts_with("GET /v1/jobs?limit=100&status=running&type=import&collection=news "), "{requests:?}");
+    assert!(requests[0].starts_with("GET /v1/jobs?status=running&type=import&collection=news "), "{requests:?}");
     assert!(requests[2].starts_with(&format!("POST /v1/jobs/{ID}/cancel ")), "{requests:?}");
 }
 

@@ -5,6 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// Files that fill a disk, and how much is written to each at a time.
+const BALLAST: [(&str, usize); 3] = [("ballast-0", 1 << 20), ("ballast-1", 4_096), ("ballast-2", 1)];
+
 /// A mount namespace with something mounted on `folder`.
 pub struct Disk {
     holder: Child,
@@ -50,6 +53,26 @@ impl Disk {
     /// The mounted folder as others see it.
     pub fn path(&self) -> PathBuf {
         Path::new("/proc").join(self.holder.id().to_string()).join("root").join(self.folder.strip_prefix("/").unwrap())
+    }
+
+    /// The folder that it is mounted on.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes files until nothing more fits.
+    pub fn fill_up(&self) {
+        for (name, bytes) in BALLAST {
+            let mut file = std::fs::File::create(self.path().join(name)).unwrap();
+            while std::io::Write::write_all(&mut file, &vec![1; bytes]).is_ok() {}
+        }
+    }
+
+    /// Removes what `fill_up` wrote.
+    pub fn free(&self) {
+        for (name, _) in BALLAST {
+            std::fs::remove_file(self.path().join(name)).unwrap();
+        }
     }
 }
 

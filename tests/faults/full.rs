@@ -63,20 +63,6 @@ fn saves_often(data: &Path) -> Command {
     command
 }
 
-/// Writes files until nothing more fits.
-fn fill_up(disk: &Disk) {
-    for (name, bytes) in [("ballast-0", MIB), ("ballast-1", 4_096), ("ballast-2", 1)] {
-        let mut file = std::fs::File::create(disk.path().join(name)).unwrap();
-        while std::io::Write::write_all(&mut file, &vec![1; bytes]).is_ok() {}
-    }
-}
-
-fn free(disk: &Disk) {
-    for name in ["ballast-0", "ballast-1", "ballast-2"] {
-        std::fs::remove_file(disk.path().join(name)).unwrap();
-    }
-}
-
 #[test]
 fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,11 +71,11 @@ fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
     let client = server.client();
     create(&client, "news");
     fill(&client, "news", BEFORE);
-    fill_up(&disk);
+    disk.fill_up();
     check_refuses_and_serves(&client);
     let created = client.post("/v1/collections", &json!({ "name": "another" }));
     check_refused(&created);
-    free(&disk);
+    disk.free();
     check_goes_on(&client);
     create(&client, "another");
     let folders = std::fs::read_dir(disk.path().join("collections")).unwrap().count();
@@ -134,10 +120,10 @@ fn a_save_of_the_index_on_a_full_disk_leaves_the_saved_one_as_it_was() {
     // The log has room for these, the disk has none for the index.
     let (status, body) = put(&server.client(), "news", "late", "a late document");
     assert_eq!(status, 200, "{body}");
-    fill_up(&disk);
+    disk.fill_up();
     assert!(!server.terminate().success(), "the index was saved, the disk is not full");
     assert!(saved() == before, "the saved index changed");
-    free(&disk);
+    disk.free();
     let mut server = run();
     server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
     assert_eq!(server.client().hits("news", &json!({ "query": "a late document", "limit": 1 }))[0]["id"], "late");
@@ -150,11 +136,11 @@ fn a_save_of_the_index_on_a_full_disk_leaves_the_saved_one_as_it_was() {
 fn a_disk_that_is_full_at_the_start_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
-    fill_up(&disk);
+    disk.fill_up();
     let error = failure(disk.command(&command(folder.path(), MODEL)));
     assert!(error.starts_with("error: cannot open the data directory "), "{error}");
     assert!(error.contains("full") || error.contains("No space left on device"), "{error}");
-    free(&disk);
+    disk.free();
     start(disk.command(&command(folder.path(), MODEL)));
 }
 
@@ -166,7 +152,7 @@ fn what_is_there_is_kept_when_the_disk_is_full_at_the_start() {
     create(&server.client(), "news");
     fill(&server.client(), "news", BEFORE);
     server.kill();
-    fill_up(&disk);
+    disk.fill_up();
     let mut full = Program::try_spawn(disk.command(&command(folder.path(), MODEL)));
     match &mut full {
         // It may start when what it needs is there already; then it serves.
@@ -177,7 +163,7 @@ fn what_is_there_is_kept_when_the_disk_is_full_at_the_start() {
         Err(error) => assert!(error.contains("full"), "{error}"),
     }
     drop(full);
-    free(&disk);
+    disk.free();
     let server = start(disk.command(&command(folder.path(), MODEL)));
     (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
 }

@@ -9,6 +9,7 @@ mod program;
 mod bits;
 mod disk;
 mod full;
+mod full_jobs;
 mod read_only;
 
 use program::{Client, Program};

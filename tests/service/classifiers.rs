@@ -1,5 +1,6 @@
 //! Classifiers over restarts, crashes, deletions and a change of the model.
 
+mod encoder;
 mod evaluations;
 mod retraining;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dragoman::domain::{
-    Code, FileEncoding, FileFormat, Job, JobFilter, JobId, JobStatus, Limits, Page, RestoreRequest, SnapshotId, Wait,
+    Alias, Code, FileEncoding, FileFormat, Job, JobFilter, JobId, JobStatus, Limits, Page, RestoreRequest, SnapshotId, Wait,
 };
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
@@ -144,6 +144,28 @@ async fn an_import_into_a_collection_of_another_model_fails_after_the_restart() 
     let error = running.finished(&job.id).await.error.unwrap();
     assert_eq!(error.code, Code::ModelMismatch);
     assert!(error.detail.contains("fake-64") && error.detail.contains("fake-32"), "{}", error.detail);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_goes_where_its_alias_led_when_it_was_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits { import_backlog_max: 0, jobs_running_max: 1, ..Limits::default() };
+    let running = open_with(folder.path(), Setting { limits, ..Setting::default() }).await;
+    running.create("news").await;
+    running.create("other").await;
+    let alias_of = |collection: &str| Alias { name: name("latest"), collection: name(collection) };
+    running.service.set_alias(alias_of("news")).await.unwrap();
+    running.control.pause();
+    let first = running.import(file(10)).await.unwrap();
+    let line = stream::iter([Ok::<_, ()>(b"{\"id\":\"late\",\"text\":\"late words\"}\n".to_vec())]);
+    let second = running.service.import(&name("latest"), FILE, line).await.unwrap();
+    assert_eq!(second.collection, Some(name("news")));
+    running.service.set_alias(alias_of("other")).await.unwrap();
+    running.control.resume();
+    running.finished(&first.id).await;
+    let second = running.finished(&second.id).await;
+    assert_eq!((second.status, second.error.as_ref()), (JobStatus::Succeeded, None));
+    assert_eq!(running.text("news", "late").await.as_deref(), Some("late words"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -138,21 +138,28 @@ async fn an_index_from_the_future_of_its_database_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
-    running.write("news", "a", "the first words").await;
+    running.write("news", "a", "fresh bread from the oven").await;
     running.shutdown().await;
     let collection = collection_folder(folder.path());
     let database = collection.join("documents.sqlite");
     let old = std::fs::read(&database).unwrap();
     let running = open(folder.path()).await;
-    running.write("news", "b", "words of a lost write").await;
+    running.write("news", "b", "waves roll over the grey sea").await;
     running.shutdown().await;
     for suffix in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(collection.join(format!("documents.sqlite{suffix}")));
     }
     std::fs::write(&database, old).unwrap();
     let running = open(folder.path()).await;
-    running.write("news", "c", "words of a new write").await;
-    assert_eq!(running.found("news", "words of a new write").await, ["c", "a"]);
+    assert!(!collection.join("index.json").exists(), "an index with changes that were lost does not stay");
+    let text = "fresh bread from the old oven";
+    running.write("news", "c", text).await;
+    assert_eq!(running.found("news", text).await, ["c", "a"]);
+    // By now the database has as many changes as the index had that was saved.
+    running.crash();
+    let running = open(folder.path()).await;
+    let hits = running.search("news", request(text, 1)).await.unwrap();
+    assert!(hits[0].id == id("c") && hits[0].score > 0.99, "{hits:?}");
 }
 
 #[tokio::test]
@@ -246,6 +253,50 @@ async fn a_folder_without_a_row_is_removed_when_it_is_surely_ours() {
     }
     let running = open(folder.path()).await;
     assert!(!orphan.exists() && foreign.exists());
+    check_all_found(&running).await;
+}
+
+/// A data directory with the collection `other`, in whose folder of collections lies that of `news`, of which its catalog knows
+/// nothing, as when an older copy of it was put back. Gives that folder.
+async fn with_unnamed_folder(folder: &Path) -> PathBuf {
+    let (own, elsewhere) = (folder.join("own"), folder.join("elsewhere"));
+    with_documents(&elsewhere).await.shutdown().await;
+    let running = open(&own).await;
+    running.create("other").await;
+    running.shutdown().await;
+    let from = collection_folder(&elsewhere);
+    let to = own.join("collections").join(from.file_name().unwrap());
+    std::fs::rename(from, &to).unwrap();
+    to
+}
+
+#[tokio::test]
+async fn a_folder_of_documents_that_the_catalog_does_not_name_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let unnamed = with_unnamed_folder(folder.path()).await;
+    for _ in 0..2 {
+        open(&folder.path().join("own")).await.shutdown().await;
+        assert!(unnamed.join("documents.sqlite").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_deleted_collection_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let unnamed = with_unnamed_folder(folder.path()).await;
+    std::fs::write(unnamed.join("deleting"), "").unwrap();
+    open(&folder.path().join("own")).await.shutdown().await;
+    assert!(!unnamed.exists());
+}
+
+#[tokio::test]
+async fn a_deletion_that_a_crash_kept_from_the_catalog_never_was() {
+    let folder = tempfile::tempdir().unwrap();
+    with_documents(folder.path()).await.shutdown().await;
+    let mark = collection_folder(folder.path()).join("deleting");
+    std::fs::write(&mark, "").unwrap();
+    let running = open(folder.path()).await;
+    assert!(!mark.exists());
     check_all_found(&running).await;
 }
 

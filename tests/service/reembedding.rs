@@ -124,6 +124,8 @@ async fn a_collection_gets_the_servers_model_and_dimension_and_keeps_everything_
     };
     check(&running).await;
     eventually("the old folder is gone", async || folders(folder.path()) == 1).await;
+    let mut left = std::fs::read_dir(folder.path().join("collections")).unwrap();
+    assert!(!left.next().unwrap().unwrap().path().join("deleting").exists(), "the new one is not marked as one to be removed");
     running.shutdown().await;
 
     let running = open_with(folder.path(), other()).await;

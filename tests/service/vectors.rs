@@ -1,10 +1,12 @@
 //! Collections of the caller's own vectors, and how values are kept.
 
 use dragoman::domain::{
-    Breadth, Code, DocumentId, Embedding, Field, Filter, HnswSettings, Metric, NewCollection, NewDocument, NewSource,
-    Quantization, Scalar, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
+    Breadth, Code, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection,
+    NewDocument, NewSource, Quantization, Scalar, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
 };
 use dragoman::service::Error;
+use dragoman::service::jobs::import::ImportFile;
+use futures::stream;
 
 use crate::{Running, document, ids, name, open, request};
 
@@ -77,6 +79,24 @@ async fn a_changed_vector_replaces_the_old_one_and_the_same_one_changes_nothing(
     running.crash();
     let running = open(folder.path()).await;
     assert_eq!(running.nearest(&[8.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn points_are_found_once_their_import_has_succeeded() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create_points(2, Metric::L2, Quantization::F32).await;
+    let file = ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, announced: None };
+    for n in 0..20u8 {
+        let line = format!("{{\"id\":\"{n}\",\"text\":\"a point\",\"vector\":[{n},1]}}\n");
+        let body = stream::iter([Ok::<_, ()>(line.into_bytes())]);
+        let job = running.service.import(&name("points"), file, body).await.unwrap();
+        while !running.service.get_job(&job.id).await.unwrap().status.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let found = running.nearest(&[f32::from(n), 1.0], 1, Breadth::default()).await;
+        assert_eq!(found, [(n.to_string(), 0.0)]);
+    }
 }
 
 #[tokio::test]
@@ -179,6 +199,31 @@ async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_qua
     }
 }
 
+/// The index names them by a byte per value, and only as many as may be among the nearest are compared by their whole values.
+#[tokio::test]
+async fn an_exact_search_by_rounded_values_is_in_the_order_of_whole_ones() {
+    let points = points(3_000, 24);
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create_points(24, Metric::Cosine, Quantization::I8).await;
+    running.write_points(&points).await;
+    let row = running.service.collection_row(&name("points")).unwrap();
+    let points: Vec<Embedding> = points.into_iter().map(|values| row.own_vector(values).unwrap()).collect();
+    let third = Filter::Field(Field::Id, Test::Prefix("1".to_owned()));
+    for query in points.iter().step_by(500) {
+        for (filter, prefix, limit) in [(Filter::default(), "", 10), (Filter::default(), "", 700), (third.clone(), "1", 100)] {
+            let mut expect: Vec<(String, f32)> =
+                points.iter().enumerate().map(|(place, point)| (place.to_string(), Metric::Cosine.score(query, point))).collect();
+            expect.retain(|(id, _)| id.starts_with(prefix));
+            expect.sort_by(|a, b| b.1.total_cmp(&a.1));
+            let request = SearchRequest { filter, exact: true, ..SearchRequest::new(SearchTarget::Vector(query.clone()), limit) };
+            let found = running.service.search(&name("points"), request).await.unwrap();
+            let found: Vec<_> = found.hits.iter().map(|hit| (hit.id.as_str().to_owned(), hit.score)).collect();
+            assert_eq!(found, expect[..limit], "{prefix:?}, {limit}");
+        }
+    }
+}
+
 /// A long document that repeats itself has thousands of passages, all nearer than those of any other.
 #[tokio::test]
 async fn documents_of_thousands_of_passages_leave_room_for_others() {
@@ -205,10 +250,15 @@ async fn documents_of_thousands_of_passages_leave_room_for_others() {
 /// The walk through the graph begins among documents that do not match, and comes by most of it before it reaches those that do.
 #[tokio::test]
 async fn documents_that_match_are_found_exactly_though_all_lie_far_from_the_query() {
+    check_far(Quantization::F16).await;
+    check_far(Quantization::I8).await;
+}
+
+async fn check_far(quantization: Quantization) {
     const FAR_EVERY: usize = 5;
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    running.create_points(16, Metric::Cosine, Quantization::F16).await;
+    running.create_points(16, Metric::Cosine, quantization).await;
     let row = running.service.collection_row(&name("points")).unwrap();
     let is_far = |place: usize| place.is_multiple_of(FAR_EVERY);
     let points: Vec<Embedding> = points(15_000, 16)

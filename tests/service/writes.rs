@@ -214,6 +214,20 @@ async fn what_the_encoder_fails_on_is_stored_and_hinders_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_backlog_is_embedded_once_a_broken_encoder_works_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.control.fail_on("word");
+    let documents: Vec<_> = (0..20).map(|n| document(&format!("d{n}"), &format!("word w{n}"))).collect();
+    let all = documents.len();
+    running.upsert("news", documents, Wait::Stored).await.unwrap();
+    eventually("each was tried", async || running.control.batches().len() > all).await;
+    running.control.fail_on("poison");
+    let pending = async || running.service.get_collection(&name("news")).await.unwrap().counts.passages_pending;
+    eventually("nothing is pending", async || pending().await == 0).await;
+}
+
+#[tokio::test]
 async fn a_write_whose_caller_goes_away_is_finished_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;

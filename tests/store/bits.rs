@@ -37,7 +37,7 @@ fn read(store: &DocumentStore) -> (Content, bool) {
             Err(error) => damage(error),
         }
     }
-    match store.list(&Page { limit: 2 * DOCUMENTS, after: None }) {
+    match store.list(&Page { limit: 2 * DOCUMENTS, after: None }, u64::MAX) {
         Ok(page) => {
             for document in page.documents {
                 let known = content.documents.get(document.id.as_str());

@@ -89,6 +89,50 @@ fn the_same_text_keeps_passages_and_embeddings() {
 }
 
 #[test]
+fn the_same_text_and_embedding_of_the_callers_keep_their_passage() {
+    let (_folder, store) = store();
+    let own = |number| PreparedDocument { embedding: Some(embedding(number)), ..document("a", "eins") };
+    put(&store, own(1.0));
+    let (kept, reached) = (store.embeddings(PassageId(0), 10).unwrap(), store.sequence().unwrap());
+    let second = put(&store, own(1.0));
+    assert!(!second.created && second.removed.is_empty() && second.pending.is_empty());
+    assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), kept);
+    assert_eq!(store.changes(reached, 10).unwrap(), [], "nothing for the index to take in");
+    let third = put(&store, own(2.0));
+    assert_eq!(third.removed, [kept[0].0]);
+    let replaced = store.embeddings(PassageId(0), 10).unwrap();
+    assert!(replaced[0].0 != kept[0].0 && replaced[0].1 == embedding(2.0), "{replaced:?}");
+}
+
+#[test]
+fn a_page_and_its_embeddings_are_of_one_moment() {
+    let (_folder, store) = store();
+    let texts = ["null", "eins", "zwei"];
+    let own = |number: usize| PreparedDocument { embedding: Some(embedding(number as f32)), ..document("a", texts[number]) };
+    put(&store, own(0));
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| (0..200).for_each(|round| drop(put(&store, own(round % texts.len())))));
+        while !writing.is_finished() {
+            let (page, embeddings) = store.list_embedded(&Page { limit: 10, after: None }, u64::MAX).unwrap();
+            let number = texts.iter().position(|text| *text == page.documents[0].text).unwrap();
+            assert_eq!(embeddings, [Some(embedding(number as f32))]);
+        }
+    });
+}
+
+#[test]
+fn passages_that_wait_are_counted_without_those_that_somebody_leaves_out() {
+    let (_folder, store) = store();
+    let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
+    let [first, second] = [outcome.pending[0].id, outcome.pending[1].id];
+    assert_eq!(store.pending_count_besides(&[]).unwrap(), 2);
+    assert_eq!(store.pending_count_besides(&[first, PassageId(999)]).unwrap(), 1);
+    embed(&store, &outcome.pending[..1]);
+    assert_eq!(store.pending_count_besides(&[first]).unwrap(), 1);
+    assert_eq!(store.pending_count_besides(&[first, second]).unwrap(), 0);
+}
+
+#[test]
 fn the_same_text_cut_differently_is_embedded_anew() {
     let (_folder, store) = store();
     let first = 0..FIRST;
@@ -163,13 +207,29 @@ fn embeddings_of_passages_that_are_gone_are_left_out() {
 }
 
 #[test]
+fn a_page_of_large_documents_ends_early_but_not_before_its_first() {
+    let (_folder, store) = store();
+    for name in ["a", "b", "c"] {
+        put(&store, document(name, "eight by"));
+    }
+    let page = |bytes_max| {
+        let page = store.list(&Page { limit: 10, after: None }, bytes_max).unwrap();
+        (page.documents.len(), page.next.map(|next| next.to_string()))
+    };
+    // Eight bytes of text and the two of empty metadata each.
+    assert_eq!(page(30), (3, None));
+    assert_eq!(page(29), (2, Some("b".to_owned())));
+    assert_eq!(page(0), (1, Some("a".to_owned())));
+}
+
+#[test]
 fn pages_of_documents_follow_each_other_in_the_order_of_ids() {
     let (_folder, store) = store();
     for name in ["b", "Z", "ä", "a", "文"] {
         put(&store, document(name, "text"));
     }
     let page = |limit, after: Option<&str>| {
-        let page = store.list(&Page { limit, after: after.map(id) }).unwrap();
+        let page = store.list(&Page { limit, after: after.map(id) }, u64::MAX).unwrap();
         let names: Vec<_> = page.documents.iter().map(|document| document.id.to_string()).collect();
         (names.join(" "), page.next.map(|next| next.to_string()))
     };

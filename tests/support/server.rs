@@ -155,17 +155,21 @@ impl Server {
 
     /// Sends a body, or none when it is null, with one more header.
     pub async fn send_with(&self, method: Method, path: &str, header: (&str, &str), body: &Value) -> Answer {
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-        self.send(request.header(header.0, header.1).body(body).expect("a request")).await
+        self.send(self.request(method, path).header(header.0, header.1).body(body).expect("a request")).await
     }
 
     pub async fn call(&self, method: Method, path: &str, body: Body) -> Answer {
-        let mut request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
-        if let Some(key) = &self.key {
-            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+        self.send(self.request(method, path).body(body).expect("a request")).await
+    }
+
+    /// The head of a request in JSON, with the key.
+    fn request(&self, method: Method, path: &str) -> axum::http::request::Builder {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        match &self.key {
+            Some(key) => request.header(AUTHORIZATION, format!("Bearer {key}")),
+            None => request,
         }
-        self.send(request.body(body).expect("a request")).await
     }
 
     /// Sends any request and checks the answer against the document.

@@ -75,6 +75,15 @@ pub fn save(path: &Path, state: &State) -> Result<(), Error> {
     std::fs::rename(&partial, path).map_err(file)
 }
 
+impl State {
+    /// What has been learned: the averaged weights where the stage averages them, also when it is not over.
+    pub fn learned(self) -> Parameters {
+        let Self { mut parameters, mut average, .. } = self;
+        average.finish(&mut parameters);
+        parameters
+    }
+}
+
 /// Reads what `save` wrote.
 pub fn load(path: &Path, device: Device) -> Result<State, Error> {
     let broken = |problem: String| Error::Content { path: path.to_owned(), problem };

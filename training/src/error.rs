@@ -56,6 +56,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// The thread that makes batches has ended.
+    #[error("no batch for step {step}: the thread that makes them ended, and says why above; do the shards have this tokenizer?")]
+    NoBatch {
+        /// Steps done.
+        step: u64,
+    },
     /// The loss is not a number any more.
     #[error("the loss is {loss} at step {step}; a lower learning rate or longer warm-up may help")]
     Diverged {

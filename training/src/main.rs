@@ -133,6 +133,9 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
 fn parse_device(text: &str) -> Result<tch::Device, String> {
     match text.split_once(':') {
         None if text == "cpu" => Ok(tch::Device::Cpu),
+        Some(("cuda", _)) if !tch::Cuda::is_available() => {
+            Err("this libtorch sees no CUDA device; see \"On a GPU\" in training/README.md".to_owned())
+        }
         Some(("cuda", number)) => number.parse().map(tch::Device::Cuda).map_err(|_| format!("expected cuda:N, got {text}")),
         _ => Err(format!("expected cpu or cuda:N, got {text}")),
     }
@@ -161,10 +164,12 @@ fn run(command: Command) -> Result<(), Error> {
             if threads > 0 {
                 tch::set_num_threads(threads);
             }
-            let vocabulary = dragoman::text::Tokenizer::load(&tokenizer)?.vocabulary_size() as i64;
+            let tokenizer = dragoman::text::Tokenizer::load(&tokenizer)?;
+            let vocabulary = tokenizer.vocabulary_size() as i64;
+            let plain = Some(Arc::new(data::plain::PlainTexts::new(tokenizer)));
             let checkpoint_every = Duration::from_secs_f64(checkpoint_minutes * 60.0);
             let stop = stop_on_signals()?;
-            let options = train::Options { data, run, vocabulary, device, checkpoint_every, stop_after_steps, stop };
+            let options = train::Options { data, run, vocabulary, plain, device, checkpoint_every, stop_after_steps, stop };
             match train::train(&Config::read(&config)?, &options)? {
                 Outcome::Finished => println!("finished; the report is {}", options.run.join("report.md").display()),
                 Outcome::Stopped { stage, step } => {

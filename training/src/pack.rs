@@ -16,15 +16,18 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
     if piece_bytes == 0 {
         return Err(Error::Setting { setting: "piece-mib", problem: "expected more than 0".to_owned() });
     }
-    let state = checkpoint::load(weights, Device::Cpu)?;
+    let learned = checkpoint::load(weights, Device::Cpu)?.learned();
     let exported = |name: &str| name.starts_with("embeddings.") || name.starts_with("layers.");
-    let halves: Vec<(&str, Tensor)> = state
-        .parameters
+    let halves: Vec<(&str, Tensor)> = learned
         .iter()
         .filter(|(name, _)| exported(name))
         .map(|(name, tensor)| (name, tensor.detach().to_kind(Kind::Half)))
         .collect();
     std::fs::create_dir_all(folder).map_err(|source| Error::file(folder, source))?;
+    // Pieces of others would be joined to these.
+    for old in (0..).map(|number| piece(folder, number)).take_while(|path| path.is_file()) {
+        std::fs::remove_file(&old).map_err(|source| Error::file(&old, source))?;
+    }
     let whole = tempfile::NamedTempFile::new_in(folder).map_err(|source| Error::file(folder, source))?;
     Tensor::write_safetensors(&halves, whole.path())?;
     let mut whole = File::open(whole.path()).map_err(|source| Error::file(folder, source))?;
@@ -88,6 +91,21 @@ mod tests {
         // The nearest half-precision number to 1/3 is 1365 / 4096.
         assert_eq!(got, [1.0, -0.5, 1365.0 / 4096.0, 2048.0]);
         assert!(!parameters.has("contrastive.inner.weight"));
+    }
+
+    #[test]
+    fn pieces_of_other_weights_are_not_joined_to_these() {
+        let folder = tempfile::tempdir().unwrap();
+        let (weights, pieces) = (folder.path().join("a.safetensors"), folder.path().join("pieces"));
+        for values in [vec![1.0f32; 400], vec![2.0f32; 4]] {
+            let mut state = State::new(Device::Cpu);
+            state.parameters.set("embeddings.token.weight", &Tensor::from_slice(&values));
+            checkpoint::save(&weights, &state).unwrap();
+            pack(&weights, &pieces, 100).unwrap();
+        }
+        unpack(&pieces, &weights).unwrap();
+        let parameters = checkpoint::load(&weights, Device::Cpu).unwrap().parameters;
+        assert_eq!(parameters.get("embeddings.token.weight").size(), [4]);
     }
 
     #[test]

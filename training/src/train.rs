@@ -10,6 +10,7 @@ use tch::{Device, Tensor};
 use crate::checkpoint::{self, Position, State};
 use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
 use crate::data::near::Miner;
+use crate::data::plain::PlainTexts;
 use crate::data::sampler::Sampler;
 use crate::error::Error;
 use crate::model::encoder;
@@ -46,6 +47,8 @@ pub struct Options {
     pub run: PathBuf,
     /// Pieces of the tokenizer.
     pub vocabulary: i64,
+    /// Takes diacritics away, for stages that have `missing_diacritics`.
+    pub plain: Option<Arc<PlainTexts>>,
     /// Where to train.
     pub device: Device,
     /// Time between checkpoints.
@@ -80,6 +83,10 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         state = checkpoint::load(&path, options.device)?;
         println!("going on at stage {}, step {}", state.position.stage, state.position.step);
     }
+    // A teacher that is not there is told before hours of other stages.
+    for stage in config.stages.iter().skip(state.position.stage).filter(|stage| !Teachers::come_from(stage, &options.run)) {
+        Teachers::open(stage, options.vocabulary, Device::Cpu)?;
+    }
     let mut steps_left = options.stop_after_steps.unwrap_or(u64::MAX);
     while state.position.stage < config.stages.len() {
         let stage = &config.stages[state.position.stage];
@@ -93,7 +100,8 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         if state.position.stage == begun.stage {
             return Ok(Outcome::Stopped { stage: stage.name.clone(), step: state.position.step });
         }
-        steps_left -= stage.steps - begun.step;
+        // A stage may have been shortened since, to end it where it stands.
+        steps_left = steps_left.saturating_sub(stage.steps.saturating_sub(begun.step));
     }
     Ok(Outcome::Finished)
 }
@@ -130,7 +138,7 @@ impl Run<'_> {
         let mut saved = Instant::now();
         let last_step = stage.steps.min(state.position.step.saturating_add(steps_max));
         while state.position.step < last_step && !self.options.stop.load(Ordering::Relaxed) {
-            let Some(batch) = batches.next() else { break };
+            let batch = batches.next().ok_or(Error::NoBatch { step: state.position.step })?;
             let batch = batch.to_device(self.options.device);
             let forward = Forward { parameters: &state.parameters, model: &self.config.model, stage, teachers: self.teachers };
             let losses = forward.backward(&batch, seed(self.config, state.position));
@@ -182,12 +190,17 @@ impl Run<'_> {
     fn loader(&self, position: Position, stage: &StageConfig) -> Result<Loader, Error> {
         let (sampler, seed, stage) = (self.sampler.clone(), self.config.seed, stage.clone());
         let miner = stage.hard_negatives.as_ref().map(|hard| self.miner(hard)).transpose()?;
+        let plain = self.options.plain.clone().filter(|_| stage.missing_diacritics.is_some());
+        if stage.missing_diacritics.is_some() && plain.is_none() {
+            let problem = "needs the tokenizer that the shards were made with".to_owned();
+            return Err(Error::Setting { setting: "stages.missing_diacritics", problem });
+        }
         let threads = match self.options.device {
             // The forward pass needs the cores itself.
             Device::Cpu => 1,
             _ => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).clamp(1, LOADER_THREADS_MAX)),
         };
-        Ok(Loader::start(Source { sampler, miner, seed, group_rows: self.group_rows(&stage), stage }, position, threads))
+        Ok(Loader::start(Source { sampler, miner, plain, seed, group_rows: self.group_rows(&stage), stage }, position, threads))
     }
 
     /// Reads the token table of a finished stage.
@@ -212,7 +225,7 @@ fn weights_path(run: &Path, stage: &str) -> PathBuf {
     run.join(format!("{stage}.safetensors"))
 }
 
-/// Reads the weights of a finished stage or of a checkpoint.
+/// Reads the weights of a finished stage or of a checkpoint; averaged ones where its stage averages.
 pub fn load_weights(path: &Path, device: Device) -> Result<Parameters, Error> {
-    checkpoint::load(path, device).map(|state| state.parameters)
+    checkpoint::load(path, device).map(State::learned)
 }

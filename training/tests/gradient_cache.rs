@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
 use dragoman_training::data::masking;
-use dragoman_training::data::sampler::{Sampler, Wanted};
+use dragoman_training::data::sampler::{Aids, Sampler, Wanted};
 use dragoman_training::model::parameters::Parameters;
 use dragoman_training::train::forward::{self, Forward};
 use dragoman_training::train::teachers::Teachers;
@@ -25,8 +25,8 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
     let stage = &config.stages[0];
     let pairs = Sampler::open(&config, folder.path()).unwrap().batch(
         0,
-        &Wanted { pairs: 16, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 },
-        None,
+        &Wanted { pairs: 16, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 },
+        Aids::default(),
     );
     let batch = match stage.masks_words() {
         true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)),

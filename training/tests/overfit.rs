@@ -7,7 +7,7 @@ use std::path::Path;
 use dragoman_training::checkpoint::{self, State};
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
-use dragoman_training::data::sampler::{Sampler, Sentence, Wanted};
+use dragoman_training::data::sampler::{Aids, Sampler, Sentence, Wanted};
 use dragoman_training::model::encoder;
 use dragoman_training::objective::{Objective, Terms};
 use dragoman_training::optim::{Adam, learning_rate};
@@ -19,8 +19,9 @@ use tch::Device;
 fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
     support::write_shard(folder);
     let mut pairs: Vec<(Sentence, Sentence)> = Vec::new();
-    let wanted = Wanted { pairs: 4000, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 };
-    for pair in Sampler::open(config, folder).unwrap().batch(0, &wanted, None) {
+    let wanted =
+        Wanted { pairs: 4000, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 };
+    for pair in Sampler::open(config, folder).unwrap().batch(0, &wanted, Aids::default()) {
         let pair = if pair.0.ids[0] < 26 { pair } else { (pair.1, pair.0) };
         if !pairs.contains(&pair) {
             pairs.push(pair);

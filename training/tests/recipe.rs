@@ -4,11 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::config::{Config, EncoderKind};
 use dragoman_training::data;
+use dragoman_training::data::plain::PlainTexts;
 use dragoman_training::eval::retrieval::precision_at_1;
 use dragoman_training::eval::{SentenceEncoder as _, TextEncoder};
 use dragoman_training::train::{self, Options, Outcome};
@@ -65,6 +67,7 @@ fn train(config: &Config, folder: &Path, run: &str) {
         data: folder.join("shards"),
         run: folder.join(run),
         vocabulary: tokenizer.vocabulary_size() as i64,
+        plain: Some(Arc::new(PlainTexts::new(tokenizer))),
         device: Device::Cpu,
         checkpoint_every: Duration::from_secs(3600),
         stop_after_steps: None,

@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dragoman_training::checkpoint;
 use dragoman_training::config::{
-    Averaging, Config, EncoderKind, HardNegativesConfig, Norm, ObjectiveConfig, VocabularyHeadConfig,
+    Averaging, Config, DistillationConfig, EncoderKind, HardNegativesConfig, Norm, ObjectiveConfig, TeacherSimilarityConfig,
+    VocabularyHeadConfig,
 };
 use dragoman_training::train::{self, Options, Outcome};
 use tch::{Device, Kind, Tensor};
@@ -117,6 +118,52 @@ fn the_weights_of_a_stage_are_the_averaged_ones_and_the_next_stage_starts_from_t
     assert!(difference(&unaveraged, expect.get("embeddings.token.weight")) < 1e-5);
     assert!(difference(&averaged, &by_hand[2]) > 1e-4);
     assert_eq!(difference(&averaged, &tokens("checkpoint.safetensors")), 0.0);
+}
+
+#[test]
+fn weights_of_a_stopped_stage_are_its_average_so_far_and_shortening_it_ends_it_there() {
+    let _alone = alone();
+    let data = tempfile::tempdir().unwrap();
+    support::write_shard(data.path());
+    let run = tempfile::tempdir().unwrap();
+    let mut config = support::config(EncoderKind::Bag, Norm::Pre, 8);
+    config.stages[0].averaging = Some(Averaging::Exponential { decay: 0.5 });
+    let mut second = config.stages[0].clone();
+    (second.name, second.steps) = ("second".to_owned(), 2);
+    config.stages.push(second);
+    let stop = Options { stop_after_steps: Some(4), ..support::options(data.path(), run.path()) };
+    train::train(&config, &stop).unwrap();
+    let path = checkpoint::path(run.path());
+    let state = checkpoint::load(&path, Device::Cpu).unwrap();
+    let learned = train::load_weights(&path, Device::Cpu).unwrap();
+    let learned = learned.get("embeddings.token.weight");
+    assert_eq!(learned, &state.average.weights["embeddings.token.weight"]);
+    assert_ne!(learned, state.parameters.get("embeddings.token.weight"));
+
+    config.stages[0].steps = 2;
+    assert_eq!(train::train(&config, &stop).unwrap(), Outcome::Finished);
+    let ended = train::load_weights(&run.path().join("smoke.safetensors"), Device::Cpu).unwrap();
+    assert_eq!(ended.get("embeddings.token.weight"), learned);
+}
+
+#[test]
+fn a_teacher_that_is_not_there_is_told_before_the_first_step() {
+    let data = tempfile::tempdir().unwrap();
+    support::write_shard(data.path());
+    let run = tempfile::tempdir().unwrap();
+    let mut config = support::config(EncoderKind::Bag, Norm::Pre, 4);
+    let mut taught = config.stages[0].clone();
+    taught.name = "taught".to_owned();
+    taught.distillation = Some(DistillationConfig {
+        config: "nowhere/teacher.toml".into(),
+        weights: "nowhere/encoder.safetensors".into(),
+        embedding: None,
+        similarity: Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.05 }),
+    });
+    config.stages.push(taught);
+    let error = train::train(&config, &support::options(data.path(), run.path())).unwrap_err();
+    assert!(error.to_string().contains("nowhere/teacher.toml"), "{error}");
+    assert!(!checkpoint::path(run.path()).exists());
 }
 
 #[test]

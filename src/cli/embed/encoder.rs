@@ -16,7 +16,7 @@ use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
 
-/// Upper bound on texts times tokens of the longest text in one forward pass, as the server has it.
+/// Upper bound on texts times tokens of the longest text in the forward passes that run at once, as the server has it.
 const BATCH_TOKENS_MAX: usize = 4_096;
 
 /// Embeds batches of texts, several at once.

@@ -12,7 +12,7 @@ use super::super::filter::{self, FilterNode};
 use super::super::guard::{Sender, check_reach};
 use super::super::jobs::{Accepted, JobInfo, accepted};
 use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use super::labels::path;
+use super::labels::written_path;
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{ApplyRequest, Code, CollectionName, MetadataPath};
 
@@ -67,7 +67,8 @@ pub async fn apply_classifier(
     let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let collection = CollectionName::parse(&body.collection).map_err(|error| invalid("/collection", error.to_string()))?;
     check_reach(&caller, &collection)?;
-    let read = |pointer: &'static str, text: &str| path(text).map_err(|detail| invalid(pointer, detail));
+    let levels_max = api.service.limits().metadata_depth_max;
+    let read = |pointer: &'static str, text: &str| written_path(text, levels_max).map_err(|detail| invalid(pointer, detail));
     let field = read("/field", &body.field)?;
     let probability_field = body.probability_field.map(|text| read("/probability_field", &text)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::document_input::unknown_language;
+use super::super::document_input::{ZERO_IN_KEY, unknown_language};
 use super::super::error::{ApiError, Violation};
 use super::super::filter::{self, FilterNode};
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
@@ -79,6 +79,19 @@ pub fn path(text: &str) -> Result<MetadataPath, String> {
     match Field::parse(text)? {
         Field::Metadata(path) => Ok(path),
         own => Err(format!("must be in the metadata, got the document's own {own}; metadata of that name is metadata.{own}")),
+    }
+}
+
+/// Reads the path of metadata that is to be written: what a document could bring along itself.
+pub fn written_path(text: &str, levels_max: usize) -> Result<MetadataPath, String> {
+    let path = path(text)?;
+    let levels = path.keys().len();
+    if levels > levels_max {
+        return Err(format!("must lead at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
+    }
+    match path.keys().iter().any(|key| key.contains('\0')) {
+        true => Err(ZERO_IN_KEY.to_owned()),
+        false => Ok(path),
     }
 }
 

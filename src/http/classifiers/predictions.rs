@@ -24,7 +24,8 @@ const SCORES_MAX: usize = 1_000;
 const EXPLAIN_MAX: usize = 100;
 
 /// What each operation can answer besides success.
-pub const ERRORS: &[OperationErrors] = &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::DocumentNotFound]])];
+pub const ERRORS: &[OperationErrors] =
+    &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::DocumentNotFound, Code::AnswerTooLarge]])];
 
 /// Texts or documents to tell the labels of: exactly one of `texts` and `documents`.
 #[derive(Debug, Deserialize, ToSchema)]

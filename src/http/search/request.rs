@@ -4,14 +4,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::document_input::unknown_language;
+use super::super::document_input::languages;
 use super::super::error::{ApiError, Violation};
 use super::super::extract::{Object, objects};
 use super::super::filter::{self, FilterNode};
 use crate::domain::settings::{EXPANSION, OVERSAMPLING};
 use crate::domain::{
-    self, Breadth, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Language, Limits,
-    Metric, SearchRequest, SearchTarget,
+    self, Breadth, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Limits, Metric,
+    SearchRequest, SearchTarget,
 };
 
 /// Hits when the caller does not say how many.
@@ -217,7 +217,7 @@ pub fn check_rest(
     Ok(SearchRequest {
         mode,
         offset,
-        languages: body.languages.map(check_languages).transpose()?,
+        languages: body.languages.map(|codes| languages(&codes, "/languages")).transpose()?,
         filter: filter::parse(body.filter, limits)?,
         score_min,
         exact: body.exact.unwrap_or_default(),
@@ -346,14 +346,6 @@ fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> R
         return invalid("/offset", format!("must be at most {} with limit {limit}, got {offset}", max - limit));
     }
     Ok((limit, offset))
-}
-
-fn check_languages(languages: Vec<String>) -> Result<Vec<Language>, ApiError> {
-    let parse = |(index, code): (usize, &String)| {
-        let unknown = || ApiError::at(Code::UnknownLanguage, format!("/languages/{index}"), unknown_language(code));
-        Language::parse(code).ok_or_else(unknown)
-    };
-    languages.iter().enumerate().map(parse).collect()
 }
 
 fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric) -> Result<usize, ApiError> {

@@ -6,6 +6,15 @@ use crate::index::IndexError;
 use crate::index::engine::Reading;
 use crate::index::nearest::Nearest;
 
+/// Passages that were compared one by one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// Nearest first.
+    pub neighbors: Vec<Neighbor>,
+    /// No score is farther than this from that of the passage's whole values; 0 where what is kept counts as whole.
+    pub error: f32,
+}
+
 impl Index {
     /// Searches among the passages that `matches` accepts. It is asked for each node that the walk comes by, many times more
     /// often than `limit`, so it must be fast and must not block. When it accepts fewer passages than `expansion`, the walk goes
@@ -35,15 +44,15 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }
 
-    /// Compares with each of `passages` and gives the nearest `limit`, nearest first. Those that it does not hold are left out.
-    /// `None` when it keeps too little of each value: then the caller has to compare by what the store has.
+    /// Compares with each of `passages` by the values that it keeps. Those that it does not hold are left out. `None` when it keeps
+    /// only signs: then the caller has to compare by what the store has.
     pub fn search_among(
         &self,
         query: &Embedding,
         limit: usize,
         passages: impl Iterator<Item = PassageId>,
-    ) -> Result<Option<Vec<Neighbor>>, IndexError> {
-        if self.parameters.quantization.is_coarse() {
+    ) -> Result<Option<Compared>, IndexError> {
+        if self.parameters.quantization.keeps_signs_only() {
             return Ok(None);
         }
         let _span = tracing::info_span!("index_search", limit).entered();
@@ -65,7 +74,7 @@ impl Index {
                 }
             }
         }
-        Ok(Some(nearest.into_sorted()))
+        Ok(Some(Compared { neighbors: nearest.into_sorted(), error: reading.error() }))
     }
 }
 
@@ -87,7 +96,11 @@ mod tests {
     }
 
     fn filled(size: u64) -> Index {
-        let index = Index::create(&IndexParameters::new(12)).unwrap();
+        filled_with(Metric::Cosine, Quantization::F16, size)
+    }
+
+    fn filled_with(metric: Metric, quantization: Quantization, size: u64) -> Index {
+        let index = Index::create(&IndexParameters::of(12, metric, quantization, HnswSettings::default())).unwrap();
         for key in 1..=size {
             index.add(PassageId(key), &random(key)).unwrap();
         }
@@ -95,7 +108,7 @@ mod tests {
     }
 
     fn among(index: &Index, query: &Embedding, limit: usize, passages: impl Iterator<Item = PassageId>) -> Vec<Neighbor> {
-        index.search_among(query, limit, passages).unwrap().unwrap()
+        index.search_among(query, limit, passages).unwrap().unwrap().neighbors
     }
 
     fn keys(found: &[Neighbor]) -> Vec<u64> {
@@ -158,7 +171,10 @@ mod tests {
     #[test]
     fn near_copies_are_compared_as_themselves() {
         for metric in Metric::ALL {
-            for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16] {
+            for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
+                if quantization.needs_cosine() && metric != Metric::Cosine {
+                    continue;
+                }
                 let index = Index::create(&IndexParameters::of(12, metric, quantization, HnswSettings::default())).unwrap();
                 let near = |key: u64| {
                     let mut values = random(key % 10 + 1).as_slice().to_vec();
@@ -184,11 +200,23 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_hardly_kept_are_not_compared() {
-        for quantization in [Quantization::I8, Quantization::B1] {
-            let parameters = IndexParameters::of(12, Metric::Cosine, quantization, HnswSettings::default());
-            let index = Index::create(&parameters).unwrap();
-            assert_eq!(index.search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap(), None);
+    fn by_a_byte_per_value_no_score_is_more_wrong_than_is_said() {
+        let index = filled_with(Metric::Cosine, Quantization::I8, 2_000);
+        for number in 0..20 {
+            let query = random(70_000 + number);
+            let compared = index.search_among(&query, usize::MAX, (1..=2_000).map(PassageId)).unwrap().unwrap();
+            assert_eq!(compared.neighbors.len(), 2_000);
+            let wrong = |neighbor: &Neighbor| (neighbor.score - query.cosine(&random(neighbor.passage.0))).abs();
+            let worst = compared.neighbors.iter().map(wrong).fold(0.0, f32::max);
+            assert!(worst > 0.0 && worst <= compared.error && compared.error < 0.03, "{worst} {}", compared.error);
         }
+        let whole = filled(50).search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap().unwrap();
+        assert_eq!(whole.error, 0.0, "halves count as whole");
+    }
+
+    #[test]
+    fn signs_are_not_compared() {
+        let index = filled_with(Metric::Cosine, Quantization::B1, 9);
+        assert_eq!(index.search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap(), None);
     }
 }

@@ -13,14 +13,13 @@ use super::super::runtime::OpenCollection;
 use super::super::{Error, Service, State, blocking};
 use super::error::ClassifierError;
 use super::kept_filter;
-use super::texts::of_documents;
+use super::texts::of_documents_patiently;
 use super::trained::{Scored, Trained};
 use super::training::wait_for_index;
 use crate::domain::{
     ApplyRequest, ClassifierName, Document, DocumentId, DocumentPatch, Filter, Job, JobType, JobUnit, Limits, Metadata,
     MetadataPath,
 };
-use crate::embed::Priority;
 use crate::store::{Patched, SearchFilter, TextPatch};
 
 /// Documents of one step: bounds how long other writes wait.
@@ -160,10 +159,9 @@ async fn step(
         let source = context.state()?.collection(&source.collection)?;
         wait_for_index(context, &source).await?;
     }
-    let state = &context.state()?;
     // The collection may get another model meanwhile.
-    state.check_embedded(collection)?;
-    let surroundings = state.surroundings(trained, false)?;
+    context.state()?.check_embedded(collection)?;
+    let surroundings = context.state()?.surroundings(trained, false)?;
     let (of, filter, after) = (Arc::clone(collection), apply.only(), done.after.clone());
     let page = blocking(move || {
         let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
@@ -173,7 +171,7 @@ async fn step(
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
-    let asked = of_documents(state, page, Priority::Ingest).await?;
+    let asked = of_documents_patiently(context, page).await?;
     let (judging, threshold) = (Arc::clone(trained), apply.threshold);
     let answers = blocking(move || {
         let mut electorate = judging.electorate(&surroundings, asked.len())?;
@@ -183,6 +181,7 @@ async fn step(
     })
     .await?;
     let abstained: Vec<bool> = answers.iter().map(|(labels, _)| labels.is_none()).collect();
+    let state = context.state()?;
     let patches = documents.into_iter().zip(answers).map(|(document, (labels, share))| {
         let metadata = apply.patch(&document, labels, share, trained.definition.multi_label);
         let patch = patch(metadata, &state.limits);

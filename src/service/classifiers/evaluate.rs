@@ -17,7 +17,7 @@ use super::examples::no_label;
 use super::judged::Judged;
 use super::kept_evaluation;
 use super::kept_filter;
-use super::texts::{Asked, embed_texts, of_documents};
+use super::texts::{Asked, embed_texts, of_documents, of_documents_patiently};
 use super::trained::{Trained, labeled};
 use super::training::wait_for_index;
 use super::voters::Electorate;
@@ -25,7 +25,6 @@ use crate::domain::{
     ClassifierName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit, LabeledDocuments,
     LabeledText, Metadata, labels_at,
 };
-use crate::embed::Priority;
 use crate::store::EmbeddedDocument;
 
 /// Labeled documents that are judged within a request: bounds its time.
@@ -133,7 +132,7 @@ impl Service {
 
     async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<Known, Error> {
         let bodies = texts.iter().map(|one| one.text.clone()).collect();
-        let embedded = embed_texts(&self.state, bodies, Priority::Ingest).await?;
+        let embedded = embed_texts(&self.state, bodies).await?;
         let places = (0..texts.len()).map(|place| format!("example {place}")).collect();
         let asked = texts.iter().zip(embedded).map(|(text, (detected, embedding))| Asked {
             document: None,
@@ -169,7 +168,7 @@ impl Service {
         };
         let (found, expected) = self.on_collection(&collection, read).await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        Ok(Known { asked: of_documents(&self.state, found, Priority::Ingest).await?, expected, places })
+        Ok(Known { asked: of_documents(&self.state, found).await?, expected, places })
     }
 }
 
@@ -197,8 +196,8 @@ async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, plann
     let (mut judged, mut after, mut read) = (Judged::default(), None, 0);
     loop {
         context.check()?;
-        let state = context.state()?;
-        state.check_embedded(collection)?;
+        // The service is held for one step only, so that one that goes away takes the job with it.
+        context.state()?.check_embedded(collection)?;
         check_there(context, collection, &planned).await?;
         let (of, documents, multi_label) = (Arc::clone(collection), planned.documents.clone(), trained.definition.multi_label);
         let page = blocking(move || {
@@ -208,7 +207,7 @@ async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, plann
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        let asked = of_documents(&state, found, Priority::Ingest).await?;
+        let asked = of_documents_patiently(context, found).await?;
         let (judging, near, threshold) = (Arc::clone(&trained), surroundings.clone(), planned.threshold);
         judged = blocking(move || {
             let mut electorate = judging.electorate(&near, asked.len())?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Error, Service, blocking, priority};
+use super::super::{Error, Service, blocking};
 use super::texts::{Asked, embed_texts, of_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
 
@@ -18,7 +18,8 @@ impl Service {
         let surroundings = self.state.surroundings(&trained, options.explain > 0)?;
         let asked = self.asked(items).await?;
         let source = surroundings.source.as_ref().map(|(collection, _)| Arc::clone(collection));
-        let answered = blocking(move || trained.predict(&surroundings, &asked, &options)).await;
+        let bytes_max = self.limits().answer_bytes_max;
+        let answered = blocking(move || trained.predict(&surroundings, &asked, &options, bytes_max)).await;
         match source {
             Some(collection) if answered.is_err() && collection.is_deleted() => {
                 Err(Error::CollectionNotFound { name: collection.row.name.clone() })
@@ -30,8 +31,7 @@ impl Service {
     async fn asked(&self, items: PredictItems) -> Result<Vec<Asked>, Error> {
         match items {
             PredictItems::Texts(texts) => {
-                let order = priority(texts.len());
-                let embedded = embed_texts(&self.state, texts, order).await?;
+                let embedded = embed_texts(&self.state, texts).await?;
                 let asked =
                     embedded.into_iter().map(|(language, embedding)| Asked { document: None, place: None, language, embedding });
                 Ok(asked.collect())
@@ -45,8 +45,7 @@ impl Service {
                 let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
                 let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
                 let documents = documents.collect::<Result<Vec<_>, _>>()?;
-                let order = priority(documents.iter().filter(|one| one.embedding.is_none()).count());
-                of_documents(&self.state, documents, order).await
+                of_documents(&self.state, documents).await
             }
         }
     }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::{Error, State, blocking};
-use crate::domain::{Embedding, Language, PassageBounds};
-use crate::embed::Priority;
+use super::super::jobs::mine::embed_patiently;
+use super::super::jobs::{Halt, JobContext};
+use super::super::{Error, State, blocking, priority};
+use crate::domain::{Embedded, Embedding, Language, PassageBounds};
 use crate::store::EmbeddedDocument;
 
 /// Passages that go to the encoder at a time, so that one request leaves room for others in its queue.
@@ -24,59 +25,59 @@ pub(super) struct Asked {
     pub(super) embedding: Embedding,
 }
 
-/// Embeds whole texts and finds the language of each.
-pub(super) async fn embed_texts(
-    state: &Arc<State>,
+/// Texts cut into the passages that the encoder reads.
+struct Split {
+    /// Those of all texts, one text's after the other's.
+    passages: Vec<String>,
+    /// [texts] How many passages each has.
+    counts: Vec<usize>,
+    /// [texts]
+    languages: Vec<Option<Language>>,
+}
+
+/// Embeds whole texts for a caller who waits, and finds the language of each.
+pub(super) async fn embed_texts(state: &Arc<State>, texts: Vec<String>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
+    let split = Split::of(state, texts).await?;
+    // By passages: one text may be thousands of them.
+    let order = priority(split.passages.len());
+    let size = PASSAGES_PER_SUBMISSION.min(state.limits.embed_queue_texts_max).max(1);
+    let mut embedded = Vec::with_capacity(split.passages.len());
+    for part in split.passages.chunks(size) {
+        embedded.extend(state.embedder.embed(part.to_vec(), order).await?);
+    }
+    split.means(embedded)
+}
+
+/// As `embed_texts`, for a job, which waits when the encoder's queue is full.
+pub(super) async fn embed_texts_patiently(
+    context: &JobContext,
     texts: Vec<String>,
-    priority: Priority,
-) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
-    let splitting = Arc::clone(state);
-    let (languages, pieces, counts) = blocking(move || {
-        let bounds = PassageBounds::adjacent(splitting.embedder.model().tokens_max);
-        let (mut pieces, mut counts, mut languages) = (Vec::new(), Vec::with_capacity(texts.len()), Vec::new());
-        for text in &texts {
-            let passages: Vec<Range<usize>> = splitting.embedder.split(text, bounds)?;
-            counts.push(passages.len());
-            pieces.extend(passages.into_iter().map(|range| text.get(range).unwrap_or_default().to_owned()));
-            languages.push(splitting.embedder.detect(text).map(|detected| detected.language));
-        }
-        Ok((languages, pieces, counts))
-    })
-    .await?;
-    let asked = pieces.len();
-    let mut embeddings = Vec::with_capacity(asked);
-    let mut rest = pieces.into_iter();
-    loop {
-        let part: Vec<String> = rest.by_ref().take(PASSAGES_PER_SUBMISSION).collect();
-        if part.is_empty() {
-            break;
-        }
-        embeddings.extend(state.embedder.embed(part, priority).await?.into_iter().map(|embedded| embedded.embedding));
-    }
-    if embeddings.len() != asked {
-        return Err(Error::EncoderAnswers { asked, got: embeddings.len() });
-    }
-    let mut embeddings = embeddings.as_slice();
-    let mut found = Vec::with_capacity(counts.len());
-    for (count, language) in counts.into_iter().zip(languages) {
-        let (own, others) = embeddings.split_at(count);
-        embeddings = others;
-        // Passages that cancel each other out leave the first to speak for the text.
-        let mean = Embedding::mean(own).or_else(|| own.first().cloned());
-        found.push((language, mean.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?));
-    }
-    Ok(found)
+) -> Result<Vec<(Option<Language>, Embedding)>, Halt> {
+    let split = Split::of(&context.state()?, texts).await?;
+    let embedded = embed_patiently(context, &split.passages, PASSAGES_PER_SUBMISSION).await?;
+    Ok(split.means(embedded)?)
 }
 
 /// Takes the stored embeddings of documents; embeds those that wait for theirs.
-pub(super) async fn of_documents(
-    state: &Arc<State>,
-    documents: Vec<EmbeddedDocument>,
-    priority: Priority,
-) -> Result<Vec<Asked>, Error> {
-    let missing: Vec<String> =
-        documents.iter().filter(|one| one.embedding.is_none()).map(|one| one.document.text.clone()).collect();
-    let mut embedded = if missing.is_empty() { Vec::new() } else { embed_texts(state, missing, priority).await? }.into_iter();
+pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Error> {
+    let embedded = embed_texts(state, waiting(&documents)).await?;
+    asked(documents, embedded)
+}
+
+/// As `of_documents`, for a job, which waits when the encoder's queue is full.
+pub(super) async fn of_documents_patiently(context: &JobContext, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Halt> {
+    let embedded = embed_texts_patiently(context, waiting(&documents)).await?;
+    Ok(asked(documents, embedded)?)
+}
+
+/// The texts of documents that wait for their embedding.
+fn waiting(documents: &[EmbeddedDocument]) -> Vec<String> {
+    documents.iter().filter(|one| one.embedding.is_none()).map(|one| one.document.text.clone()).collect()
+}
+
+/// Puts documents together with the embeddings of those that waited for theirs.
+fn asked(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embedding)>) -> Result<Vec<Asked>, Error> {
+    let mut embedded = embedded.into_iter();
     let asked = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {
             Some(embedding) => embedding,
@@ -85,4 +86,41 @@ pub(super) async fn of_documents(
         Ok(Asked { document: Some(document.id), place: None, language: document.language, embedding })
     });
     asked.collect()
+}
+
+impl Split {
+    async fn of(state: &Arc<State>, texts: Vec<String>) -> Result<Self, Error> {
+        let state = Arc::clone(state);
+        blocking(move || {
+            let bounds = PassageBounds::adjacent(state.embedder.model().tokens_max);
+            let (mut passages, mut counts, mut languages) = (Vec::new(), Vec::with_capacity(texts.len()), Vec::new());
+            for text in &texts {
+                let ranges: Vec<Range<usize>> = state.embedder.split(text, bounds)?;
+                counts.push(ranges.len());
+                passages.extend(ranges.into_iter().map(|range| text.get(range).unwrap_or_default().to_owned()));
+                languages.push(state.embedder.detect(text).map(|detected| detected.language));
+            }
+            Ok(Self { passages, counts, languages })
+        })
+        .await
+    }
+
+    /// The language and the embedding of each text.
+    fn means(self, embedded: Vec<Embedded>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
+        let (asked, got) = (self.passages.len(), embedded.len());
+        if asked != got {
+            return Err(Error::EncoderAnswers { asked, got });
+        }
+        let embeddings: Vec<Embedding> = embedded.into_iter().map(|embedded| embedded.embedding).collect();
+        let mut embeddings = embeddings.as_slice();
+        let mut found = Vec::with_capacity(self.counts.len());
+        for (count, language) in self.counts.into_iter().zip(self.languages) {
+            let (own, others) = embeddings.split_at(count);
+            embeddings = others;
+            // Passages that cancel each other out leave the first to speak for the text.
+            let mean = Embedding::mean(own).or_else(|| own.first().cloned());
+            found.push((language, mean.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?));
+        }
+        Ok(found)
+    }
 }

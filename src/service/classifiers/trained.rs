@@ -7,8 +7,8 @@ use super::texts::Asked;
 use super::voters::{Electorate, Surroundings, Voter, side_by_side};
 use crate::classify::{LabelNames, LabeledNeighbor, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, Field, Filter, KnnSettings, LabeledDocuments, Language,
-    NeighborWeight, PredictOptions, Prediction, Test, TrainingReport,
+    ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, Field, Filter, KnnSettings, LabeledDocuments,
+    LabeledNeighborText, Language, NeighborWeight, PredictOptions, Prediction, Test, TrainingReport,
 };
 use crate::store::{ClassifierText, SearchFilter};
 
@@ -150,12 +150,13 @@ impl Trained {
         (*share > 0.0 && *share >= threshold.unwrap_or(0.0)).then(|| vec![label.clone()])
     }
 
-    /// All that is told of texts. Blocks.
+    /// All that is told of texts, of at most `bytes_max` bytes of neighbors and labels. Blocks.
     pub(super) fn predict(
         &self,
         surroundings: &Surroundings,
         asked: &[Asked],
         options: &PredictOptions,
+        bytes_max: usize,
     ) -> Result<Vec<Prediction>, Error> {
         let all: Vec<&Asked> = asked.iter().collect();
         let mut electorate = self.electorate(surroundings, asked.len())?;
@@ -165,19 +166,27 @@ impl Trained {
             None if options.explain > 0 => Some(surroundings.electorate(&self.texts, asked.len())?),
             None => None,
         };
+        let mut bytes = 0;
         let answer = |(asked, scored): (&Asked, Scored)| {
             let near = near.as_ref().filter(|_| options.explain > 0);
             let neighbors = near.map(|near| near.explain(asked, options.explain)).transpose()?.unwrap_or_default();
-            Ok(Prediction {
-                document: asked.document.clone(),
-                language: asked.language,
-                labels: self.decide(&scored, options.threshold),
-                scores: scored.ranked.into_iter().take(options.scores).collect(),
-                neighbors,
-            })
+            let labels = self.decide(&scored, options.threshold);
+            let scores: Vec<(String, f32)> = scored.ranked.into_iter().take(options.scores).collect();
+            bytes += neighbors.iter().map(size).sum::<usize>();
+            bytes += scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len).sum::<usize>();
+            if bytes > bytes_max {
+                let advice = "ask for fewer texts or documents, or for less with explain and scores";
+                return Err(Error::AnswerTooLarge { bytes: bytes as u64, limit: bytes_max, advice });
+            }
+            Ok(Prediction { document: asked.document.clone(), language: asked.language, labels, scores, neighbors })
         };
         asked.iter().zip(scored).map(answer).collect()
     }
+}
+
+/// Bytes of what is told of a neighbor.
+fn size(neighbor: &LabeledNeighborText) -> usize {
+    neighbor.text.len() + neighbor.labels.iter().map(String::len).sum::<usize>()
 }
 
 /// The filter of documents with labels.

@@ -16,7 +16,7 @@ use super::definition::{damaged, read_definition, write_report};
 use super::error::ClassifierError;
 use super::examples::{Examples, gather, of_texts, sorted_counts};
 use super::fitting::{fit_neighbors, fit_prototypes};
-use super::texts::embed_texts;
+use super::texts::embed_texts_patiently;
 use super::trained::EmbeddedText;
 use super::voters::{Surroundings, threads};
 use crate::classify::mlp::Activation;
@@ -24,7 +24,6 @@ use crate::classify::{
     LabelNames, MlpParameters, Targets, Training, fit_temperature, reliability, strata_of_label_sets, stratified_split,
 };
 use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, MlpSettings, TrainingReport};
-use crate::embed::Priority;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 
 /// Texts that are embedded before their embeddings are stored.
@@ -141,10 +140,8 @@ async fn embed_all(context: &JobContext, row: &StoredClassifier, definition: &Cl
     let waiting: Vec<usize> = (0..texts.len()).filter(|place| texts[*place].1.embedding.is_none()).collect();
     for places in waiting.chunks(TEXTS_PER_STEP) {
         context.check()?;
-        // Held for one step only, so that a service that goes away takes the job with it.
-        let state = context.state()?;
         let part = places.iter().map(|place| texts[*place].1.text.clone()).collect();
-        let embedded = embed_texts(&state, part, Priority::Ingest).await?;
+        let embedded = embed_texts_patiently(context, part).await?;
         let mut stored = Vec::with_capacity(places.len());
         for (place, (detected, embedding)) in places.iter().zip(embedded) {
             let (key, text) = &mut texts[*place];
@@ -153,6 +150,8 @@ async fn embed_all(context: &JobContext, row: &StoredClassifier, definition: &Cl
             text.embedding = Some(embedding.clone());
             stored.push((*key, language, embedding));
         }
+        // Held for one step only, so that a service that goes away takes the job with it.
+        let state = context.state()?;
         match keep_at_once {
             true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
             false => at_the_end.extend(stored),

@@ -1,7 +1,8 @@
 //! Duplicates: clusters of passages of a collection that say the same, in one language or in several.
 //!
 //! The neighbors of every different text are looked for, without those of its own document, and `crate::mining` makes clusters of
-//! the pairs that are near enough; equal texts are pairs of cosine 1. A restart of the server begins anew.
+//! the pairs that are near enough; equal texts are pairs of cosine 1. A text may occur often, in several languages: `Occurrences`
+//! chooses by which of them it is paired. A restart of the server begins anew.
 
 use std::sync::Arc;
 
@@ -73,6 +74,31 @@ struct Traits {
     documents: Vec<i64>,
     /// [places]
     languages: Vec<Option<Language>>,
+}
+
+/// Passages and which of them may be paired. One pair per passage connects equal texts of several kinds, and one per neighbor these
+/// with others; of equal texts of one kind the first stands for all.
+struct Occurrences<'a> {
+    rule: LanguageRule,
+    /// [places] Which text each is.
+    numbers: &'a [u32],
+    /// [places]
+    documents: &'a [i64],
+    /// [places]
+    languages: &'a [Option<Language>],
+    /// By number and language.
+    groups: Vec<Group>,
+}
+
+/// Occurrences of one text, under `LanguageRule::Same` those in one language: so that two of them may not be paired means that both
+/// are of one kind, of the same document or, under `LanguageRule::Different`, of the same language.
+struct Group {
+    number: u32,
+    /// Under `LanguageRule::Same`.
+    language: Option<Language>,
+    first: u32,
+    /// The first of another kind.
+    second: Option<u32>,
 }
 
 /// A cluster in the results.
@@ -187,8 +213,8 @@ async fn find(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
     let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
     let looked = context.clone();
     let written = blocking(move || {
-        let near = near(&side, &lists).chain(equal(&side, &documents));
-        let pairs = near.filter(|(one, other, _)| rule.allows(languages[*one as usize], languages[*other as usize]));
+        let occurrences = Occurrences::new(rule, side.numbers(), &documents, &languages);
+        let pairs = occurrences.near(&lists).chain(occurrences.equal());
         let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
         write(&looked, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
     })
@@ -225,20 +251,67 @@ async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), 
     opened.await.map_err(Error::from)?
 }
 
-/// Pairs of neighbors, as places.
-fn near<'a>(side: &'a Side, lists: &'a NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> + 'a {
-    (0..side.sentences()).flat_map(move |number| {
-        let place = side.first_place(number as u32);
-        lists.of(number).map(move |(other, cosine)| (place, side.first_place(other), cosine))
-    })
-}
+impl<'a> Occurrences<'a> {
+    fn new(rule: LanguageRule, numbers: &'a [u32], documents: &'a [i64], languages: &'a [Option<Language>]) -> Self {
+        let mut all = Self { rule, numbers, documents, languages, groups: Vec::new() };
+        let keyed = (0..numbers.len() as u32).filter_map(|place| Some((all.key(place)?, place)));
+        let mut keyed: Vec<((u32, Option<Language>), u32)> = keyed.collect();
+        keyed.sort_unstable();
+        let groups = keyed.chunk_by(|one, other| one.0 == other.0).map(|same| {
+            let ((number, language), first) = same[0];
+            let second = same.iter().map(|(_, place)| *place).find(|place| all.may_pair(first, *place));
+            Group { number, language, first, second }
+        });
+        all.groups = groups.collect();
+        all
+    }
 
-/// Pairs of a text with its first occurrence in another document, as places.
-fn equal<'a>(side: &'a Side, documents: &'a [i64]) -> impl Iterator<Item = (u32, u32, f32)> + 'a {
-    (0..side.places()).filter_map(move |place| {
-        let first = side.first_place(side.number_at(place));
-        (documents[first as usize] != documents[place]).then_some((first, place as u32, 1.0))
-    })
+    /// Pairs of neighbors, as places.
+    fn near(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
+        self.groups.iter().flat_map(move |group| {
+            lists.of(group.number as usize).filter_map(move |(other, cosine)| {
+                let (one, other) = self.pair(group, self.group((other, group.language))?)?;
+                Some((one, other, cosine))
+            })
+        })
+    }
+
+    /// Pairs of equal texts, as places: each with the first of another kind.
+    fn equal(&self) -> impl Iterator<Item = (u32, u32, f32)> {
+        (0..self.numbers.len() as u32).filter_map(move |place| {
+            let group = self.group(self.key(place)?)?;
+            let firsts = [Some(group.first), group.second].into_iter().flatten();
+            let other = firsts.filter(|_| place != group.first).find(|first| self.may_pair(*first, place))?;
+            Some((other, place, 1.0))
+        })
+    }
+
+    /// An occurrence of the one text and one of the other that may be paired.
+    fn pair(&self, one: &Group, other: &Group) -> Option<(u32, u32)> {
+        let firsts = Some((one.first, other.first));
+        let pairs = [firsts, other.second.map(|second| (one.first, second)), one.second.map(|second| (second, other.first))];
+        pairs.into_iter().flatten().find(|(one, other)| self.may_pair(*one, *other))
+    }
+
+    /// The group of a passage; `None` for one that may be paired with no other.
+    fn key(&self, place: u32) -> Option<(u32, Option<Language>)> {
+        let (number, language) = (self.numbers[place as usize], self.languages[place as usize]);
+        match self.rule {
+            LanguageRule::Any => Some((number, None)),
+            LanguageRule::Same => Some((number, Some(language?))),
+            LanguageRule::Different => language.map(|_| (number, None)),
+        }
+    }
+
+    fn group(&self, key: (u32, Option<Language>)) -> Option<&Group> {
+        let at = self.groups.binary_search_by_key(&key, |group| (group.number, group.language)).ok()?;
+        self.groups.get(at)
+    }
+
+    fn may_pair(&self, one: u32, other: u32) -> bool {
+        let (one, other) = (one as usize, other as usize);
+        self.documents[one] != self.documents[other] && self.rule.allows(self.languages[one], self.languages[other])
+    }
 }
 
 /// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
@@ -280,5 +353,48 @@ mod tests {
         check(LanguageRule::Same, [true, false, false]);
         check(LanguageRule::Different, [false, true, false]);
         assert!(!LanguageRule::Same.allows(None, None));
+    }
+
+    /// The clusters of passages, each given as the number of its text, its document and its language, when these texts are near.
+    #[track_caller]
+    fn check(rule: LanguageRule, passages: &[(u32, i64, &str)], near: Option<(u32, u32)>, expect: &[&[u32]]) {
+        let numbers: Vec<u32> = passages.iter().map(|passage| passage.0).collect();
+        let documents: Vec<i64> = passages.iter().map(|passage| passage.1).collect();
+        let languages: Vec<Option<Language>> = passages.iter().map(|passage| Language::parse(passage.2)).collect();
+        let mut lists = NeighborLists::new(2, 2, 1).unwrap();
+        if let Some((one, other)) = near {
+            lists.put(one, &[(other, 0.9)]).unwrap();
+        }
+        let occurrences = Occurrences::new(rule, &numbers, &documents, &languages);
+        let limits = DuplicateRule { score_min: 0.8, size_max: 100 };
+        let pairs = occurrences.near(&lists).chain(occurrences.equal());
+        let clusters = cluster(passages.len(), pairs, &limits).unwrap();
+        assert_eq!(clusters.iter().map(|one| one.members).collect::<Vec<_>>(), expect, "{rule:?} {passages:?}");
+    }
+
+    #[test]
+    fn equal_texts_belong_together_whichever_language_came_first() {
+        let two_languages = [(0, 0, "de"), (0, 1, "en"), (0, 2, "en"), (0, 3, "")];
+        check(LanguageRule::Same, &two_languages, None, &[&[1, 2]]);
+        check(LanguageRule::Different, &two_languages, None, &[&[0, 1, 2]]);
+        check(LanguageRule::Any, &two_languages, None, &[&[0, 1, 2, 3]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de"), (0, 2, "en")], None, &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de")], None, &[]);
+    }
+
+    #[test]
+    fn equal_texts_of_one_document_meet_in_another_one_alone() {
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de")], None, &[]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (0, 1, "de")], None, &[&[0, 1, 2]]);
+    }
+
+    #[test]
+    fn near_texts_are_paired_by_the_occurrences_whose_languages_fit() {
+        check(LanguageRule::Same, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[1, 2]]);
+        check(LanguageRule::Same, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "de")], Some((1, 0)), &[&[0, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "de")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "de"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "de"), (1, 2, "")], Some((0, 1)), &[]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (1, 0, "de"), (1, 1, "")], Some((0, 1)), &[&[0, 1, 2]]);
     }
 }

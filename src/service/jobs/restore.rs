@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::super::archive::{CATALOG, file_name, invalid, unpack};
 use super::super::classifiers::check_carried;
 use super::super::collections::sync_dir;
+use super::super::leftovers::{self, DATABASE};
 use super::super::repair::recover;
 use super::super::runtime::OpenCollection;
 use super::super::snapshots::{ClassifierTarget, Target, classifier_exists};
@@ -21,7 +22,6 @@ use crate::store::{Carried, Catalog, DatabaseKind, Replacement, StoreError, chec
 
 /// Time between two looks at whether to stop while an index is built.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-const DATABASE: &str = "documents.sqlite";
 
 /// What is asked.
 #[derive(Clone)]
@@ -135,7 +135,9 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
         return Err(Error::CollectionExists { name: replaced.name.clone() });
     }
     let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
-    restore.change(state, replaced, new)?;
+    let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
+    leftovers::giving_up(&folders, || restore.change(state, replaced, new))?;
+    opened.iter().for_each(|new| leftovers::unmark(&new.folder));
     state
         .aliases
         .write()
@@ -247,7 +249,7 @@ impl Restore {
     fn remove_folders(&self, state: &State) {
         for target in &self.targets {
             // What fails here the next start removes.
-            let _ = std::fs::remove_dir_all(state.collections_dir().join(&target.id));
+            let _ = leftovers::remove(&state.collections_dir().join(&target.id));
         }
     }
 
@@ -301,7 +303,9 @@ impl Restore {
     fn open(&self, state: &State, row: Collection) -> Result<Arc<OpenCollection>, Error> {
         let folder = state.collections_dir().join(&row.id.0);
         let access = |source| Error::Folder { path: folder.clone(), source };
-        std::fs::rename(self.folder.join(&row.id.0), &folder).map_err(access)?;
+        let unpacked = self.folder.join(&row.id.0);
+        leftovers::mark(&unpacked);
+        std::fs::rename(unpacked, &folder).map_err(access)?;
         sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
         let collection = state.open_collection(row, &folder).map_err(usable)?;
         // Checkpoints are of jobs of another time, or of another server.

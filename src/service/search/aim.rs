@@ -59,7 +59,10 @@ pub(super) fn aim(collection: &OpenCollection, request: &SearchRequest, embedded
             let negative = mean(collection, &examples.negative, embedded)?;
             // A direction is found by turning away from the negative ones. Between points, that is a step further on from them.
             let step = if collection.row.metric == Metric::L2 && examples.negative != ExampleSet::default() { 2.0 } else { 1.0 };
-            let values = positive.iter().zip(&negative).map(|(positive, negative)| (step * positive - negative) as f32).collect();
+            // Beyond what the index keeps no distance is a number.
+            let most = f64::from(collection.row.quantization.value_max());
+            let target = |(positive, negative): (&f64, &f64)| (step * positive - negative).clamp(-most, most) as f32;
+            let values = positive.iter().zip(&negative).map(target).collect();
             aim.embedding = Some(collection.row.scaled(values).ok_or(Error::NoDirection)?);
             aim.excluded.extend(examples.positive.ids.iter().chain(&examples.negative.ids).cloned());
         }

@@ -6,14 +6,14 @@ use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::matching::{self, PassageSet};
 use crate::domain::{Breadth, Embedding, PassageId};
-use crate::index::{Neighbor, search_exact};
+use crate::index::{Compared, Neighbor, search_exact};
 use crate::store::SearchFilter;
 
 /// Embeddings read from the store together: bounds the memory of comparing with many.
 const EMBEDDINGS_PER_READ: usize = 1_024;
 
 /// Passages that are compared again by their stored values, at least: of very few the wrong ones are easily the nearest.
-const RESCORED_MIN: usize = 16;
+pub(in crate::service) const RESCORED_MIN: usize = 16;
 
 /// Gives up to `limit` nearest passages that `accept` accepts, nearest first. Fewer mean that there are no more.
 pub(super) fn nearest(
@@ -51,33 +51,64 @@ pub(super) fn rescored_of(collection: &OpenCollection, breadth: Breadth, wanted:
     (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
 }
 
-/// All passages whose documents match, nearest first, each compared.
-pub(super) fn all(collection: &OpenCollection, query: &Embedding, filter: &SearchFilter) -> Result<Vec<Neighbor>, Error> {
+/// All passages whose documents match, compared one by one.
+pub(super) fn all(collection: &OpenCollection, query: &Embedding, filter: &SearchFilter) -> Result<Compared, Error> {
     if *filter == SearchFilter::default() && !collection.row.quantization.is_coarse() {
-        return Ok(collection.search_index()?.0.search_all(query, usize::MAX)?);
+        let neighbors = collection.search_index()?.0.search_all(query, usize::MAX)?;
+        return Ok(Compared { neighbors, error: 0.0 });
     }
     among(collection, query, &*matching::passages(collection, filter)?)
 }
 
-/// All passages of a set, nearest first, compared one by one.
-pub(super) fn among(collection: &OpenCollection, query: &Embedding, set: &PassageSet) -> Result<Vec<Neighbor>, Error> {
-    if let Some(found) = collection.search_index()?.0.search_among(query, usize::MAX, set.iter())? {
-        return Ok(found);
+/// All passages of a set, compared one by one.
+pub(super) fn among(collection: &OpenCollection, query: &Embedding, set: &PassageSet) -> Result<Compared, Error> {
+    if let Some(compared) = collection.search_index()?.0.search_among(query, usize::MAX, set.iter())? {
+        return Ok(compared);
     }
     let passages: Vec<PassageId> = set.iter().collect();
-    let mut found = Vec::with_capacity(passages.len());
+    let mut neighbors = Vec::with_capacity(passages.len());
     for part in passages.chunks(EMBEDDINGS_PER_READ) {
         let stored = collection.store.embeddings_of(part)?;
         let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
-        found.extend(search_exact(collection.row.metric, items, query, part.len()));
+        neighbors.extend(search_exact(collection.row.metric, items, query, part.len()));
     }
-    found.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
-    Ok(found)
+    sort(&mut neighbors);
+    Ok(Compared { neighbors, error: 0.0 })
+}
+
+/// Hands compared passages to `take` by their stored values, nearest first and in parts, until it says that it has enough. Where the
+/// scores are good enough, all at once. Else a passage is handed on when those whose stored values were not read yet cannot be
+/// nearer: so the order is that of the whole values, though few of them are read. `first` is how many are read at first.
+pub(super) fn in_order(
+    collection: &OpenCollection,
+    query: &Embedding,
+    compared: &Compared,
+    first: usize,
+    mut take: impl FnMut(&[Neighbor]) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    if compared.error == 0.0 {
+        return take(&compared.neighbors).map(drop);
+    }
+    let (mut rest, mut size) = (compared.neighbors.as_slice(), first.max(RESCORED_MIN));
+    let mut read: Vec<Neighbor> = Vec::new();
+    loop {
+        let (part, others) = rest.split_at(size.min(rest.len()));
+        (rest, size) = (others, size.saturating_mul(2).min(EMBEDDINGS_PER_READ));
+        read.extend(rescored(collection, query, part.len(), part.to_vec())?);
+        sort(&mut read);
+        let bound = rest.first().map_or(f32::NEG_INFINITY, |next| next.score + compared.error);
+        let certain = read.partition_point(|neighbor| neighbor.score > bound);
+        let enough = take(&read[..certain])?;
+        if enough || rest.is_empty() {
+            return Ok(());
+        }
+        read.drain(..certain);
+    }
 }
 
 /// The nearest `limit` of `found` by their stored values. Passages that are gone meanwhile keep their score: they are no hits,
 /// but a list that is shorter than was asked for would mean that there are no more.
-pub(super) fn rescored(
+pub(in crate::service) fn rescored(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
@@ -90,8 +121,12 @@ pub(super) fn rescored(
     if stored.len() < found.len() {
         let there: HashSet<PassageId> = stored.iter().map(|(passage, _)| *passage).collect();
         nearest.extend(found.into_iter().filter(|neighbor| !there.contains(&neighbor.passage)));
-        nearest.sort_by(|a, b| b.score.total_cmp(&a.score));
+        sort(&mut nearest);
         nearest.truncate(limit);
     }
     Ok(nearest)
+}
+
+fn sort(neighbors: &mut [Neighbor]) {
+    neighbors.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
 }

@@ -10,11 +10,11 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::candidates::{all, among, indexed, rescored, rescored_of};
+use super::candidates::{all, among, in_order, indexed, rescored, rescored_of};
 use super::hits::{Candidate, Candidates};
 use super::matching::{self, PassageSet};
 use crate::domain::{Breadth, DenseMethod, Embedding, HnswSettings, PassageId};
-use crate::index::Neighbor;
+use crate::index::{Compared, Neighbor};
 use crate::store::{DocumentKey, SearchFilter};
 
 /// Passages asked of the index per hit wanted: several passages of one document may be near, and some may be gone.
@@ -70,7 +70,7 @@ pub(super) fn find(
     let mut candidates = Candidates::new(limit);
     let method = match (effort.exact, *filter == SearchFilter::default()) {
         (true, _) => {
-            candidates.take(collection, &all(collection, query, filter)?)?;
+            take_in_order(collection, query, &all(collection, query, filter)?, &mut candidates)?;
             DenseMethod::Scan
         }
         (false, true) => {
@@ -154,9 +154,20 @@ fn find_matching(
         wanted = wanted.saturating_mul(GROWTH);
     }
     // All of them in order: any number of the nearest may be passages of the same document, or no longer match.
-    let neighbors = among(collection, query, &set)?;
-    found.take(collection, &neighbors)?;
+    take_in_order(collection, query, &among(collection, query, &set)?, found)?;
     Ok(DenseMethod::Scan)
+}
+
+fn take_in_order(
+    collection: &OpenCollection,
+    query: &Embedding,
+    compared: &Compared,
+    found: &mut Candidates,
+) -> Result<(), Error> {
+    in_order(collection, query, compared, found.limit(), |part| {
+        found.take(collection, part)?;
+        Ok(found.is_full())
+    })
 }
 
 /// A walk among the passages of a set, which is given up when it goes far beyond what it should take. Then nothing that matches lies
@@ -204,6 +215,6 @@ fn worth_comparing_all(collection: &OpenCollection, set: &PassageSet, passages: 
 
 /// How many passages a walk compares with in the time that comparing with every passage of the set takes.
 fn comparing_all(collection: &OpenCollection, set: &PassageSet) -> usize {
-    let cost = if collection.row.quantization.is_coarse() { COMPARED_PER_READ } else { COMPARED_PER_LOOKUP };
+    let cost = if collection.row.quantization.keeps_signs_only() { COMPARED_PER_READ } else { COMPARED_PER_LOOKUP };
     set.len().saturating_mul(cost)
 }

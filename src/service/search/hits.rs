@@ -161,7 +161,7 @@ fn too_large(
     let vectors = if parts.vector { passages.len() as u64 * vector_bytes(collection) } else { 0 };
     let sizes = collection.store.sizes_of(passages)?;
     let bytes = spent_before + vectors + sizes.into_iter().map(|sizes| wanted(sizes, parts)).sum::<u64>();
-    Ok(Error::AnswerTooLarge { bytes, limit })
+    Ok(Error::AnswerTooLarge { bytes, limit, advice: "ask for fewer hits with limit, or leave text out of include" })
 }
 
 /// Bytes of a vector in JSON, about.

@@ -69,9 +69,13 @@ impl LabeledPassages {
             let accept = |passage: PassageId| self.set.contains(passage);
             return candidates::nearest(collection, query, wanted, Breadth::default(), Some(&accept));
         }
-        let mut neighbors = candidates::among(collection, query, &self.set)?;
-        neighbors.truncate(wanted);
-        Ok(neighbors)
+        let compared = candidates::among(collection, query, &self.set)?;
+        let mut nearest = Vec::with_capacity(wanted.min(compared.neighbors.len()));
+        candidates::in_order(collection, query, &compared, wanted, |part| {
+            nearest.extend_from_slice(&part[..part.len().min(wanted - nearest.len())]);
+            Ok(nearest.len() >= wanted)
+        })?;
+        Ok(nearest)
     }
 
     /// Up to `limit` passages with their texts and scores, nearest first, none of them of the document `except`.

@@ -15,6 +15,7 @@ mod margin;
 mod matching;
 mod ranking;
 
+pub(super) use candidates::{RESCORED_MIN, rescored};
 pub(super) use labeled::LabeledPassages;
 pub(super) use matching::PassageSets;
 

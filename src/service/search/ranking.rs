@@ -8,7 +8,7 @@ use super::fusion::{fuse, take_turns};
 use super::groups::collapse;
 use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
-use crate::domain::{DenseMethod, HitPlaces, Language, ListPlace, SearchMode, SearchRequest};
+use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
 use crate::store::{SearchFilter, StoreError};
 
@@ -71,8 +71,9 @@ impl Plan<'_> {
             if let Some(score_min) = request.score_min {
                 candidates.retain(|candidate| candidate.score >= score_min);
             }
-            // Whoever comes later scores no better.
-            let mut last = ranking.exhausted || candidates.len() < ranked || depth >= GROUPED_MAX;
+            // Where scores fall, whoever comes later reaches the least score no more.
+            let ended = self.scores_fall() && candidates.len() < ranked;
+            let mut last = ranking.exhausted || ended || depth >= GROUPED_MAX;
             match &request.grouping {
                 Some(grouping) => candidates = collapse(self.collection, candidates, grouping)?,
                 None => last = true,
@@ -83,6 +84,13 @@ impl Plan<'_> {
             }
             depth = depth.saturating_mul(GROWTH).min(GROUPED_MAX);
         }
+    }
+
+    /// Whether looking further finds no better score than the last: not where each language has a list of its own, and not where
+    /// the margin or the places in two lists make the score.
+    fn scores_fall(&self) -> bool {
+        let request = self.request;
+        !request.balance_languages && request.margin.is_none() && !matches!(request.mode, SearchMode::Hybrid(_))
     }
 
     /// What restricts the hits. A request that names no languages has those of its collection.
@@ -97,10 +105,13 @@ impl Plan<'_> {
         let mut all = Ranking { candidates: Vec::new(), exhausted: true, method: None };
         let mut languages: Vec<Language> = filter.languages.clone();
         if languages.is_empty() {
-            languages = self.collection.store.counts()?.languages.into_iter().filter_map(|(language, _)| language).collect();
-            // No filter names the documents without a language.
-            all = self.ranked(filter, depth)?;
-            all.candidates.retain(|candidate| candidate.language.is_none());
+            let counted = self.collection.store.counts()?.languages;
+            languages = counted.iter().filter_map(|(language, _)| *language).collect();
+            if counted.iter().any(|(language, _)| language.is_none()) {
+                let without = Filter::Field(Field::Language, Test::Exists(false));
+                let narrow = SearchFilter { languages: Vec::new(), filter: Filter::And(vec![filter.filter.clone(), without]) };
+                all = self.ranked(&narrow, depth)?;
+            }
         }
         languages.sort_unstable();
         languages.dedup();
@@ -159,6 +170,8 @@ impl Plan<'_> {
             let mut candidates = Candidates::new(wanted);
             candidates.take(self.collection, &found)?;
             if exhausted || candidates.is_full() {
+                // What is full may have left documents out.
+                let exhausted = exhausted && !candidates.is_full();
                 let mut candidates = candidates.into_vec();
                 self.keep(&mut candidates, limit, |place| HitPlaces { dense: None, lexical: Some(place) });
                 return Ok(Ranking::of(candidates, exhausted));

@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::eval::mining::ExactMiner;
 use crate::eval::{
-    Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, candidates, classification, flores, measure, mining,
-    short, sts, tatoeba,
+    Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, WithoutDiacritics, candidates, classification, flores,
+    measure, mining, short, sts, tatoeba,
 };
 use crate::model::encoder::kind_of;
 use crate::train;
@@ -49,6 +49,9 @@ struct Measured {
     /// Threads for a bundle or weights; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Reads all texts as they are typed without diacritics.
+    #[arg(long)]
+    without_diacritics: bool,
     /// A file to write the whole report to as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -183,6 +186,10 @@ impl Measured {
         if self.threads > 0 {
             tch::set_num_threads(i32::try_from(self.threads).unwrap_or(i32::MAX));
         }
+        let task = |data: &Path, encoder: &mut dyn SentenceEncoder| match self.without_diacritics {
+            true => task(data, &mut WithoutDiacritics(encoder)),
+            false => task(data, encoder),
+        };
         let report = match (&self.source, &self.config, &self.tokenizer) {
             (Source { bundle: Some(bundle), .. }, ..) => task(data, &mut TextEncoder::open_bundle(bundle, self.threads)?)?,
             (Source { server: Some(server), .. }, ..) => task(data, &mut ServerEncoder::new(server, self.model.clone())?)?,

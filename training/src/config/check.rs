@@ -9,6 +9,10 @@ pub fn check(config: &Config) -> Result<(), Error> {
     expect("tokenizer.vocabulary", (16..=65_535).contains(&vocabulary), "16 to 65535", vocabulary)?;
     check_model(config)?;
     expect("sampling.run_pairs", config.sampling.run_pairs >= 1, "at least 1", config.sampling.run_pairs)?;
+    share("sampling.english_share", config.sampling.english_share)?;
+    at_least_0("sampling.pair_exponent", config.sampling.pair_exponent)?;
+    at_least_0("corpora.default", config.corpora.default)?;
+    config.corpora.weights.values().try_for_each(|weight| at_least_0("corpora.weights", *weight))?;
     expect("stages", !config.stages.is_empty(), "at least one", 0)?;
     for stage in &config.stages {
         let named = |error: Error| match error {
@@ -66,6 +70,14 @@ fn check_schedule(stage: &StageConfig, model_tokens: i64) -> Result<(), Error> {
     at_least_0("stages.gradient_norm_max", stage.gradient_norm_max)?;
     if stage.gradient_cache && stage.encoder == EncoderKind::Bag {
         return refuse("stages.gradient_cache", "a bag of tokens has no groups to go through one by one");
+    }
+    for (setting, share) in [
+        ("stages.missing_diacritics.share", stage.missing_diacritics.map(|missing| missing.share)),
+        ("stages.cropping.share", stage.cropping.map(|cropping| cropping.share)),
+    ] {
+        if let Some(share) = share {
+            expect(setting, share > 0.0 && share <= 1.0, "above 0, at most 1", share)?;
+        }
     }
     match stage.averaging {
         Some(Averaging::Exponential { decay }) => {
@@ -238,6 +250,19 @@ mod tests {
     }
 
     #[test]
+    fn shares_and_weights_of_the_sampling_are_refused_out_of_range() {
+        let blamed = |change: fn(&mut Config)| {
+            let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+            change(&mut config);
+            config.check().unwrap_err().to_string()
+        };
+        assert!(blamed(|config| config.sampling.english_share = 1.5).contains("sampling.english_share"));
+        assert!(blamed(|config| config.sampling.pair_exponent = -0.1).contains("sampling.pair_exponent"));
+        assert!(blamed(|config| config.corpora.default = f64::NAN).contains("corpora.default"));
+        assert!(blamed(|config| config.corpora.weights = [("a".to_owned(), -1.0)].into()).contains("corpora.weights"));
+    }
+
+    #[test]
     fn a_name_that_is_no_file_name_of_its_own_is_refused() {
         check(|stage| stage.name = "../weights".to_owned(), "stages.name");
         check(|stage| stage.name = "checkpoint".to_owned(), "stages.name");
@@ -270,6 +295,22 @@ mod tests {
         check(|stage| stage.hard_negatives = hard("smoke", 2), "");
         check(|stage| stage.hard_negatives = hard("joint", 2), "stages.hard_negatives.stage");
         check(|stage| stage.hard_negatives = hard("smoke", 1), "stages.hard_negatives.pool");
+    }
+
+    #[test]
+    fn no_text_or_more_than_all_without_diacritics_are_refused() {
+        for (share, setting) in
+            [(0.2, ""), (1.0, ""), (0.0, "stages.missing_diacritics.share"), (1.1, "stages.missing_diacritics.share")]
+        {
+            check(|stage| stage.missing_diacritics = Some(MissingDiacriticsConfig { share }), setting);
+        }
+    }
+
+    #[test]
+    fn no_pair_or_more_than_all_cropped_are_refused() {
+        for (share, setting) in [(0.2, ""), (1.0, ""), (0.0, "stages.cropping.share"), (1.1, "stages.cropping.share")] {
+            check(|stage| stage.cropping = Some(CroppingConfig { share }), setting);
+        }
     }
 
     #[test]

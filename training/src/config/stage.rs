@@ -48,6 +48,10 @@ pub struct StageConfig {
     pub gradient_cache: bool,
     /// Pairs of a run that are hard to tell apart; without it they are any of a corpus and two languages.
     pub hard_negatives: Option<HardNegativesConfig>,
+    /// Texts as they are typed without diacritics; without it all keep theirs.
+    pub missing_diacritics: Option<MissingDiacriticsConfig>,
+    /// Pairs with a part of a text on one side; without it both sides are whole.
+    pub cropping: Option<CroppingConfig>,
     /// Averages the weights over steps; without it the stage ends with those of its last step.
     pub averaging: Option<Averaging>,
     /// EMS, section III-C.
@@ -90,6 +94,22 @@ pub struct HardNegativesConfig {
     pub stage: String,
     /// Pairs drawn for each one that is taken.
     pub pool: usize,
+}
+
+/// Texts without diacritics.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissingDiacriticsConfig {
+    /// Share of the texts that lose them, above 0, at most 1.
+    pub share: f64,
+}
+
+/// A part of a text, at most half of its tokens, beside the whole translation: people ask for a text by a few of its words.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CroppingConfig {
+    /// Share of the pairs, above 0, at most 1.
+    pub share: f64,
 }
 
 /// How the weights that a stage ends with come from those of its steps.

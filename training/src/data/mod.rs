@@ -8,6 +8,8 @@ pub mod corpus;
 pub mod masking;
 /// Hard negatives.
 pub mod near;
+/// Missing diacritics.
+pub mod plain;
 /// Text to shards.
 pub mod prepare;
 /// Which pairs a step sees.

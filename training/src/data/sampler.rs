@@ -19,6 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::near::Miner;
+use super::plain::PlainTexts;
 use super::shard::{ENDING, Shard};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
@@ -43,6 +44,19 @@ pub struct Wanted {
     pub token_dropout: f64,
     /// Share of the pairs, 0 to 1, whose sides are several segments read as one text.
     pub joined_share: f64,
+    /// Share of the texts, 0 to 1, that are read without their diacritics.
+    pub plain_share: f64,
+    /// Share of the pairs, 0 to 1, of which one side is a part of its text.
+    pub cropped_share: f64,
+}
+
+/// What batches are made with besides shards.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Aids<'a> {
+    /// Chooses hard negatives.
+    pub miner: Option<&'a Miner>,
+    /// Takes diacritics away; without it they stay.
+    pub plain: Option<&'a PlainTexts>,
 }
 
 impl From<&StageConfig> for Wanted {
@@ -52,6 +66,8 @@ impl From<&StageConfig> for Wanted {
             tokens_max: stage.tokens_max as usize,
             token_dropout: stage.token_dropout,
             joined_share: stage.joined_share,
+            plain_share: stage.missing_diacritics.as_ref().map_or(0.0, |missing| missing.share),
+            cropped_share: stage.cropping.as_ref().map_or(0.0, |cropping| cropping.share),
         }
     }
 }
@@ -60,6 +76,9 @@ impl From<&StageConfig> for Wanted {
 const TRIES: usize = 200;
 /// Segments that are joined to one text, at most.
 const JOINED_MAX: usize = 4;
+/// Tokens of a part of a text, at least; texts of fewer than `CROPPED_FROM` stay whole.
+const PART_MIN: usize = 4;
+const CROPPED_FROM: usize = 12;
 /// A batch takes texts twice once it has refused so many: a few sentences cannot fill it otherwise.
 const REFUSALS_PER_PAIR: usize = 4;
 
@@ -132,7 +151,7 @@ impl Sampler {
     }
 
     /// Draws the batch of `step`: translation pairs, left and right in random order of languages.
-    pub fn batch(&self, step: u64, wanted: &Wanted, miner: Option<&Miner>) -> Vec<(Sentence, Sentence)> {
+    pub fn batch(&self, step: u64, wanted: &Wanted, aids: Aids<'_>) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);
         let mut batch = Vec::with_capacity(wanted.pairs);
@@ -140,7 +159,7 @@ impl Sampler {
         while batch.len() < wanted.pairs {
             let unit = self.draw_unit(&mut random);
             let run_pairs = self.run_pairs.min(wanted.pairs - batch.len());
-            let mut mined = miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
+            let mut mined = aids.miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
             for _ in 0..run_pairs {
                 let row = match &mut mined {
                     Some(rows) => rows.find(|&row| seen.admit(self.keys(unit, row))),
@@ -153,8 +172,10 @@ impl Sampler {
                     self.join_more(&mut random, unit, &mut seen, &mut rows, wanted.tokens_max);
                 }
                 let (left, right) = if random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
-                let mut sentence = |column| self.sentence(&mut random, unit.shard, column, &rows, wanted);
-                batch.push((sentence(left), sentence(right)));
+                let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, wanted, aids.plain);
+                let (mut first, second) = (sentence(left), sentence(right));
+                crop(&mut random, &mut first.ids, wanted.cropped_share);
+                batch.push((first, second));
             }
         }
         batch
@@ -205,9 +226,22 @@ impl Sampler {
         }
     }
 
-    fn sentence(&self, random: &mut ChaCha8Rng, shard: usize, column: usize, rows: &[usize], wanted: &Wanted) -> Sentence {
+    fn sentence(
+        &self,
+        random: &mut ChaCha8Rng,
+        (shard, column): (usize, usize),
+        rows: &[usize],
+        wanted: &Wanted,
+        plain: Option<&PlainTexts>,
+    ) -> Sentence {
         let shard = &self.shards[shard];
         let mut ids: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, wanted.tokens_max)).collect();
+        if let Some(plain) = plain.filter(|_| wanted.plain_share > 0.0 && random.random::<f64>() < wanted.plain_share)
+            && let Some(mut stripped) = plain.strip(&ids)
+        {
+            stripped.truncate(wanted.tokens_max);
+            ids = stripped;
+        }
         if wanted.token_dropout > 0.0 && ids.len() > 2 {
             let first = ids[0];
             ids.retain(|_| random.random::<f64>() >= wanted.token_dropout);
@@ -238,6 +272,16 @@ impl Sampler {
         let index = self.cumulative.partition_point(|&sum| sum <= at);
         self.units[index.min(self.units.len() - 1)]
     }
+}
+
+/// Leaves, in `share` of the cases, a part of a text: tokens in a row, at most half of them.
+fn crop(random: &mut ChaCha8Rng, ids: &mut Vec<u16>, share: f64) {
+    if ids.len() < CROPPED_FROM || share == 0.0 || random.random::<f64>() >= share {
+        return;
+    }
+    let length = random.random_range(PART_MIN..=ids.len() / 2);
+    let start = random.random_range(0..=ids.len() - length);
+    *ids = ids[start..start + length].to_vec();
 }
 
 fn units_of(shard: &Shard, number: usize, weight: f64) -> Vec<Unit> {

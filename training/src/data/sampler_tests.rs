@@ -21,7 +21,11 @@ fn shards(folder: &Path, corpora: &[(&str, &[&str], usize)]) {
 }
 
 fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
-    sampler.batch(step, &Wanted { pairs, tokens_max: 64, token_dropout, joined_share: 0.0 }, None)
+    sampler.batch(
+        step,
+        &Wanted { pairs, tokens_max: 64, token_dropout, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 },
+        Aids::default(),
+    )
 }
 
 #[test]
@@ -88,8 +92,9 @@ fn joined_segments_translate_each_other_and_fit_the_limit() {
     let config = config(1.0, 0.6);
     let sampler = Sampler::open(&config, folder.path()).unwrap();
     // Segments have three tokens, the second of which is the number of the segment: three of them fit into ten tokens.
-    let wanted = Wanted { pairs: 50, tokens_max: 10, token_dropout: 0.0, joined_share: 1.0 };
-    for (left, right) in sampler.batch(5, &wanted, None) {
+    let wanted =
+        Wanted { pairs: 50, tokens_max: 10, token_dropout: 0.0, joined_share: 1.0, plain_share: 0.0, cropped_share: 0.0 };
+    for (left, right) in sampler.batch(5, &wanted, Aids::default()) {
         let numbers = |sentence: &Sentence| sentence.ids.iter().skip(1).step_by(3).copied().collect::<Vec<_>>();
         assert_eq!((numbers(&left), left.ids.len()), (numbers(&right), 9));
     }
@@ -123,9 +128,9 @@ fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
             (angle.cos(), angle.sin())
         };
     }
-    let wanted = Wanted { pairs: 8, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0 };
+    let wanted = Wanted { pairs: 8, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 };
     let distances = |miner: Option<&Miner>| {
-        let runs = (0..10).map(|step| sampler.batch(step, &wanted, miner));
+        let runs = (0..10).map(|step| sampler.batch(step, &wanted, Aids { miner, plain: None }));
         let rows = runs.map(|run| run.iter().map(|(left, _)| i32::from(left.ids[1])).collect::<Vec<_>>());
         let away: Vec<i32> = rows.flat_map(|run| run[1..].iter().map(|row| (row - run[0]).abs()).collect::<Vec<_>>()).collect();
         (away.iter().copied().min(), away.iter().copied().max())
@@ -135,4 +140,60 @@ fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
     assert!(least >= Some(287) && most < Some(450), "{least:?} to {most:?}");
     let (least, most) = distances(None);
     assert!(least < Some(100) && most > Some(700), "{least:?} to {most:?}");
+}
+
+#[test]
+fn texts_lose_their_diacritics_as_often_as_is_wanted() {
+    let tokenizer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ems-small/tokenizer.json");
+    let tokenizer = dragoman::text::Tokenizer::load(&tokenizer).unwrap();
+    let ids = |text: &str| -> Vec<u16> {
+        tokenizer.encode(text, 64).unwrap().ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect()
+    };
+    let (marked, bare) = (ids("Çocuklar şarkı söylüyor"), ids("cocuklar sarki soyluyor"));
+    let english = ids("The children sing");
+    let folder = tempfile::tempdir().unwrap();
+    let languages = ["tr", "en"].map(|code| Language::parse(code).unwrap());
+    let columns = [vec![marked.clone(); 50], vec![english.clone(); 50]];
+    shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &columns).unwrap();
+    let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
+    let plain = PlainTexts::new(tokenizer.clone());
+    for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
+        let wanted = Wanted {
+            pairs: 1_000,
+            tokens_max: 64,
+            token_dropout: 0.0,
+            joined_share: 0.0,
+            plain_share: share,
+            cropped_share: 0.0,
+        };
+        let batch = sampler.batch(3, &wanted, Aids { miner: None, plain: Some(&plain) });
+        let texts: Vec<&Vec<u16>> = batch.iter().flat_map(|(left, right)| [&left.ids, &right.ids]).collect();
+        let count = |ids: &Vec<u16>| texts.iter().filter(|text| **text == ids).count();
+        assert_eq!((count(&english), count(&marked) + count(&bare)), (1_000, 1_000));
+        assert!(expect.contains(&count(&bare)), "{share}: {}", count(&bare));
+    }
+}
+
+#[test]
+fn one_side_of_cropped_pairs_is_a_part_of_its_text_and_the_other_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let languages = ["tr", "en"].map(|code| Language::parse(code).unwrap());
+    let rows = |first: u16| -> Vec<Vec<u16>> { (0..50).map(|row| (first + row..first + row + 20).collect()).collect() };
+    shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &[rows(100), rows(1_000)]).unwrap();
+    let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
+    for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
+        let wanted = Wanted {
+            pairs: 1_000,
+            tokens_max: 64,
+            token_dropout: 0.0,
+            joined_share: 0.0,
+            plain_share: 0.0,
+            cropped_share: share,
+        };
+        let batch = sampler.batch(3, &wanted, Aids::default());
+        let parts: Vec<&Vec<u16>> = batch.iter().map(|(first, _)| &first.ids).filter(|ids| ids.len() < 20).collect();
+        assert!(expect.contains(&parts.len()), "{share}: {}", parts.len());
+        assert!(parts.iter().all(|ids| (4..=10).contains(&ids.len()) && ids.windows(2).all(|two| two[0] + 1 == two[1])));
+        assert!(batch.iter().all(|(_, second)| second.ids.len() == 20));
+    }
 }

@@ -5,6 +5,7 @@
 pub mod encoder;
 pub mod language;
 pub mod language_peers;
+pub mod plain;
 pub mod server;
 pub mod session;
 pub mod speed;
@@ -15,6 +16,7 @@ pub use dragoman::evaluation::{
     sts, tatoeba,
 };
 pub use encoder::{PaddedBatch, TextEncoder, TokenEncoder};
+pub use plain::WithoutDiacritics;
 pub use server::ServerEncoder;
 pub use session::OnnxEncoder;
 pub use speed::Speed;

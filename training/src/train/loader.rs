@@ -11,7 +11,8 @@ use crate::config::StageConfig;
 use crate::data::batch::Batch;
 use crate::data::masking;
 use crate::data::near::Miner;
-use crate::data::sampler::{Sampler, Wanted};
+use crate::data::plain::PlainTexts;
+use crate::data::sampler::{Aids, Sampler, Wanted};
 
 /// Batches that wait, at most, by thread.
 const WAITING_MAX: usize = 3;
@@ -28,6 +29,8 @@ pub struct Source {
     pub sampler: Arc<Sampler>,
     /// Mines hard negatives.
     pub miner: Option<Miner>,
+    /// Takes diacritics away.
+    pub plain: Option<Arc<PlainTexts>>,
     /// The run's seed.
     pub seed: u64,
     /// Size and kind.
@@ -69,7 +72,8 @@ impl Iterator for Loader {
 impl Source {
     fn batch(&self, stage: usize, step: u64) -> Batch {
         let number = ((stage as u64) << 40) | step;
-        let pairs = self.sampler.batch(number, &Wanted::from(&self.stage), self.miner.as_ref());
+        let aids = Aids { miner: self.miner.as_ref(), plain: self.plain.as_deref() };
+        let pairs = self.sampler.batch(number, &Wanted::from(&self.stage), aids);
         match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {
                 Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))

@@ -30,6 +30,13 @@ pub struct Frozen {
 }
 
 impl Teachers {
+    /// Whether an earlier stage of the run in `folder` makes one of those that `stage` names.
+    pub fn come_from(stage: &StageConfig, folder: &Path) -> bool {
+        let anchor = stage.anchor.as_ref().map(|it| &it.weights);
+        let teacher = stage.distillation.as_ref().map(|it| &it.weights);
+        anchor.into_iter().chain(teacher).any(|weights| weights.starts_with(folder))
+    }
+
     /// Reads the frozen encoders that `stage` names. `vocabulary` is the run's.
     pub fn open(stage: &StageConfig, vocabulary: i64, device: Device) -> Result<Self, Error> {
         let open = |setting, config: &Path, weights: &Path| {
@@ -51,7 +58,7 @@ impl Frozen {
     /// Reads an encoder's configuration and weights and checks that they fit each other and the vocabulary.
     pub fn open(config: &Path, weights: &Path, vocabulary: i64, device: Device) -> Result<Self, Error> {
         let model = Config::read(config)?.model;
-        let parameters = checkpoint::load(weights, device)?.parameters;
+        let parameters = checkpoint::load(weights, device)?.learned();
         let kind = encoder::kind_of(&parameters);
         let mut expected = Parameters::new(Device::Cpu);
         encoder::create(&mut expected, &model, vocabulary, kind);

@@ -39,6 +39,7 @@ pub fn options(data: &Path, run: &Path) -> Options {
         data: data.to_owned(),
         run: run.to_owned(),
         vocabulary: VOCABULARY,
+        plain: None,
         device: Device::Cpu,
         checkpoint_every: std::time::Duration::from_secs(3600),
         stop_after_steps: None,

@@ -11,7 +11,7 @@ mod results;
 mod table;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::Stream;
@@ -69,7 +69,7 @@ impl Service {
 
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
-        let bounds = SpoolBounds { bytes_max: limits.import_bytes_max, disk_reserve: limits.disk_reserve_bytes };
+        let bounds = SpoolBounds::new(limits);
         let source = folder.path.join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), bounds).await?;
         let line_bytes_max = limits.import_line_bytes_max;
@@ -81,7 +81,8 @@ impl Service {
             ("collection_id".to_owned(), collection.row.id.0.clone().into()),
         ]);
         let kind = JobType::Import;
-        let (collection, details) = (Some(name.clone()), Metadata::new());
+        // Not the alias that it may have been sent to, which may lead elsewhere before the job runs.
+        let (collection, details) = (Some(collection.row.name.clone()), Metadata::new());
         let new = NewJob { id, kind, collection, request, details, total, unit: JobUnit::Bytes };
         let job = self.submit_job(place, new).await?;
         folder.keep();
@@ -132,34 +133,52 @@ async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Re
         }
     }
     // What could not be embedded is left out of the count by the worker, which says so in the log.
-    wait_for_worker(context, collection, 0).await
+    wait_for_worker(context, collection, 0).await?;
+    wait_for_index(context, collection).await
+}
+
+/// Waits until everything that has an embedding can be found. Vectors of the caller's own never waited for the worker.
+async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), Halt> {
+    // After a restart, recovery takes it in.
+    while collection.index().is_err() {
+        if collection.is_deleted() {
+            return Err(deleted(context));
+        }
+        context.pause(BACKLOG_PAUSE).await?;
+    }
+    let of = Arc::clone(collection);
+    Ok(blocking(move || of.apply_changes()).await?)
 }
 
 /// Waits until at most `waiting_max` passages wait for their embedding.
 async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), Halt> {
     loop {
         let of = Arc::clone(collection);
-        let (waiting, set_aside) = blocking(move || Ok((of.store.pending_count()?, of.set_aside_count()))).await?;
-        if waiting <= waiting_max.saturating_add(set_aside) {
+        if blocking(move || of.waiting_count()).await? <= waiting_max {
             return context.check();
         }
         context.pause(BACKLOG_PAUSE).await?;
     }
 }
 
-/// The collection that the file was sent to; another one may have its name by now.
+/// The collection that the file was sent to, by its id: another one may have its name or its alias by now.
 fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, Halt> {
-    let service = Service { state: context.state()? };
-    let Some(name) = &context.live.collection else {
+    let state = context.state()?;
+    let Some(id) = context.live.request.get("collection_id").and_then(|id| id.as_str()) else {
         return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
     };
-    let found = match service.collection(name) {
-        Err(error @ Error::Damaged { .. }) => return Err(error.into()),
-        found => found.ok(),
+    {
+        let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(broken) = broken.values().find(|broken| broken.row.id.0 == id) {
+            return Err(broken.refusal().into());
+        }
+    }
+    let found = {
+        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.values().find(|collection| collection.row.id.0 == id).cloned()
     };
-    let wanted = context.live.request.get("collection_id").and_then(|id| id.as_str());
-    let collection = found.filter(|found| wanted == Some(found.row.id.0.as_str())).ok_or_else(|| deleted(context))?;
-    collection.check_model(service.model())?;
+    let collection = found.ok_or_else(|| deleted(context))?;
+    collection.check_model(state.embedder.model())?;
     Ok(collection)
 }
 

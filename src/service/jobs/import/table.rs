@@ -20,6 +20,8 @@ pub(super) struct Cells {
     state: State,
     problem: Option<&'static str>,
     too_long: bool,
+    /// The byte before was a carriage return, which is half of a line end, or a part of the cell.
+    half_end: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +37,8 @@ enum State {
 impl Cells {
     pub(super) fn new(quoting: bool, bytes_max: usize) -> Self {
         let cells = vec![Vec::new()];
-        Self { quoting, bytes_max, cells, bytes: 0, lines: 0, state: State::Start, problem: None, too_long: false }
+        let (state, problem) = (State::Start, None);
+        Self { quoting, bytes_max, cells, bytes: 0, lines: 0, state, problem, too_long: false, half_end: false }
     }
 
     /// Takes bytes up to the end of the row; says how many.
@@ -73,6 +76,9 @@ impl Cells {
     }
 
     fn step(&mut self, byte: u8) {
+        if std::mem::take(&mut self.half_end) && byte != b'\n' {
+            self.bare(b'\r');
+        }
         let separator = if self.quoting { b',' } else { b'\t' };
         match (self.state, byte) {
             (State::Quoted, b'"') => self.state = State::Quote,
@@ -88,8 +94,7 @@ impl Cells {
                 self.lines += 1;
                 self.state = State::Complete;
             }
-            // Half of a line end; alone it is white space.
-            (_, b'\r') => (),
+            (_, b'\r') => self.half_end = true,
             (_, byte) if byte == separator => {
                 self.bytes += 1;
                 self.state = State::Start;
@@ -103,21 +108,26 @@ impl Cells {
                 self.bytes += 1;
                 self.state = State::Quoted;
             }
-            (State::Quote, _) => {
-                self.problem = Some("has text after a closing quote");
-                self.state = State::Bare;
-            }
-            _ => {
-                self.state = State::Bare;
-                self.push(byte);
-            }
+            _ => self.bare(byte),
         }
+    }
+
+    /// Takes a byte outside of quotes that neither separates nor ends.
+    fn bare(&mut self, byte: u8) {
+        match self.state {
+            State::Quote => self.problem = Some("has text after a closing quote"),
+            _ => self.push(byte),
+        }
+        self.state = State::Bare;
     }
 
     fn push(&mut self, byte: u8) {
         self.bytes += 1;
-        self.too_long |= self.bytes > self.bytes_max;
         if self.too_long {
+            return;
+        }
+        if self.bytes > self.bytes_max {
+            self.too_long = true;
             self.cells.iter_mut().for_each(Vec::clear);
         } else if let Some(cell) = self.cells.last_mut() {
             cell.push(byte);
@@ -190,5 +200,38 @@ impl Columns {
             document.insert("metadata".to_owned(), metadata.into());
         }
         Ok(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cells of one row as text, or what is wrong with it.
+    fn row(quoting: bool, bytes_max: usize, text: &str) -> Result<Vec<String>, String> {
+        let mut cells = Cells::new(quoting, bytes_max);
+        assert_eq!(cells.take(text.as_bytes()), text.len());
+        let cells = cells.finish().unwrap()?;
+        Ok(cells.into_iter().map(|cell| String::from_utf8(cell).unwrap()).collect())
+    }
+
+    #[test]
+    fn a_carriage_return_is_half_of_a_line_end_or_a_part_of_its_cell() {
+        for quoting in [true, false] {
+            let separator = if quoting { "," } else { "\t" };
+            let text = ["foo\rbar", "\r", "end\r\n"].join(separator);
+            assert_eq!(row(quoting, 100, &text).unwrap(), ["foo\rbar", "\r", "end"]);
+            assert_eq!(row(quoting, 100, "end\r").unwrap(), ["end"]);
+        }
+        assert_eq!(row(true, 100, "\"a\"\r\n").unwrap(), ["a"]);
+        assert!(row(true, 100, "\"a\"\r\"b\"\n").unwrap_err().contains("after a closing quote"));
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_is_refused_and_not_kept() {
+        assert!(row(true, 5, "ab,cde\n").unwrap_err().contains("at most 5 bytes"));
+        let mut cells = Cells::new(true, 5);
+        cells.take(b"ab,\"cdefghijklmnop");
+        assert!(cells.cells.iter().all(Vec::is_empty));
     }
 }

@@ -26,6 +26,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 pub use error::MineError;
+pub(in crate::service) use passes::embed_patiently;
 pub use request::{Cut, MineRequest, Sentences};
 pub(super) use sides::Side;
 pub(super) use submit::of_collection;

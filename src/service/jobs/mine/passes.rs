@@ -9,7 +9,7 @@ use super::super::super::{Error, blocking};
 use super::super::{Halt, JobContext};
 use super::memory;
 use super::sides::Side;
-use crate::domain::Metadata;
+use crate::domain::{Embedded, Metadata};
 use crate::embed::{EmbedError, Priority};
 
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
@@ -98,18 +98,7 @@ impl<'a> Passes<'a> {
             if count == 0 {
                 return Ok(());
             }
-            let embedded = loop {
-                let state = self.context.state()?;
-                let turn = state.background_turns.acquire().await;
-                match state.embedder.embed(texts.clone(), Priority::Ingest).await {
-                    Err(EmbedError::QueueFull { .. }) => drop(turn),
-                    other => break other.map_err(Error::from)?,
-                }
-                self.context.pause(RETRY_PAUSE).await?;
-            };
-            if embedded.len() != count {
-                return Err(Error::EncoderAnswers { asked: count, got: embedded.len() }.into());
-            }
+            let embedded = embed_patiently(self.context, &texts, TEXTS_PER_BATCH).await?;
             let of = Arc::clone(side);
             blocking(move || of.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
             self.count(count as u64).await?;
@@ -125,6 +114,39 @@ impl<'a> Passes<'a> {
     pub(super) async fn count(&mut self, more: u64) -> Result<(), Halt> {
         self.done += more;
         self.context.progress(self.done, self.details.clone()).await
+    }
+}
+
+/// Embeds texts as bulk work, at most `most` of them at a time and no more than the encoder's queue takes. Waits for room when that is
+/// full, unless the job is to stop.
+pub(in crate::service) async fn embed_patiently(
+    context: &JobContext,
+    texts: &[String],
+    most: usize,
+) -> Result<Vec<Embedded>, Halt> {
+    let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
+    let mut embedded = Vec::with_capacity(texts.len());
+    for part in texts.chunks(size) {
+        embedded.extend(embed_part(context, part).await?);
+    }
+    Ok(embedded)
+}
+
+async fn embed_part(context: &JobContext, texts: &[String]) -> Result<Vec<Embedded>, Halt> {
+    loop {
+        context.check()?;
+        let state = context.state()?;
+        let turn = state.background_turns.acquire().await;
+        match state.embedder.embed(texts.to_vec(), Priority::Ingest).await {
+            Err(EmbedError::QueueFull { .. }) => drop(turn),
+            Ok(embedded) if embedded.len() != texts.len() => {
+                return Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }.into());
+            }
+            other => return Ok(other.map_err(Error::from)?),
+        }
+        // Not held while it waits, so that a service that goes away takes the job with it.
+        drop(state);
+        context.pause(RETRY_PAUSE).await?;
     }
 }
 

@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use super::super::super::Error;
 use super::super::super::runtime::OpenCollection;
+use super::super::super::search::{RESCORED_MIN, rescored};
 use super::super::Halt;
 use super::MineError;
 use super::embedding_file::EmbeddingFile;
-use crate::domain::{Embedding, Metric, MiningUnit, PassageId};
+use crate::domain::{Embedding, HnswSettings, Metric, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::mining::TextGroups;
 use crate::store::{PassageRow, PassageText};
@@ -139,9 +140,9 @@ impl Side {
         self.firsts[number as usize]
     }
 
-    /// The sentence at a place.
-    pub(in crate::service::jobs) fn number_at(&self, place: usize) -> u32 {
-        self.numbers[place]
+    /// The sentence at each place.
+    pub(in crate::service::jobs) fn numbers(&self) -> &[u32] {
+        &self.numbers
     }
 
     /// The sentence of a passage or a text of the list; `None` when it is not among them.
@@ -177,7 +178,7 @@ impl Side {
         let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
         // Its scores must be cosines, and not of a few bits.
         let row = &collection.row;
-        self.copies_max <= COPIES_MAX && row.metric == Metric::Cosine && !row.quantization.is_coarse()
+        self.copies_max <= COPIES_MAX && row.metric == Metric::Cosine && !row.quantization.keeps_signs_only()
     }
 
     /// Values per embedding.
@@ -220,7 +221,7 @@ impl Side {
         };
         let keys: Vec<PassageId> = self.firsts[range.clone()].iter().map(|place| PassageId(self.ids[*place as usize])).collect();
         let read = match unit {
-            MiningUnit::Passage => collection.store.embeddings_of(&keys)?,
+            MiningUnit::Passage => directions(collection.store.embeddings_of(&keys)?, collection.row.metric),
             MiningUnit::Document => means(collection.store.document_embeddings_of(&keys)?),
         };
         let mut found = read.into_iter().peekable();
@@ -232,7 +233,9 @@ impl Side {
 
     /// An empty index for the sentences of this side.
     pub(in crate::service::jobs) fn new_index(&self) -> Result<Arc<Index>, Error> {
-        Ok(Arc::new(Index::create(&IndexParameters::new(self.dimension()))?))
+        // Its scores are good enough by themselves.
+        let parameters = IndexParameters::of(self.dimension(), Metric::Cosine, Quantization::F16, HnswSettings::default());
+        Ok(Arc::new(Index::create(&parameters)?))
     }
 
     /// What `range` is in an index of this side.
@@ -256,15 +259,20 @@ impl Side {
         expansion: usize,
         skip: impl Fn(usize, u32) -> bool,
     ) -> Result<Vec<(u32, f32)>, Error> {
-        let index = match (self.index.get(), &self.source) {
-            (Some(index), _) => index,
-            (None, Source::Collection { collection, .. }) => collection.index()?,
+        let (index, coarse) = match (self.index.get(), &self.source) {
+            (Some(index), _) => (index.as_ref(), None),
+            (None, Source::Collection { collection, .. }) => {
+                (collection.index()?, Some(collection).filter(|collection| collection.row.quantization.is_coarse()))
+            }
             (None, Source::List { .. }) => return Ok(Vec::new()),
         };
         // Some more: the query itself may be among them, and copies.
-        let mut wanted = count * 2 + 1;
+        let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
         loop {
-            let found = index.search_wider(query, wanted, expansion)?;
+            let mut found = index.search_wider(query, wanted, expansion)?;
+            if let Some(collection) = coarse {
+                found = rescored(collection, query, found.len(), found)?;
+            }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {
                 // What came into the collection meanwhile is not among the sentences.
@@ -339,6 +347,19 @@ impl Shown {
             end: range.map(|(_, end)| end),
         })
     }
+}
+
+/// Passages are compared by their cosine, whatever the metric of their collection: as an index takes them, of unit length. One that
+/// is all zeros has no direction and stays as it is.
+fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<(PassageId, Embedding)> {
+    if metric != Metric::Cosine {
+        for (_, embedding) in &mut passages {
+            if let Some(unit) = Embedding::normalized(embedding.as_slice().to_vec()) {
+                *embedding = unit;
+            }
+        }
+    }
+    passages
 }
 
 /// What stands for a document: the direction of the sum of its passages' embeddings, as where more like it are searched for. One

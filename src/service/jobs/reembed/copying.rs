@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::super::super::runtime::OpenCollection;
-use super::super::super::worker::is_passing;
+use super::super::super::worker::{FAILURES_MIN, is_passing};
 use super::super::super::{Error, State, blocking};
 use super::super::{Halt, JobContext};
 use super::behind;
@@ -26,8 +26,6 @@ const TEXT_BYTES: usize = 4 << 20;
 const TEXTS_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// When so many texts fail one by one, all of those at hand, it is the encoder that is broken.
-const FAILURES_MIN: usize = 8;
 
 /// The work of one run of the job.
 pub(super) struct Copying<'c> {

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::super::collections::sync_dir;
 use super::super::runtime::{OpenCollection, short};
 use super::super::spool::check_room;
-use super::super::{Error, Service, State, blocking};
+use super::super::{Error, Service, State, blocking, leftovers};
 use super::mine::{memory, request};
 use super::restore::build_index;
 use super::{Halt, JobContext, Live, NewJob, new_job_id};
@@ -241,6 +241,7 @@ impl Plan {
         let open = || {
             let access = |source| Error::Folder { path: folder.clone(), source };
             std::fs::create_dir_all(&folder).map_err(access)?;
+            leftovers::mark(&folder);
             let next = state.open_collection(self.row(old), &folder)?;
             sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
@@ -250,7 +251,7 @@ impl Plan {
             Err(Error::Store(error)) if error.is_damage() => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(collection = %old.row.name, error, "a half-made collection is damaged, beginning anew");
-                std::fs::remove_dir_all(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                leftovers::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
                 open()
             }
             opened => opened,
@@ -278,9 +279,10 @@ impl Plan {
         }
         next.store.succeed(old.store.sequence()?, old.store.kept_answers()?)?;
         let row = self.row(old);
-        if !state.catalog.succeed(&old.row.id, &row)? {
-            return Err(not_found());
-        }
+        leftovers::giving_up(std::slice::from_ref(&old.folder), || {
+            if state.catalog.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
+        })?;
+        leftovers::unmark(&next.folder);
         next.set_current(row);
         state.open.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Arc::clone(next));
         *gate = Some(Arc::clone(next));
@@ -306,7 +308,7 @@ impl State {
             open.values().any(|collection| collection.row.id.0 == successor)
         };
         if !in_place {
-            let _ = std::fs::remove_dir_all(self.collections_dir().join(successor));
+            let _ = leftovers::remove(&self.collections_dir().join(successor));
         }
     }
 }

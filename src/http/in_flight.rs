@@ -1,0 +1,79 @@
+//! Answers on their way: a request keeps its places among the bounded ones until the last byte of its answer is handed on, or nobody
+//! waits for it any more.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use hyper::body::{Frame, SizeHint};
+
+/// An answer that keeps `places` while it is sent.
+pub struct InFlight<T> {
+    body: Body,
+    places: Option<T>,
+}
+
+impl<T: Unpin> InFlight<T> {
+    /// Has `body` keep `places`.
+    pub fn new(body: Body, places: T) -> Self {
+        Self { body, places: Some(places) }
+    }
+}
+
+impl<T: Unpin> hyper::body::Body for InFlight<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+            self.places = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::{StreamExt as _, stream};
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn places_are_kept_until_the_answer_is_sent() {
+        let place = Arc::new(());
+        let pieces = stream::iter(["one", "two"]).map(Ok::<_, axum::Error>);
+        let mut answer = InFlight::new(Body::from_stream(pieces), Arc::clone(&place));
+        for expect in ["one", "two"] {
+            assert_eq!(answer.frame().await.unwrap().unwrap().into_data().unwrap(), expect);
+            assert_eq!(Arc::strong_count(&place), 2);
+        }
+        assert!(answer.frame().await.is_none());
+        assert_eq!(Arc::strong_count(&place), 1);
+    }
+
+    #[tokio::test]
+    async fn places_are_free_when_nobody_waits_for_the_answer() {
+        let place = Arc::new(());
+        let answer = InFlight::new(Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>()), Arc::clone(&place));
+        drop(answer);
+        assert_eq!(Arc::strong_count(&place), 1);
+    }
+
+    #[test]
+    fn the_length_of_an_answer_stays_known() {
+        let answer = InFlight::new(Body::from("four"), ());
+        assert_eq!(hyper::body::Body::size_hint(&answer).exact(), Some(4));
+    }
+}

@@ -1,0 +1,113 @@
+//! Folders of collections that nobody needs: how they are told from those that only the catalog has lost.
+//!
+//! Whoever puts an older copy of the catalog back has folders that it does not name, with documents that are nowhere else. So a
+//! start removes a folder only when it is surely garbage: it holds no documents, an unfinished restore makes it anew, or it has
+//! a mark. The mark is a file that is durable in the folder before the catalog forgets its collection, and from the beginning in
+//! the folder of a collection that a job makes; it goes once the catalog names the folder.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use super::Error;
+use super::collections::sync_dir;
+use super::jobs::reembed::successor;
+use crate::domain::{Collection, Job};
+use crate::store::holds_documents;
+
+/// The database in the folder of a collection.
+pub(super) const DATABASE: &str = "documents.sqlite";
+/// The mark.
+const MARK: &str = "deleting";
+
+/// Makes a change of the catalog after which nobody needs `folders`. They are marked first, so that the next start removes what a
+/// crash leaves of them. Blocks.
+pub(super) fn giving_up<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    folders.iter().for_each(|folder| mark(folder));
+    let changed = change();
+    if changed.is_err() {
+        folders.iter().for_each(|folder| unmark(folder));
+    }
+    changed
+}
+
+/// Marks a folder. When that fails the work goes on, as on a full disk it must: a crash then leaves a folder that stays.
+pub(super) fn mark(folder: &Path) {
+    let marked = File::create(folder.join(MARK)).and_then(|mark| mark.sync_all()).and_then(|()| sync_dir(folder));
+    if let Err(error) = marked {
+        let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+        tracing::warn!(%folder, error, "a collection's folder cannot be marked as one to be removed");
+    }
+}
+
+/// Takes the mark away, if there is one.
+pub(super) fn unmark(folder: &Path) {
+    let unmarked = match std::fs::remove_file(folder.join(MARK)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.and_then(|()| sync_dir(folder)),
+    };
+    if let Err(error) = unmarked {
+        let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+        tracing::warn!(%folder, error, "a collection's folder is still marked as one to be removed, the next start tries again");
+    }
+}
+
+/// Removes a folder, its documents first: what a crash leaves of it has none and goes at the next start, though its mark may be
+/// gone.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_file(folder.join(DATABASE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    std::fs::remove_dir_all(folder)
+}
+
+/// Looks through the folders that are named by a UUID, as this program names them: removes those that are surely garbage and
+/// names others of which the catalog knows nothing. Nobody has anything of them open. Blocks.
+pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[Job]) -> Result<(), Error> {
+    let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
+    let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
+    let going_on: HashSet<String> = unfinished.iter().filter_map(|job| successor(&job.request)).collect();
+    let made_anew: HashSet<String> = unfinished.iter().flat_map(targets).collect();
+    for entry in std::fs::read_dir(collections_dir).map_err(access)? {
+        let entry = entry.map_err(access)?;
+        let name = entry.file_name();
+        let Some(id) = name.to_str().filter(|name| Uuid::try_parse(name).is_ok()) else { continue };
+        if !entry.file_type().map_err(access)?.is_dir() {
+            continue;
+        }
+        let path = entry.path();
+        if known.contains(id) {
+            // A crash came between the mark and the change of the catalog.
+            unmark(&path);
+        } else if going_on.contains(id) {
+            continue;
+        } else if made_anew.contains(id) || is_garbage(&path) {
+            tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left");
+            match remove(&path) {
+                Err(source) if path.exists() => return Err(Error::Folder { path, source }),
+                _ => (),
+            }
+        } else {
+            let problem = "the catalog does not name it, though it has documents; it is left as it is";
+            let help = "put back the catalog.sqlite that names it, or remove it";
+            tracing::warn!(path = %path.display(), help, problem, "a collection's folder is not served");
+        }
+    }
+    Ok(())
+}
+
+/// The ids of the collections that a job restores; their folders have these names.
+fn targets(job: &Job) -> Vec<String> {
+    let targets = job.request.get("targets").and_then(|targets| targets.as_array());
+    targets.into_iter().flatten().filter_map(|target| Some(target.get("id")?.as_str()?.to_owned())).collect()
+}
+
+/// Whether nobody can miss a folder that the catalog does not name. One that cannot be read may be missed.
+fn is_garbage(folder: &Path) -> bool {
+    let database = folder.join(DATABASE);
+    folder.join(MARK).exists() || matches!(database.try_exists(), Ok(false)) || matches!(holds_documents(&database), Ok(false))
+}

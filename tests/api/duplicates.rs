@@ -1,0 +1,89 @@
+//! What `/v1/collections/{collection}/duplicates` finds among vectors of any length, and among equal texts in several languages.
+
+use serde_json::{Value, json};
+
+use crate::mining::{lines, sentence, translation};
+use crate::server::Server;
+
+/// The ids of each cluster, sorted.
+async fn found(server: &Server, collection: &str, request: Value) -> Vec<Vec<String>> {
+    let job = server.finished(&server.post(&format!("/v1/collections/{collection}/duplicates"), &request).await).await;
+    assert_eq!(job["status"], "succeeded", "{job}");
+    let answer = server.get(&format!("/v1/jobs/{}/clusters", job["id"].as_str().expect("an id"))).await;
+    let members = |cluster: &Value| {
+        let members = cluster["members"].as_array().expect("members").iter();
+        let mut ids: Vec<String> = members.map(|member| member["id"].as_str().expect("an id").to_owned()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    lines(&answer).iter().map(members).collect()
+}
+
+/// A collection of vectors of eight values that are compared by their distance.
+async fn points(server: &Server, name: &str, documents: &[Value]) {
+    let new = json!({"name": name, "dimension": 8, "metric": "l2"});
+    assert_eq!(server.post("/v1/collections", &new).await.status, 201);
+    let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+/// So much of one axis, and so much of another.
+fn vector(axis: usize, value: f64, other: usize, other_value: f64) -> Vec<f64> {
+    let value_at = |at: usize| if at == axis { value } else { f64::from(u8::from(at == other)) * other_value };
+    (0..8).map(value_at).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_are_duplicates_by_their_cosine_however_long_they_are() {
+    let server = Server::start();
+    for (name, length) in [("long", 20.0), ("short", 0.1)] {
+        let of_axis = |n: usize| {
+            // The cosine of the first and the third is 0.96, that of the last two 0.28.
+            [
+                json!({"id": format!("a{n}"), "vector": vector(n, length, n + 4, 0.0)}),
+                json!({"id": format!("again{n}"), "vector": vector(n, length, n + 4, 0.0)}),
+                json!({"id": format!("b{n}"), "vector": vector(n, 0.96 * length, n + 4, 0.28 * length)}),
+                json!({"id": format!("other{n}"), "vector": vector(n + 4, length, n, 0.0)}),
+            ]
+        };
+        points(&server, name, &(0..4).flat_map(of_axis).collect::<Vec<_>>()).await;
+        let equal: Vec<Vec<String>> = (0..4).map(|n| vec![format!("a{n}"), format!("again{n}")]).collect();
+        assert_eq!(found(&server, name, json!({"score_min": 0.97})).await, equal, "{name}");
+        let near: Vec<Vec<String>> = (0..4).map(|n| vec![format!("a{n}"), format!("again{n}"), format!("b{n}")]).collect();
+        assert_eq!(found(&server, name, json!({"score_min": 0.95})).await, near, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_vectors_beside_equal_ones_are_near_to_others_all_the_same() {
+    let server = Server::start();
+    let (one, near) = (vector(0, 0.1, 1, 0.0), vector(0, 0.096, 1, 0.028));
+    let documents = [
+        json!({"id": "a", "vector": one}),
+        json!({"id": "a-german", "vector": one, "language": "de"}),
+        json!({"id": "b", "vector": near}),
+        json!({"id": "b-french", "vector": near, "language": "fr"}),
+    ];
+    points(&server, "short", &documents).await;
+    let pairs = found(&server, "short", json!({"score_min": 0.95, "pairs": "different"})).await;
+    assert_eq!(pairs, [["a-german", "b-french"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_texts_are_paired_by_the_languages_that_fit() {
+    let document = |id: &str, language: &str, text: String| json!({"id": id, "language": language, "text": text});
+    let mut documents: Vec<Value> = (20..40).map(|n| document(&format!("x{n}"), "de", sentence(n))).collect();
+    documents.extend([
+        document("a-de", "de", sentence(1)),
+        document("b-en", "en", sentence(1)),
+        document("c-en", "en", sentence(1)),
+        document("d-de", "de", sentence(2)),
+        document("e-fr", "fr", sentence(2)),
+        document("f-fr", "fr", translation(2)),
+    ]);
+    let server = Server::with_documents(documents.into()).await;
+    let same = found(&server, "news", json!({"score_min": 0.75, "pairs": "same"})).await;
+    assert_eq!(same, [["b-en", "c-en"], ["e-fr", "f-fr"]]);
+    let different = found(&server, "news", json!({"score_min": 0.75, "pairs": "different"})).await;
+    assert_eq!(different, [["a-de", "b-en", "c-en"], ["d-de", "e-fr", "f-fr"]]);
+}

@@ -1,0 +1,136 @@
+//! A disk that becomes full under a job: the job fails by name, what was there goes on, nothing of the job is left over, and the
+//! same request succeeds when there is room.
+
+use serde_json::{Value, json};
+
+use super::disk::Disk;
+use super::program::{Client, Program, command};
+use super::{MODEL, create, start};
+
+const MIB: usize = 1 << 20;
+const NEWS: &str = "/v1/collections/news";
+const DOCUMENTS: usize = 600;
+/// Another model than `MODEL`.
+const OTHER: &str = "fake:32";
+
+/// A text of some kilobytes, different for each document.
+fn text(n: usize) -> String {
+    format!("paragraph {n} of harbor{n}, {}", format!("lantern{n} and meadow{} ", n * 7919).repeat(150))
+}
+
+/// Creates `news` and fills it with some megabytes.
+fn fill(client: &Client) {
+    create(client, "news");
+    for part in (0..DOCUMENTS).collect::<Vec<_>>().chunks(100) {
+        let document = |n: &usize| json!({ "id": n.to_string(), "text": text(*n), "language": "en" });
+        let documents: Vec<Value> = part.iter().map(document).collect();
+        let (status, body) = client.post(&format!("{NEWS}/documents"), &json!({ "documents": documents }));
+        assert_eq!(status, 200, "{body}");
+    }
+}
+
+fn serve(disk: &Disk, model: &str) -> Program {
+    let mut command = command(disk.folder(), model);
+    command.args(["--disk-reserve-bytes", "1"]);
+    start(disk.command(&command))
+}
+
+/// Waits for the end of the job of an accepted request and gives it.
+fn finished(client: &Client, (status, job): &(u16, Value)) -> Value {
+    assert_eq!(*status, 202, "{job}");
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    client.wait_until("the job ends", |client| !["queued", "running"].contains(&client.get(&path).1["status"].as_str().unwrap()));
+    client.get(&path).1
+}
+
+/// Asks for a job that finds room when it is accepted and none soon after; says whether it ended before that.
+fn done_on_a_filling_disk(disk: &Disk, client: &Client, path: &str, body: &Value) -> bool {
+    let accepted = client.post(path, body);
+    disk.fill_up();
+    let job = finished(client, &accepted);
+    if job["status"] == "succeeded" {
+        println!("{path} was done before the disk was full");
+        return true;
+    }
+    assert_eq!((&job["status"], job["error"]["code"].as_str()), (&json!("failed"), Some("storage_unavailable")), "{job}");
+    false
+}
+
+fn succeed(client: &Client, path: &str, body: &Value) {
+    let job = finished(client, &client.post(path, body));
+    assert_eq!(job["status"], "succeeded", "{job}");
+}
+
+/// Checks that all documents are there and searchable.
+#[track_caller]
+fn check_whole(client: &Client, collection: &str) {
+    let shown = client.get(&format!("/v1/collections/{collection}")).1;
+    assert_eq!((&shown["documents"], &shown["passages_pending"]), (&json!(DOCUMENTS), &json!(0)), "{shown}");
+    let hits = client.hits(collection, &json!({ "query": "harbor17", "mode": "lexical", "limit": 3 }));
+    assert_eq!(hits[0]["id"], "17", "{hits:?}");
+}
+
+fn folders(disk: &Disk) -> usize {
+    std::fs::read_dir(disk.path().join("collections")).unwrap().count()
+}
+
+#[test]
+fn a_re_embedding_leaves_the_old_vectors_in_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
+    let server = serve(&disk, MODEL);
+    fill(&server.client());
+    assert!(server.terminate().success());
+    let server = serve(&disk, OTHER);
+    let client = server.client();
+    let old = client.get(NEWS).1["model_fingerprint"].clone();
+    let path = format!("{NEWS}/reembed");
+    let done = done_on_a_filling_disk(&disk, &client, &path, &json!({}));
+    assert_eq!(client.get(NEWS).1["model_fingerprint"] != old, done);
+    check_whole(&client, "news");
+    client.wait_until("one folder is left", |_| folders(&disk) == 1);
+    disk.free();
+    if !done {
+        succeed(&client, &path, &json!({}));
+    }
+    assert_ne!(client.get(NEWS).1["model_fingerprint"], old);
+    check_whole(&client, "news");
+}
+
+#[test]
+fn a_restore_makes_no_half_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
+    let server = serve(&disk, MODEL);
+    let client = server.client();
+    fill(&client);
+    succeed(&client, "/v1/snapshots", &json!({ "collections": ["news"] }));
+    let page = client.get("/v1/snapshots").1;
+    let restore = format!("/v1/snapshots/{}/restore", page["snapshots"][0]["id"].as_str().unwrap());
+    let done = done_on_a_filling_disk(&disk, &client, &restore, &json!({ "collection": "news", "rename_to": "again" }));
+    assert_eq!(client.get("/v1/collections/again").0, if done { 200 } else { 404 });
+    assert_eq!(folders(&disk), 1 + usize::from(done), "a folder is left over");
+    check_whole(&client, "news");
+    disk.free();
+    if !done {
+        succeed(&client, &restore, &json!({ "collection": "news", "rename_to": "again" }));
+    }
+    check_whole(&client, "again");
+}
+
+#[test]
+fn a_snapshot_is_whole_or_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
+    let server = serve(&disk, MODEL);
+    let client = server.client();
+    fill(&client);
+    let news = json!({ "collections": ["news"] });
+    let done = done_on_a_filling_disk(&disk, &client, "/v1/snapshots", &news);
+    let snapshots = || client.get("/v1/snapshots").1["snapshots"].as_array().map(Vec::len);
+    assert_eq!(snapshots(), Some(usize::from(done)));
+    check_whole(&client, "news");
+    disk.free();
+    succeed(&client, "/v1/snapshots", &news);
+    assert_eq!(snapshots(), Some(1 + usize::from(done)));
+}

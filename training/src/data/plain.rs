@@ -1,0 +1,77 @@
+//! Texts as they are typed without diacritics: "verspatung" for "verspätung", "nha may" for "nhà máy". Their pieces are others
+//! than those of the full spelling, so an encoder that never saw them finds little.
+
+use dragoman::text::Tokenizer;
+use dragoman::text::terms::without_accents;
+
+/// The pieces of a tokenizer, to read texts from and into.
+pub struct PlainTexts {
+    tokenizer: Tokenizer,
+    /// By id, a space for the mark of a word; `None` for ids that stand for no text.
+    pieces: Vec<Option<String>>,
+}
+
+impl PlainTexts {
+    /// Reads the pieces.
+    pub fn new(tokenizer: Tokenizer) -> Self {
+        let text = |id: u32| tokenizer.token(id).filter(|piece| !piece.starts_with('<')).map(|piece| piece.replace('▁', " "));
+        let pieces = (0..tokenizer.vocabulary_size() as u32).map(text).collect();
+        Self { tokenizer, pieces }
+    }
+
+    /// The token ids of a text without its diacritics; `None` when it has none, or characters that the tokenizer does not know.
+    pub fn strip(&self, ids: &[u16]) -> Option<Vec<u16>> {
+        let pieces = ids.iter().map(|&id| self.pieces.get(usize::from(id))?.as_deref());
+        let text: String = pieces.collect::<Option<_>>()?;
+        let plain = without_accents(text.trim_start())?;
+        let tokens = self.tokenizer.encode(&plain, usize::MAX).ok()?;
+        tokens.ids.into_iter().map(|id| u16::try_from(id).ok()).collect()
+    }
+}
+
+impl std::fmt::Debug for PlainTexts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlainTexts").field("pieces", &self.pieces.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn shipped() -> Tokenizer {
+        Tokenizer::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ems-small/tokenizer.json")).unwrap()
+    }
+
+    fn ids(text: &str) -> Vec<u16> {
+        shipped().encode(text, usize::MAX).unwrap().ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, plain: Option<&str>) {
+        assert_eq!(PlainTexts::new(shipped()).strip(&ids(text)), plain.map(ids));
+    }
+
+    #[test]
+    fn latin_and_greek_lose_their_marks() {
+        check("Nhà máy mới mở cửa lúc 8 giờ.", Some("nha may moi mo cua luc 8 gio."));
+        check("Żółw śpi (wciąż)!", Some("zolw spi (wciaz)!"));
+        check("Η βιβλιοθήκη είναι κλειστή", Some("η βιβλιοθηκη ειναι κλειστη"));
+        check("Ёлка стоит у двери", Some("елка стоит у двери"));
+    }
+
+    #[test]
+    fn a_text_without_any_stays() {
+        check("The bridge is closed.", None);
+        check("Мост закрыт, но чайник новый", None);
+        check("இந்தப் பாலம் மூடப்பட்டுள்ளது", None);
+        check("この橋は閉まっている", None);
+    }
+
+    #[test]
+    fn ids_without_text_are_left_alone() {
+        assert_eq!(PlainTexts::new(shipped()).strip(&[1, 1]), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! How well texts are found as they are typed without diacritics.
+
+use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
+use dragoman::text::terms::without_accents;
+
+/// Embeds texts without their diacritics.
+pub struct WithoutDiacritics<'e>(pub &'e mut dyn SentenceEncoder);
+
+impl SentenceEncoder for WithoutDiacritics<'_> {
+    fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+        let plain: Vec<String> = texts.iter().map(|text| without_accents(text).unwrap_or_else(|| text.clone())).collect();
+        self.0.encode(&plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes what it is asked for.
+    struct Notes(Vec<String>);
+
+    impl SentenceEncoder for Notes {
+        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+            self.0.extend_from_slice(texts);
+            Embeddings::normalized(vec![1.0; texts.len()], 1)
+        }
+    }
+
+    #[test]
+    fn diacritics_are_gone_before_a_text_is_embedded() {
+        let mut notes = Notes(Vec::new());
+        let texts = ["Çocuklar şarkı söylüyor.", "The children sing."].map(str::to_owned);
+        assert_eq!(WithoutDiacritics(&mut notes).encode(&texts).unwrap().len(), 2);
+        assert_eq!(notes.0, ["cocuklar sarki soyluyor.", "The children sing."]);
+    }
+}
