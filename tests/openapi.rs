@@ -246,7 +246,7 @@ fn can_answer(document: &Value, operation: &Operation, code: Code) -> Option<boo
         }
         Code::NoModel => is(&SEARCHES) || is(ASKING) || is(TRAINING) || operation.id == "reembed_collection",
         Code::ModelCurrent | Code::JobRunning => operation.id == "reembed_collection",
-        Code::AnswerTooLarge => is(&SEARCHES) || operation.id == "predict_labels",
+        Code::AnswerTooLarge => is(&SEARCHES) || is(&["count_facets", "predict_labels"]),
         // Labeled documents are named with a filter of their own.
         Code::InvalidFilter => {
             operation.has_member(document, "filter")

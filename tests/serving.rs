@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::routing::get;
+use dragoman::http::in_flight::InFlight;
 use dragoman::http::settings::Drain;
 use dragoman::server::{ServeOptions, Tls, TlsError, serve};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -176,6 +178,35 @@ async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
     let mut next = TcpStream::connect(listening.address).await.unwrap();
     let answer = within("an answer for the next one", exchange(&mut next, "/")).await.unwrap();
     assert!(answer.ends_with("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() {
+    let place = Arc::new(());
+    let counted = Arc::clone(&place);
+    let large = async move || Body::new(InFlight::new(Body::from(vec![b'x'; 64 << 20]), Arc::clone(&counted)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_stop, stopped) = watch::channel(false);
+    let (header_timeout, write_timeout, drain) = (PATIENCE, PATIENCE, Drain::default());
+    let options = ServeOptions { connections_max: 1, header_timeout, write_timeout, tls: None, drain };
+    // The handler has one more, which it keeps.
+    let idle = Arc::strong_count(&place);
+    tokio::spawn(serve(listener, Router::new().route("/", get(large)), options, stopped));
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut taken = vec![0; 1 << 20];
+    within("the answer begins", client.read_exact(&mut taken)).await.unwrap();
+    assert_eq!(Arc::strong_count(&place), idle + 1, "most of the answer is not sent yet");
+    for _ in 0..63 {
+        within("the answer goes on", client.read_exact(&mut taken)).await.unwrap();
+    }
+    within("the place is free", async {
+        while Arc::strong_count(&place) > idle {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

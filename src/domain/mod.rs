@@ -51,7 +51,7 @@ pub use search::{
     SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
-    DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
+    DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
 };
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};

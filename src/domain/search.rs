@@ -1,6 +1,6 @@
 //! A search and its answer.
 
-use super::{DocumentId, Embedding, Filter, Language, Metadata, MetadataPath};
+use super::{DocumentId, Embedding, FacetCounts, FacetRequest, Filter, Language, Metadata, MetadataPath};
 
 /// What the hits of a search are to be near to.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,6 +138,8 @@ pub struct SearchRequest {
     pub balance_languages: bool,
     /// What hits carry.
     pub parts: HitParts,
+    /// Fields whose values are counted among all documents that `languages` and `filter` leave.
+    pub facets: Vec<FacetRequest>,
 }
 
 impl SearchRequest {
@@ -157,6 +159,7 @@ impl SearchRequest {
             grouping: None,
             balance_languages: false,
             parts: HitParts::default(),
+            facets: Vec::new(),
         }
     }
 }
@@ -233,7 +236,7 @@ pub struct SearchStatistics {
     pub embedding_ms: f64,
     /// Milliseconds for finding and ranking candidates.
     pub index_ms: f64,
-    /// Milliseconds for reading the hits.
+    /// Milliseconds for reading the hits and counting facets.
     pub rows_ms: f64,
 }
 
@@ -242,6 +245,8 @@ pub struct SearchStatistics {
 pub struct SearchAnswer {
     /// Hits, best first.
     pub hits: Vec<Hit>,
+    /// The counts that were asked for, in the order of the request.
+    pub facets: Vec<FacetCounts>,
     /// Whether a text to search by was longer than what the model reads, or had more words than are looked for.
     pub query_truncated: bool,
     /// Whether everything that was acknowledged as searchable was searched. Not so while an index catches up after a start.

@@ -68,6 +68,17 @@ pub struct FacetCounts {
     pub missing: u64,
 }
 
+/// What counting the values of fields gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facets {
+    /// Documents that match.
+    pub documents: u64,
+    /// In the order of the requests.
+    pub counts: Vec<FacetCounts>,
+    /// Bytes of the texts among the values.
+    pub bytes: u64,
+}
+
 /// What must be true of a document for a write to happen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {

@@ -66,6 +66,7 @@ struct GateState {
     /// A batch is at the gate.
     blocked: bool,
     fail_on: Option<String>,
+    broken: bool,
     panic_on: Option<String>,
     batches: Vec<Vec<usize>>,
 }
@@ -92,6 +93,11 @@ impl FakeControl {
     /// Lets every batch fail that has a text with this word.
     pub fn fail_on(&self, word: &str) {
         self.lock().fail_on = Some(word.to_lowercase());
+    }
+
+    /// Lets every batch fail, or none for this reason.
+    pub fn break_down(&self, broken: bool) {
+        self.lock().broken = broken;
     }
 
     /// Lets the encoder panic on every batch that has a text with this word.
@@ -125,8 +131,8 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits while the gate is held; then gives the words to fail and to panic on.
-    fn pass(&self, batch: &[Tokens]) -> (Option<String>, Option<String>) {
+    /// Waits while the gate is held; then says whether the encoder is broken, and gives the words to fail and to panic on.
+    fn pass(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
         let mut state = self.lock();
         while state.held {
             state.blocked = true;
@@ -135,7 +141,7 @@ impl Gate {
         }
         state.blocked = false;
         state.batches.push(batch.iter().map(|text| text.ids.len()).collect());
-        (state.fail_on.clone(), state.panic_on.clone())
+        (state.broken, state.fail_on.clone(), state.panic_on.clone())
     }
 }
 
@@ -228,14 +234,14 @@ impl Tokenize for FakeText {
 
 impl Encode for FakeEncoder {
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
-        let (fail_on, panic_on) = self.gate.pass(batch);
+        let (broken, fail_on, panic_on) = self.gate.pass(batch);
         let vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
         let has = |word: Option<String>| {
             let number = word.and_then(|word| vocabulary.numbers.get(&word).copied());
             number.is_some_and(|number| batch.iter().any(|text| text.ids.contains(&number)))
         };
         assert!(!has(panic_on), "the fake encoder was told to panic");
-        if has(fail_on) {
+        if broken || has(fail_on) {
             let source = Arc::new(std::io::Error::other("the fake encoder was told to fail"));
             return Err(EmbedError::Forward { texts: batch.len(), source });
         }

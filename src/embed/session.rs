@@ -163,18 +163,20 @@ fn open_cpu(
         let session = cpu_session(environment, &bundle.path(MODEL_INT8), options, threads)?;
         OnnxEncoder::new(session, bundle.manifest.dimension)
     };
-    let encoders = threads_of_sessions(options.threads).into_iter().map(open).collect::<Result<_, _>>()?;
+    // Each session's share of the budget holds the longest text, or what runs at once would be more than the budget.
+    let sessions_max = options.batch_tokens_max / bundle.manifest.tokens_max.max(1);
+    let encoders = threads_of_sessions(options.threads, sessions_max).into_iter().map(open).collect::<Result<_, _>>()?;
     Ok(Opened { encoders, device: Device::Cpu, note })
 }
 
 /// The threads of each session. A batch on a thread of its own waits for no other thread after each of its operations, so several
 /// small sessions get through more than a wide one, most of all while other work takes a part of the cores.
-fn threads_of_sessions(threads: usize) -> Vec<usize> {
+fn threads_of_sessions(threads: usize, sessions_max: usize) -> Vec<usize> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let sessions = threads.min(SESSIONS_MAX);
+    let sessions = threads.min(SESSIONS_MAX).min(sessions_max).max(1);
     (0..sessions).map(|number| (threads + number) / sessions).collect()
 }
 
@@ -276,9 +278,15 @@ mod tests {
     #[test]
     fn threads_are_shared_out_among_a_few_sessions() {
         for (threads, expect) in [(1, &[1][..]), (2, &[1, 1]), (4, &[1, 1, 1, 1]), (6, &[1, 1, 2, 2]), (16, &[4, 4, 4, 4])] {
-            assert_eq!(threads_of_sessions(threads), expect);
+            assert_eq!(threads_of_sessions(threads, 34), expect);
         }
-        assert!(!threads_of_sessions(0).is_empty());
+        assert!(!threads_of_sessions(0, 34).is_empty());
+    }
+
+    #[test]
+    fn there_are_no_more_sessions_than_longest_texts_fit_into_the_budget() {
+        assert_eq!(threads_of_sessions(4, 2), [2, 2]);
+        assert_eq!(threads_of_sessions(4, 0), [4], "one session always, though a long text is more than the budget");
     }
 
     #[test]

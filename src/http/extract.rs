@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
-use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Page, RequestKey};
+use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 
 /// Rows on one page of a list when the caller does not say.
 pub const PAGE_DEFAULT: usize = 20;
@@ -196,6 +196,21 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let objects = Vec::<Object<T>>::deserialize(deserializer)?;
     Ok(objects.into_iter().map(|Object(value)| value).collect())
+}
+
+/// Reads an array of objects that may be left out or null.
+pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
+    let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
+}
+
+/// Checks how many items of a list are asked for by the member `pointer`.
+pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
+    let max = limits.page_max;
+    if (1..=max).contains(&got) {
+        return Ok(got);
+    }
+    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
 }
 
 /// Parses JSON and says where and why it does not fit.

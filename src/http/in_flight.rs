@@ -11,12 +11,13 @@ use hyper::body::{Frame, SizeHint};
 pub struct InFlight<T> {
     body: Body,
     places: Option<T>,
+    begun: bool,
 }
 
 impl<T: Unpin> InFlight<T> {
     /// Has `body` keep `places`.
     pub fn new(body: Body, places: T) -> Self {
-        Self { body, places: Some(places) }
+        Self { body, places: Some(places), begun: false }
     }
 }
 
@@ -29,11 +30,13 @@ impl<T: Unpin> hyper::body::Body for InFlight<T> {
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
             self.places = None;
         }
+        self.begun = true;
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        // hyper lets go of a body that has ended, its last piece still in memory; of one that has not, when that piece is sent.
+        if self.begun { self.places.is_none() } else { self.body.is_end_stream() }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -47,6 +50,7 @@ mod tests {
 
     use futures::{StreamExt as _, stream};
     use http_body_util::BodyExt as _;
+    use hyper::body::Body as _;
 
     use super::*;
 
@@ -71,9 +75,19 @@ mod tests {
         assert_eq!(Arc::strong_count(&place), 1);
     }
 
+    #[tokio::test]
+    async fn an_answer_of_one_piece_has_not_ended_with_it() {
+        let mut answer = InFlight::new(Body::from("whole"), ());
+        assert!(answer.frame().await.unwrap().unwrap().is_data());
+        assert!(!answer.is_end_stream());
+        assert!(answer.frame().await.is_none());
+        assert!(answer.is_end_stream());
+        assert!(InFlight::new(Body::empty(), ()).is_end_stream(), "nothing is to be sent");
+    }
+
     #[test]
     fn the_length_of_an_answer_stays_known() {
         let answer = InFlight::new(Body::from("four"), ());
-        assert_eq!(hyper::body::Body::size_hint(&answer).exact(), Some(4));
+        assert_eq!(answer.size_hint().exact(), Some(4));
     }
 }

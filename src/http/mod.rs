@@ -16,6 +16,7 @@ pub mod embeddings;
 pub mod envelope;
 pub mod error;
 pub mod extract;
+pub mod facets;
 pub mod filter;
 pub mod guard;
 pub mod health;

@@ -15,6 +15,7 @@ use super::Api;
 use super::documents::Metadata;
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
+use super::facets::Facet;
 use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::domain::{Code, DenseMethod, Hit, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
@@ -43,6 +44,10 @@ pub const ERRORS: &[OperationErrors] = &[
 pub struct SearchResult {
     /// Hits, best first; each document at most once.
     pub hits: Vec<SearchHit>,
+    /// The counts that `facets` asks for, in its order; omitted when it asks for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub facets: Option<Vec<Facet>>,
     /// Whether a text to search by was longer than what the model reads, or had more words than are looked for (200), so that
     /// its end had no influence.
     pub query_truncated: bool,
@@ -158,7 +163,7 @@ pub struct SearchExplanation {
     /// Milliseconds for finding and ranking candidates.
     #[schema(minimum = 0)]
     pub index_ms: f64,
-    /// Milliseconds for reading the hits.
+    /// Milliseconds for reading the hits and counting facets.
     #[schema(minimum = 0)]
     pub rows_ms: f64,
 }
@@ -247,11 +252,12 @@ pub async fn recommend_documents(
 }
 
 fn result(answer: SearchAnswer, explain: bool) -> SearchResult {
-    let SearchAnswer { hits, query_truncated, complete, statistics } = answer;
+    let SearchAnswer { hits, facets, query_truncated, complete, statistics } = answer;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
     let explanation = explain.then(|| statistics.into());
     let hits = hits.into_iter().map(|hit| search_hit(hit, explain)).collect();
-    SearchResult { hits, query_truncated, incomplete: !complete, explanation, took_ms }
+    let facets = (!facets.is_empty()).then(|| facets.into_iter().map(Facet::from).collect());
+    SearchResult { hits, facets, query_truncated, incomplete: !complete, explanation, took_ms }
 }
 
 fn search_hit(hit: Hit, explain: bool) -> SearchHit {

@@ -10,22 +10,18 @@ use super::Api;
 use super::cursor::{self, List};
 use super::documents::{DocumentList, StoredDocument};
 use super::error::ApiError;
-use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, objects};
+use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit, objects};
+use super::facets::{self, Facet, FacetInput};
 use super::filter::{self, FilterNode};
 use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::domain::{Code, DocumentId, DocumentOrder, FacetCounts, FacetRequest, Field, Scalar, ScrollPosition, ScrollRequest};
-
-/// Facets in one request at most.
-const FACETS_MAX: usize = 20;
-/// Values of a facet when the caller does not say how many.
-const VALUES_DEFAULT: usize = 10;
+use crate::domain::{Code, DocumentId, DocumentOrder, ScrollPosition, ScrollRequest};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
     ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
     ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
     ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
-    ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
+    ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::AnswerTooLarge]]),
 ];
 
 /// Which documents to list, and in which order.
@@ -45,9 +41,9 @@ pub struct ScrollDocumentsRequest {
     #[schema(default = false)]
     pub descending: bool,
     /// Documents at most, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default = "page_default")]
-    #[schema(minimum = 1, default = 20)]
-    pub limit: usize,
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, default = 20)]
+    pub limit: Option<usize>,
     /// Where the page begins: `next_cursor` of the page before, with the same filter and order. Left out for the first page.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -115,19 +111,6 @@ pub struct CountFacetsRequest {
     pub facets: Vec<FacetInput>,
 }
 
-/// A field whose values are counted.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FacetInput {
-    /// `language`, or a metadata value, written as in a filter.
-    #[schema(examples("language", "year", "author.name"))]
-    pub field: String,
-    /// Values at most, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default = "values_default")]
-    #[schema(minimum = 1, default = 10)]
-    pub limit: usize,
-}
-
 /// Values and how many documents have them.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FacetsResult {
@@ -135,26 +118,6 @@ pub struct FacetsResult {
     pub documents: u64,
     /// One facet per field, in the order of the request.
     pub facets: Vec<Facet>,
-}
-
-/// The values of one field.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Facet {
-    /// The field.
-    pub field: String,
-    /// The most frequent values, most documents first.
-    pub values: Vec<FacetValue>,
-    /// Matching documents without a value: of no recognized language, or without such metadata. Null counts as none.
-    pub missing: u64,
-}
-
-/// One value of a field.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct FacetValue {
-    /// A string, a number or a boolean. Each element of an array counts, once per document.
-    pub value: Value,
-    /// Matching documents that have it.
-    pub documents: u64,
 }
 
 /// Scroll documents
@@ -174,7 +137,8 @@ pub async fn scroll_documents(
     JsonBody(body): JsonBody<ScrollDocumentsRequest>,
 ) -> Result<Json<DocumentList>, ApiError> {
     let filter = filter::parse(body.filter, api.service.limits())?;
-    let limit = check_limit(body.limit, "/limit", &api)?;
+    let limits = api.service.limits();
+    let limit = check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits)?;
     let order = match body.order {
         ScrollOrder::Id => DocumentOrder::Id,
         ScrollOrder::CreatedAt => DocumentOrder::CreatedAt,
@@ -254,39 +218,9 @@ pub async fn count_facets(
     JsonBody(body): JsonBody<CountFacetsRequest>,
 ) -> Result<Json<FacetsResult>, ApiError> {
     let filter = filter::parse(body.filter, api.service.limits())?;
-    let got = body.facets.len();
-    if !(1..=FACETS_MAX).contains(&got) {
-        return Err(ApiError::at(Code::InvalidRequest, "/facets", format!("must hold 1 to {FACETS_MAX} facets, got {got}")));
-    }
-    let read = |(index, input): (usize, FacetInput)| {
-        let limit = check_limit(input.limit, &format!("/facets/{index}/limit"), &api)?;
-        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, format!("/facets/{index}/field"), detail);
-        match Field::parse(&input.field).map_err(refuse)? {
-            Field::Id | Field::CreatedAt | Field::UpdatedAt => {
-                Err(refuse(format!("must be language or a path into the metadata, got {:?}", input.field)))
-            }
-            field => Ok(FacetRequest { field, limit }),
-        }
-    };
-    let facets = body.facets.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    let (documents, facets) = api.service.count_facets(&collection, filter, facets).await?;
-    Ok(Json(FacetsResult { documents, facets: facets.into_iter().map(Facet::from).collect() }))
-}
-
-fn page_default() -> usize {
-    PAGE_DEFAULT
-}
-
-fn values_default() -> usize {
-    VALUES_DEFAULT
-}
-
-fn check_limit(got: usize, pointer: &str, api: &Api) -> Result<usize, ApiError> {
-    let max = api.service.limits().page_max;
-    if (1..=max).contains(&got) {
-        return Ok(got);
-    }
-    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
+    let facets = facets::check(body.facets, api.service.limits())?;
+    let facets = api.service.count_facets(&collection, filter, facets).await?;
+    Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts.into_iter().map(Facet::from).collect() }))
 }
 
 fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
@@ -297,19 +231,4 @@ fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
     let after = cursor::decode(list, text).map_err(|_| invalid())?;
     let (at_ms, id): (i64, String) = serde_json::from_str(&after).map_err(|_| invalid())?;
     Ok(ScrollPosition { at_ms, id: DocumentId::parse(&id).map_err(|_| invalid())? })
-}
-
-impl From<FacetCounts> for Facet {
-    fn from(counts: FacetCounts) -> Self {
-        let value = |(scalar, documents)| FacetValue {
-            value: match scalar {
-                Scalar::Text(text) => json!(text),
-                Scalar::Integer(integer) => json!(integer),
-                Scalar::Real(real) => json!(real),
-                Scalar::Bool(truth) => json!(truth),
-            },
-            documents,
-        };
-        Self { field: counts.field.to_string(), values: counts.values.into_iter().map(value).collect(), missing: counts.missing }
-    }
 }

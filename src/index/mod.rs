@@ -14,4 +14,4 @@ pub mod snapshot;
 pub use error::IndexError;
 pub use exact::search_exact;
 pub use hnsw::{Compared, Index, IndexParameters, Neighbor};
-pub use snapshot::{Loaded, load, save};
+pub use snapshot::{Loaded, load, save, saved_sequence};

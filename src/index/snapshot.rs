@@ -56,6 +56,11 @@ fn unfinished(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.new"))
 }
 
+/// The change that the index saved in `folder` reaches, if there is one that can be read.
+pub fn saved_sequence(folder: &Path) -> Option<Sequence> {
+    Description::read(&folder.join(DESCRIPTION)).ok().map(|description| Sequence(description.sequence))
+}
+
 /// Loads the index saved in `folder`. An error names why it must be rebuilt: missing, torn, other parameters, of
 /// another database than `origin`.
 pub fn load(folder: &Path, parameters: &IndexParameters, origin: &str) -> Result<Loaded, IndexError> {

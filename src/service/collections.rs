@@ -326,7 +326,9 @@ impl State {
         let power_safe = self.power_safe;
         let options = StoreOptions { power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms };
         let store = DocumentStore::open(folder, &options)?;
-        OpenCollection::new(row, folder.to_owned(), store, &self.limits)
+        let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
+        collection.check_saved_index()?;
+        Ok(collection)
     }
 
     /// Starts the background worker, unless the loaded model is another than the collection's: then nothing may be embedded.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::budget::AnswerBudget;
 use super::runtime::OpenCollection;
 use super::{Error, Service};
 use crate::domain::{
-    CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetCounts, FacetRequest, Filter, Page, Precondition,
+    CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition,
     RequestKey, ScrollPage, ScrollRequest,
 };
 use crate::store::SearchFilter;
@@ -45,15 +46,16 @@ impl Service {
         self.on_collection(&collection, count).await
     }
 
-    /// Counts how many of the documents that match have each value of a field; their own number comes first.
+    /// Counts how many of the documents that match have each value of a field.
     pub async fn count_facets(
         &self,
         name: &CollectionName,
         filter: Filter,
-        facets: Vec<FacetRequest>,
-    ) -> Result<(u64, Vec<FacetCounts>), Error> {
+        requests: Vec<FacetRequest>,
+    ) -> Result<Facets, Error> {
         let collection = self.collection(name)?;
-        self.on_collection(&collection, move |collection| Ok(collection.store.facets(&only(filter), &facets)?)).await
+        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
+        self.on_collection(&collection, move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
     /// Changes metadata or language of a document if the precondition holds, and gives the document as it is then. Its

@@ -1,7 +1,7 @@
 //! Folders of collections that nobody needs: how they are told from those that only the catalog has lost.
 //!
 //! Whoever puts an older copy of the catalog back has folders that it does not name, with documents that are nowhere else. So a
-//! start removes a folder only when it is surely garbage: it holds no documents, an unfinished restore makes it anew, or it has
+//! start removes a folder only when it is surely garbage: it holds no documents, or it has
 //! a mark. The mark is a file that is durable in the folder before the catalog forgets its collection, and from the beginning in
 //! the folder of a collection that a job makes; it goes once the catalog names the folder.
 
@@ -36,6 +36,9 @@ pub(super) fn giving_up<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<
 
 /// Marks a folder. When that fails the work goes on, as on a full disk it must: a crash then leaves a folder that stays.
 pub(super) fn mark(folder: &Path) {
+    if matches!(folder.try_exists(), Ok(false)) {
+        return;
+    }
     let marked = File::create(folder.join(MARK)).and_then(|mark| mark.sync_all()).and_then(|()| sync_dir(folder));
     if let Err(error) = marked {
         let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
@@ -58,11 +61,12 @@ pub(super) fn unmark(folder: &Path) {
 /// Removes a folder, its documents first: what a crash leaves of it has none and goes at the next start, though its mark may be
 /// gone.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
-    match std::fs::remove_file(folder.join(DATABASE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => (),
-    }
-    std::fs::remove_dir_all(folder)
+    let gone_is_well = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    gone_is_well(std::fs::remove_file(folder.join(DATABASE)))?;
+    gone_is_well(std::fs::remove_dir_all(folder))
 }
 
 /// Looks through the folders that are named by a UUID, as this program names them: removes those that are surely garbage and
@@ -71,7 +75,6 @@ pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[J
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
     let going_on: HashSet<String> = unfinished.iter().filter_map(|job| successor(&job.request)).collect();
-    let made_anew: HashSet<String> = unfinished.iter().flat_map(targets).collect();
     for entry in std::fs::read_dir(collections_dir).map_err(access)? {
         let entry = entry.map_err(access)?;
         let name = entry.file_name();
@@ -85,11 +88,10 @@ pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[J
             unmark(&path);
         } else if going_on.contains(id) {
             continue;
-        } else if made_anew.contains(id) || is_garbage(&path) {
+        } else if is_garbage(&path) {
             tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left");
-            match remove(&path) {
-                Err(source) if path.exists() => return Err(Error::Folder { path, source }),
-                _ => (),
+            if let Err(source) = remove(&path) {
+                return Err(Error::Folder { path, source });
             }
         } else {
             let problem = "the catalog does not name it, though it has documents; it is left as it is";
@@ -100,10 +102,14 @@ pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[J
     Ok(())
 }
 
-/// The ids of the collections that a job restores; their folders have these names.
-fn targets(job: &Job) -> Vec<String> {
-    let targets = job.request.get("targets").and_then(|targets| targets.as_array());
-    targets.into_iter().flatten().filter_map(|target| Some(target.get("id")?.as_str()?.to_owned())).collect()
+/// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that somebody
+/// may miss stays.
+pub(super) fn clear(folder: &Path) -> io::Result<bool> {
+    match folder.try_exists()? {
+        true if !is_garbage(folder) => Ok(false),
+        true => remove(folder).map(|()| true),
+        false => Ok(true),
+    }
 }
 
 /// Whether nobody can miss a folder that the catalog does not name. One that cannot be read may be missed.

@@ -17,7 +17,7 @@ use super::runtime::{OpenCollection, lock};
 use super::spool::UPLOADS_MAX;
 use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers};
 use crate::domain::{Collection, CollectionName, Page, chain};
-use crate::store::Catalog;
+use crate::store::{Catalog, StoreError};
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
 /// searches always find one.
@@ -133,14 +133,17 @@ impl Service {
 }
 
 impl State {
-    /// Opens a collection of the catalog. One whose database is damaged does not keep the others from being served.
+    /// Opens a collection of the catalog. One whose database is damaged or lost does not keep the others from being served.
     fn open_at_start(&self, row: Collection) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
-        if let Err(source) = std::fs::metadata(&folder) {
-            return Err(Error::Folder { path: folder, source });
-        }
         let name = row.name.clone();
-        match self.open_collection(row.clone(), &folder) {
+        // Opening would make an empty one.
+        let opened = match folder.try_exists() {
+            Ok(true) => self.open_collection(row.clone(), &folder),
+            Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
+            Err(source) => return Err(Error::Folder { path: folder, source }),
+        };
+        match opened {
             Ok(collection) => {
                 self.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(collection));
             }

@@ -7,6 +7,7 @@
 
 pub mod aliases;
 mod archive;
+mod budget;
 pub mod classifiers;
 pub mod collections;
 pub mod comparison;

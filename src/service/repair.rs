@@ -18,10 +18,6 @@ pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
             Ok(loaded) => loaded,
             Err(Unusable::Store(error)) => return Err(error),
             Err(reason) => {
-                if matches!(reason, Unusable::Ahead { .. }) {
-                    // Once the database reaches that change anew, the index would pass for its own, with other embeddings.
-                    collection.discard_saved_index()?;
-                }
                 if collection.sequence_at_open > Sequence::default() {
                     let reason = &reason as &dyn std::error::Error;
                     tracing::warn!(collection = %collection.row.name, reason, "rebuilding the index from the database");
@@ -51,8 +47,6 @@ pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
 enum Unusable {
     #[error("the saved index cannot be loaded")]
     Index(#[from] index::IndexError),
-    #[error("the saved index reaches change {saved}, the database only {stored}: its last changes were lost")]
-    Ahead { saved: u64, stored: u64 },
     #[error("the saved index cannot catch up")]
     Behind(#[source] StoreError),
     #[error("the store failed")]
@@ -61,9 +55,6 @@ enum Unusable {
 
 fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     let loaded = index::load(&collection.folder, &collection.index_parameters(), &collection.identity)?;
-    if loaded.sequence > collection.sequence_at_open {
-        return Err(Unusable::Ahead { saved: loaded.sequence.0, stored: collection.sequence_at_open.0 });
-    }
     let mut applied = Applied { sequence: loaded.sequence, unsaved: 0 };
     // Tells whether the changes since then are still known.
     match collection.apply_some(&loaded.index, &mut applied) {

@@ -254,8 +254,18 @@ impl OpenCollection {
         Ok(())
     }
 
+    /// Removes a saved index that reaches a change which the database has not, as it has lost its last changes. Before there are
+    /// new ones: once the database reaches that change anew, the index would pass for its own, with other embeddings.
+    pub(super) fn check_saved_index(&self) -> Result<(), Error> {
+        let (stored, saved) = (self.sequence_at_open, index::saved_sequence(&self.folder));
+        let Some(saved) = saved.filter(|saved| *saved > stored) else { return Ok(()) };
+        let (collection, saved, stored) = (&self.row.name, saved.0, stored.0);
+        tracing::warn!(%collection, saved, stored, "the saved index reaches a change that the database has lost, it is removed");
+        self.discard_saved_index()
+    }
+
     /// Removes the saved index, so that no later start takes it, not even one after power loss.
-    pub(super) fn discard_saved_index(&self) -> Result<(), Error> {
+    fn discard_saved_index(&self) -> Result<(), Error> {
         let access = |source| Error::Folder { path: self.folder.clone(), source };
         for file in index_files(&self.folder).map_err(access)? {
             std::fs::remove_file(file.path()).map_err(access)?;

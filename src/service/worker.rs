@@ -19,8 +19,8 @@ use crate::store::{PendingPassage, StoreError};
 const PASSAGES_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full or the store fails.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// When so many texts fail one by one, all of those at hand, it is the encoder that is broken.
-pub(super) const FAILURES_MIN: usize = 8;
+/// A text that every encoder can embed: when it fails, it is the encoder that is broken, not the texts that it failed on.
+pub(super) const PROBE: &str = ".";
 
 /// The worker of one collection.
 pub(super) struct Worker {
@@ -133,8 +133,8 @@ impl Worker {
                 Err(error) => return Err(error),
             }
         }
-        if failed.len() >= FAILURES_MIN && failed.len() == batch.len() {
-            return failed.pop().map_or(Ok(embedded), |(_, error)| Err(error.into()));
+        if !failed.is_empty() {
+            self.embedder.embed(vec![PROBE.to_owned()], Priority::Ingest).await?;
         }
         for (passage, error) in failed {
             self.collection.set_aside(passage);

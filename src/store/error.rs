@@ -125,6 +125,12 @@ pub enum StoreError {
         #[source]
         source: Cause,
     },
+    /// The folder of the database is gone.
+    #[error("its folder {} is gone", path.display())]
+    FolderLost {
+        /// Where it was.
+        path: PathBuf,
+    },
     /// A document came with a passage that is no part of its text, or cuts a character in two.
     #[error("bytes {start} to {end} are no passage of document {id}")]
     InvalidPassage {
@@ -186,7 +192,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether it says that stored data was damaged.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::CorruptRow { .. } | Self::Damaged { .. })
+        matches!(self, Self::CorruptRow { .. } | Self::Damaged { .. } | Self::FolderLost { .. })
     }
 
     /// The passage whose embedding is damaged, when it is nothing else: it can be made anew.

@@ -8,30 +8,43 @@ use super::documents::{DocumentStore, SearchFilter};
 use super::error::Fault;
 use super::filter::{Condition, walk};
 use super::rows::to_sql;
-use crate::domain::{FacetCounts, FacetRequest, Field, MetadataPath, Scalar};
+use crate::domain::{FacetCounts, FacetRequest, Facets, Field, MetadataPath, Scalar};
 
 /// The value that stands for no language, which no document has.
 const NONE: &str = "";
 
 impl DocumentStore {
-    /// Counts values among the documents that match, all in one state of the database; the number of those documents comes
-    /// first. Fields other than `language` and metadata have no counts.
-    pub fn facets(&self, filter: &SearchFilter, facets: &[FacetRequest]) -> Result<(u64, Vec<FacetCounts>), StoreError> {
+    /// Counts values among the documents that match, all in one state of the database. Fields other than `language` and metadata
+    /// have no counts. As soon as the values have more than `bytes_max` bytes it ends, with the counts so far.
+    pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.readers.read("counting values", |connection| {
             let sql = format!("select count(*) from documents d where {}", condition.sql);
             let documents = number(connection, &sql, &condition.values)?;
-            let counts = facets.iter().map(|facet| count(connection, &condition, facet)).collect::<Result<_, _>>()?;
-            Ok((documents, counts))
+            let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
+            for request in requests {
+                let left = bytes_max.saturating_sub(facets.bytes);
+                let counts = count(connection, &condition, request, left)?;
+                facets.bytes += counts.values.iter().map(|(value, _)| text_bytes(value)).sum::<u64>();
+                facets.counts.push(counts);
+                if facets.bytes > bytes_max {
+                    break;
+                }
+            }
+            Ok(facets)
         })
     }
 }
 
-fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest) -> Result<FacetCounts, Fault> {
+fn text_bytes(value: &Scalar) -> u64 {
+    if let Scalar::Text(text) = value { text.len() as u64 } else { 0 }
+}
+
+fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<FacetCounts, Fault> {
     let field = facet.field.clone();
     match &facet.field {
         Field::Language => languages(connection, condition, facet.limit),
-        Field::Metadata(path) => metadata(connection, condition, path, facet.limit),
+        Field::Metadata(path) => metadata(connection, condition, path, (facet.limit, bytes_max)),
         Field::Id | Field::CreatedAt | Field::UpdatedAt => Ok(FacetCounts { field, values: Vec::new(), missing: 0 }),
     }
 }
@@ -53,7 +66,13 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
     Ok(FacetCounts { field: Field::Language, values, missing })
 }
 
-fn metadata(connection: &Connection, condition: &Condition, path: &MetadataPath, limit: usize) -> Result<FacetCounts, Fault> {
+/// Counts the values at `path`: so many at most, and no more of them once their texts have more than so many bytes.
+fn metadata(
+    connection: &Connection,
+    condition: &Condition,
+    path: &MetadataPath,
+    (limit, bytes_max): (usize, u64),
+) -> Result<FacetCounts, Fault> {
     let (tables, conditions, keys, last) = walk(path);
     // A value that a document's array has twice is one row of `found`.
     let sql = format!(
@@ -73,7 +92,7 @@ fn metadata(connection: &Connection, condition: &Condition, path: &MetadataPath,
     let own = |limit: usize| keys.iter().chain(&condition.values).cloned().chain([Value::Integer(to_sql(limit as u64))]);
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(own(limit)))?;
-    let mut values = Vec::new();
+    let (mut values, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
         let kind: String = row.get(0)?;
         let scalar = match (kind.as_str(), row.get_ref(1)?) {
@@ -84,7 +103,11 @@ fn metadata(connection: &Connection, condition: &Condition, path: &MetadataPath,
             (_, ValueRef::Text(text)) => Scalar::Text(String::from_utf8_lossy(text).into_owned()),
             (_, ValueRef::Null | ValueRef::Blob(_)) => continue,
         };
+        bytes += text_bytes(&scalar);
         values.push((scalar, unsigned(row.get(2)?)));
+        if bytes > bytes_max {
+            break;
+        }
     }
     let sql = format!(
         "select count(*) from documents d where not exists (select 1 from {tables} where {conditions} and {last}.type <> 'null')

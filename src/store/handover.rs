@@ -120,7 +120,10 @@ impl DocumentStore {
     /// closing one would drop the locks that SQLite holds on it for this process.
     fn sync(&self) -> Result<(), StoreError> {
         let connection = open_writer(self.database(), &COLLECTION, true)?;
-        let synced = connection.execute_batch("begin immediate; update state set sequence = sequence; commit");
+        // SQLite writes nothing for a change that changes no byte.
+        let change =
+            "begin immediate; update state set sequence = sequence + 1; update state set sequence = sequence - 1; commit";
+        let synced = connection.execute_batch(change);
         synced.map_err(|error| Fault::from(error).while_doing("syncing a database"))
     }
 }
@@ -244,6 +247,20 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn lock_of(line: &str) -> String {
         line.split_once(": ").map_or(line, |(_, lock)| lock).to_owned()
+    }
+
+    #[test]
+    fn a_database_that_goes_on_waits_for_the_disk_with_a_commit_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let terms_of: TermsOf = |_| Default::default();
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of };
+        let store = DocumentStore::open(folder.path(), &options).unwrap();
+        let log = || std::fs::metadata(store.database().with_extension("sqlite-wal")).unwrap().len();
+        store.succeed(Sequence(7), Vec::new()).unwrap();
+        let before = log();
+        store.sync().unwrap();
+        assert!(log() > before, "a commit without a change would wait for nothing");
+        assert_eq!(store.sequence().unwrap(), Sequence(7));
     }
 
     #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! From raw text to token ids, passages and a language. The trainer and the server both go through here.
 
+pub mod diacritics;
 pub mod error;
 pub mod language;
 mod moses;

@@ -11,6 +11,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
+use super::diacritics;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms};
 
 /// Characters of a term; what a longer one has beyond them is not looked at.
@@ -158,11 +159,6 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
-/// A text as it is typed where accents are left out, in lower case; `None` when it has none.
-pub fn without_accents(text: &str) -> Option<String> {
-    fold(&text.to_lowercase())
-}
-
 /// A word without its accents and with the plain form of letters that people type differently; `None` when it has none of
 /// them.
 ///
@@ -188,22 +184,11 @@ fn fold(word: &str) -> Option<String> {
 
 fn plain_letter(c: char) -> Option<&'static str> {
     Some(match c {
-        'ß' => "ss",
-        'æ' => "ae",
-        'œ' => "oe",
-        'ø' => "o",
-        'ł' => "l",
-        'đ' | 'ð' => "d",
-        'þ' => "th",
-        'ħ' => "h",
-        'ı' => "i",
-        'ŋ' => "n",
-        'ё' => "е",
         // Arabic and Persian keyboards have different letters for the same sound.
         'ى' | 'ی' => "ي",
         'ک' => "ك",
         'ة' => "ه",
-        _ => return None,
+        _ => return diacritics::plain_letter(c),
     })
 }
 

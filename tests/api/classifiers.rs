@@ -224,6 +224,19 @@ async fn an_evaluation_tells_labels_languages_and_the_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_array_of_labels_is_a_level_of_its_own() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "rain storm"}])).await;
+    let examples = json!([{"text": "rain storm", "labels": ["weather", "north"]}, {"text": "goal keeper", "labels": ["sports"]}]);
+    let knn = json!({"neighbors": 1});
+    server.classifier(&json!({"name": "many", "kind": "knn", "multi_label": true, "examples": examples, "knn": knn})).await;
+    let apply = |keys: usize| json!({"collection": "news", "field": vec!["a"; keys].join(".")});
+    let path = "/v1/classifiers/many/apply";
+    server.post(path, &apply(8)).await.assert_error(422, "invalid_request", "/field", &["at most 8 levels", "got 9"]);
+    let job = server.finished(&server.post(path, &apply(7)).await).await;
+    assert_eq!((&job["details"]["labeled"], &job["details"]["failed"]), (&json!(1), &json!(0)), "{job}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn labels_are_written_into_documents_by_a_job() {
     let server = Server::with_documents(documents()).await;
     let unlabeled = json!({"documents": [

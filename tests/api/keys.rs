@@ -210,6 +210,21 @@ async fn a_restricted_key_sees_and_touches_its_own_collections_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_restricted_to_an_alias_sees_the_import_that_it_sent_there() {
+    let server = guarded();
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    assert_eq!(server.put("/v1/aliases/latest", &json!({"collection": "news"})).await.status, 200);
+    let writer = server.with_key(&make(&server, "write", Some(&["latest"])).await);
+    let request = Request::post("/v1/collections/latest/import").header("content-type", "application/x-ndjson");
+    let request = request.header("authorization", format!("Bearer {}", make(&server, "write", Some(&["latest"])).await));
+    let accepted = server.send_unchecked(request.body(Body::from("{\"text\":\"Il pleut.\"}")).expect("a request")).await;
+    assert_eq!((accepted.status, &accepted.body["collection"]), (202, &json!("latest")), "{}", accepted.text);
+    let job = writer.finished(&accepted).await;
+    assert_eq!((&job["status"], &job["details"]["created"]), (&json!("succeeded"), &json!(1)));
+    assert_eq!(writer.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_canceled_by_those_who_may_start_one() {
     let server = guarded();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);

@@ -31,6 +31,7 @@ mod reembedding;
 mod revisions;
 mod search;
 mod search_batch;
+mod search_facets;
 mod search_forms;
 mod search_lexical;
 mod search_options;

@@ -1,5 +1,6 @@
 //! Scroll, count, delete by filter, facets.
 
+use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
 use crate::example;
@@ -165,6 +166,42 @@ async fn a_bad_facet_names_its_place() {
     check(json!([{"field": "id"}]), "/facets/0/field", &["language or a path", "\"id\""]).await;
     check(json!([{"field": "year"}, {"field": "a..b"}]), "/facets/1/field", &["single dots"]).await;
     check(json!([{"field": "year", "limit": 0}]), "/facets/0/limit", &["from 1 to 1000"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_names_no_limit_is_answered_however_low_the_limit_of_the_server_is() {
+    let server = Server::with_limits(Limits { page_max: 2, ..Limits::default() });
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let documents: Vec<Value> =
+        (0..3).map(|n| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n}})).collect();
+    for document in documents {
+        assert_eq!(server.post(DOCUMENTS, &json!({"documents": [document]})).await.status, 200);
+    }
+    assert_eq!(ids(&server.post(&format!("{DOCUMENTS}/scroll"), &json!({})).await), ["d0", "d1"]);
+    let facets = server.post(FACETS, &json!({"facets": [{"field": "n"}]})).await;
+    assert_eq!(facets.body["facets"][0]["values"].as_array().map(Vec::len), Some(2), "{}", facets.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_beyond_the_size_of_an_answer_are_refused_with_the_way_out() {
+    let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n, "blob": format!("{n}").repeat(1_000)}});
+    let documents: Vec<Value> = (0..4).map(document).collect();
+    assert_eq!(server.post(DOCUMENTS, &json!({ "documents": documents })).await.status, 200);
+    let search = "/v1/collections/news/search";
+    for (facets, words) in [
+        (json!([{"field": "blob"}]), ["4000 bytes", "at most 3000"]),
+        (json!([{"field": "blob", "limit": 2}, {"field": "n"}, {"field": "blob", "limit": 2}]), ["4000 bytes", "limit"]),
+    ] {
+        server.post(FACETS, &json!({ "facets": facets })).await.assert_error(422, "answer_too_large", "", &words);
+        let asked = json!({"query": "a", "limit": 1, "include": [], "facets": facets});
+        server.post(search, &asked).await.assert_error(422, "answer_too_large", "", &words);
+    }
+    let few = json!([{"field": "blob", "limit": 3}]);
+    assert_eq!(server.post(FACETS, &json!({ "facets": few })).await.status, 200);
+    let along = json!({"query": "a", "limit": 1, "include": ["text"], "facets": few});
+    server.post(search, &along).await.assert_error(422, "answer_too_large", "", &["3009 bytes"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -109,6 +109,15 @@ async fn a_request_runs_until_its_answer_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_answered_when_all_places_are_taken() {
+    let (router, _control, _folder) = held(Settings { requests_max: 1, ..Settings::default() });
+    let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
+    let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
+    assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some("overloaded"));
+    assert_eq!(answer(router, get("/metrics")).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_takes_too_long_is_ended() {
     let (router, control, _folder) = held(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     control.pause();

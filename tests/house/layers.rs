@@ -46,7 +46,10 @@ pub const TRAINER: Layers = &[
     ("export", &["config", "error", "eval"]),
     ("import", &["config", "data", "error", "eval", "export", "model"]),
     ("language", &["config", "data", "error", "eval", "export"]),
-    ("commands", &["config", "data", "error", "eval", "export", "language", "model", "progress", "train"]),
+    (
+        "commands",
+        &["checkpoint", "config", "data", "error", "eval", "export", "import", "language", "model", "progress", "train"],
+    ),
     ("main", &["commands", "config", "data", "error", "import", "pack", "train"]),
 ];
 

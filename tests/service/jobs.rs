@@ -159,7 +159,7 @@ async fn an_import_goes_where_its_alias_led_when_it_was_accepted() {
     let first = running.import(file(10)).await.unwrap();
     let line = stream::iter([Ok::<_, ()>(b"{\"id\":\"late\",\"text\":\"late words\"}\n".to_vec())]);
     let second = running.service.import(&name("latest"), FILE, line).await.unwrap();
-    assert_eq!(second.collection, Some(name("news")));
+    assert_eq!(second.collection, Some(name("latest")), "as it was asked for");
     running.service.set_alias(alias_of("other")).await.unwrap();
     running.control.resume();
     running.finished(&first.id).await;

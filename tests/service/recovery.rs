@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dragoman::domain::{Code, Wait};
+use dragoman::domain::{Code, IndexState, Wait};
 use dragoman::embed::FakeOptions;
 
 use crate::{Running, Setting, document, eventually, id, name, open, open_with, request, try_open};
@@ -313,11 +313,24 @@ async fn folders_stay_when_the_catalog_was_lost() {
 }
 
 #[tokio::test]
-async fn a_collection_whose_folder_is_lost_is_an_error_not_an_empty_collection() {
+async fn a_collection_whose_folder_is_lost_is_damaged_and_not_empty() {
     let folder = tempfile::tempdir().unwrap();
-    with_documents(folder.path()).await.shutdown().await;
-    let data = collection_folder(folder.path());
+    let running = with_documents(folder.path()).await;
+    running.create("other").await;
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    let lost = running.service.get_collection(&name("news")).await.unwrap().collection.id;
+    running.shutdown().await;
+    let data = folder.path().join("collections").join(&lost.0);
     std::fs::remove_dir_all(&data).unwrap();
-    let error = try_open(folder.path(), &Setting::default()).err().unwrap();
-    assert!(error.to_string().contains(&data.display().to_string()), "{error}");
+    let running = open(folder.path()).await;
+    running.write("other", "a", "clear water").await;
+    let view = running.service.get_collection(&name("news")).await.unwrap();
+    assert_eq!(view.index_state, IndexState::Damaged);
+    assert!(view.damage[0].problem.contains(&data.display().to_string()), "{:?}", view.damage);
+    let error = running.upsert("news", vec![document("a", "words")], Wait::Indexed).await.unwrap_err();
+    assert_eq!(error.code(), Code::CollectionDamaged);
+    assert!(!data.exists(), "nothing takes its place");
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
 }

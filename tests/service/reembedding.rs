@@ -342,9 +342,10 @@ async fn a_text_that_the_model_fails_on_waits_and_a_broken_model_replaces_nothin
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 50).await;
     let running = open_with(folder.path(), other()).await;
-    running.control.fail_on("speaks");
+    running.control.break_down(true);
     let job = running.reembed().await.unwrap();
     assert_eq!(running.reembedded(&job.id).await.status, JobStatus::Failed);
+    running.control.break_down(false);
     assert_eq!(running.news().await.collection.dimension, 64);
     running.control.fail_on("w17");
     let job = running.reembed().await.unwrap();

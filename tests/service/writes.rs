@@ -217,14 +217,25 @@ async fn what_the_encoder_fails_on_is_stored_and_hinders_nothing_else() {
 async fn a_backlog_is_embedded_once_a_broken_encoder_works_again() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
-    running.control.fail_on("word");
+    running.control.break_down(true);
     let documents: Vec<_> = (0..20).map(|n| document(&format!("d{n}"), &format!("word w{n}"))).collect();
     let all = documents.len();
     running.upsert("news", documents, Wait::Stored).await.unwrap();
     eventually("each was tried", async || running.control.batches().len() > all).await;
-    running.control.fail_on("poison");
+    running.control.break_down(false);
     let pending = async || running.service.get_collection(&name("news")).await.unwrap().counts.passages_pending;
     eventually("nothing is pending", async || pending().await == 0).await;
+}
+
+#[tokio::test]
+async fn many_texts_in_a_row_that_the_encoder_fails_on_hinder_nothing_behind_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    running.control.fail_on("poison");
+    let documents = (0..200).map(|n| document(&format!("bad{n}"), &format!("poison w{n}")));
+    running.upsert("news", documents.collect(), Wait::Stored).await.unwrap();
+    running.upsert("news", vec![document("good", "clear water")], Wait::Stored).await.unwrap();
+    eventually("the good one is found", async || running.found("news", "clear water").await == ["good"]).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Writing and reading documents and passages.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use dragoman::domain::{Page, Passage, PassageId, Sequence};
@@ -110,9 +111,17 @@ fn a_page_and_its_embeddings_are_of_one_moment() {
     let texts = ["null", "eins", "zwei"];
     let own = |number: usize| PreparedDocument { embedding: Some(embedding(number as f32)), ..document("a", texts[number]) };
     put(&store, own(0));
+    let read = AtomicBool::new(false);
     thread::scope(|scope| {
-        let writing = scope.spawn(|| (0..200).for_each(|round| drop(put(&store, own(round % texts.len())))));
+        let writing = scope.spawn(|| {
+            let mut round = 0;
+            while round < 200 || !read.load(Ordering::Relaxed) {
+                put(&store, own(round % texts.len()));
+                round += 1;
+            }
+        });
         while !writing.is_finished() {
+            read.store(true, Ordering::Relaxed);
             let (page, embeddings) = store.list_embedded(&Page { limit: 10, after: None }, u64::MAX).unwrap();
             let number = texts.iter().position(|text| *text == page.documents[0].text).unwrap();
             assert_eq!(embeddings, [Some(embedding(number as f32))]);

@@ -4,6 +4,8 @@
 pub mod eval;
 /// The subcommand `export`.
 pub mod export;
+/// The subcommand `from-bundle`.
+pub mod from_bundle;
 /// The subcommands `language` and `language-eval`.
 pub mod language;
 

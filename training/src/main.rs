@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use dragoman_training::commands::eval::EvalArguments;
 use dragoman_training::commands::export::ExportArguments;
+use dragoman_training::commands::from_bundle::FromBundleArguments;
 use dragoman_training::commands::language::{LanguageArguments, LanguageEvalArguments};
 use dragoman_training::config::Config;
 use dragoman_training::error::Error;
@@ -109,6 +110,8 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
+    /// Begins a run with the weights of a bundle: to train it further, or on other text.
+    FromBundle(FromBundleArguments),
     /// Writes a bundle from the checkpoint and the SentencePiece model that the EMS authors published.
     ImportEms(Box<import::ImportOptions>),
     /// Draws the loss curve of a run as SVG.
@@ -136,7 +139,11 @@ fn parse_device(text: &str) -> Result<tch::Device, String> {
         Some(("cuda", _)) if !tch::Cuda::is_available() => {
             Err("this libtorch sees no CUDA device; see \"On a GPU\" in training/README.md".to_owned())
         }
-        Some(("cuda", number)) => number.parse().map(tch::Device::Cuda).map_err(|_| format!("expected cuda:N, got {text}")),
+        Some(("cuda", number)) => match (number.parse::<usize>(), tch::Cuda::device_count()) {
+            (Ok(number), count) if i64::try_from(number).is_ok_and(|number| number < count) => Ok(tch::Device::Cuda(number)),
+            (Ok(_), count) => Err(format!("this machine has {count} CUDA devices, counted from 0, got {text}")),
+            (Err(_), _) => Err(format!("expected cuda:N, got {text}")),
+        },
         _ => Err(format!("expected cpu or cuda:N, got {text}")),
     }
 }
@@ -167,7 +174,10 @@ fn run(command: Command) -> Result<(), Error> {
             let tokenizer = dragoman::text::Tokenizer::load(&tokenizer)?;
             let vocabulary = tokenizer.vocabulary_size() as i64;
             let plain = Some(Arc::new(data::plain::PlainTexts::new(tokenizer)));
-            let checkpoint_every = Duration::from_secs_f64(checkpoint_minutes * 60.0);
+            let checkpoint_every = Duration::try_from_secs_f64(checkpoint_minutes * 60.0).map_err(|error| Error::Setting {
+                setting: "checkpoint_minutes",
+                problem: format!("got {checkpoint_minutes}: {error}"),
+            })?;
             let stop = stop_on_signals()?;
             let options = train::Options { data, run, vocabulary, plain, device, checkpoint_every, stop_after_steps, stop };
             match train::train(&Config::read(&config)?, &options)? {
@@ -186,6 +196,7 @@ fn run(command: Command) -> Result<(), Error> {
             Ok(())
         }
         Command::Unpack { pieces, out } => pack::unpack(&pieces, &out),
+        Command::FromBundle(arguments) => arguments.run(),
         Command::ImportEms(options) => import::import_ems(&options).map(|exported| print!("{exported}")),
         Command::Language(arguments) => arguments.run(),
         Command::LanguageEval(arguments) => arguments.run(),

@@ -84,8 +84,8 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         println!("going on at stage {}, step {}", state.position.stage, state.position.step);
     }
     // A teacher that is not there is told before hours of other stages.
-    for stage in config.stages.iter().skip(state.position.stage).filter(|stage| !Teachers::come_from(stage, &options.run)) {
-        Teachers::open(stage, options.vocabulary, Device::Cpu)?;
+    for stage in config.stages.iter().skip(state.position.stage) {
+        Teachers::check(stage, &options.run, options.vocabulary)?;
     }
     let mut steps_left = options.stop_after_steps.unwrap_or(u64::MAX);
     while state.position.stage < config.stages.len() {
@@ -221,7 +221,7 @@ impl Run<'_> {
 }
 
 /// Where a run keeps the weights of a finished stage.
-fn weights_path(run: &Path, stage: &str) -> PathBuf {
+pub(crate) fn weights_path(run: &Path, stage: &str) -> PathBuf {
     run.join(format!("{stage}.safetensors"))
 }
 

@@ -4,11 +4,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, GOLDEN, GoldenText, MODEL_CARD, MODEL_FP16, MODEL_INT8, TOKENIZER};
 use dragoman::text::Tokenizer;
-use dragoman_training::config::{Config, EncoderKind, Norm};
+use dragoman_training::checkpoint::{self, Position};
+use dragoman_training::commands::from_bundle::begin;
+use dragoman_training::config::{Activation, Config, EncoderKind, HardNegativesConfig, Norm, StageConfig};
 use dragoman_training::data;
 use dragoman_training::error::Error;
 use dragoman_training::eval::{OnnxEncoder, SentenceEncoder as _, TextEncoder, TokenEncoder as _, TorchEncoder};
@@ -16,6 +20,7 @@ use dragoman_training::export::parity::Variant;
 use dragoman_training::export::{EncoderShape, EncoderWeights, ExportOptions, Exported, Origin, export, golden};
 use dragoman_training::model::encoder;
 use dragoman_training::model::parameters::Parameters;
+use dragoman_training::train;
 use tch::{Device, Kind, Tensor};
 
 const WIDTH: i64 = 48;
@@ -74,6 +79,7 @@ impl Model {
             evaluation: Some(&evaluation),
             corpora: Some(&corpora),
             language_head: None,
+            notes: None,
             evaluation_command: "dragoman-train eval",
             baseline,
             previous,
@@ -252,6 +258,7 @@ fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
         evaluation: None,
         corpora: None,
         language_head: None,
+        notes: None,
         evaluation_command: "",
         baseline: None,
         previous: None,
@@ -269,4 +276,94 @@ fn a_tokenizer_of_another_size_is_refused() {
     model.parameters.set(encoder::TOKENS, &Tensor::ones([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu)));
     let error = model.export().unwrap_err().to_string();
     assert!(error.contains(&format!("has {} pieces, the model has {}", model.vocabulary - 1, model.vocabulary)), "{error}");
+}
+
+/// The configuration of a run with the model's encoder: a stage `first` that a bundle ends, and one after it.
+fn continued(model: &Model) -> Config {
+    let mut config = model.config.clone();
+    config.stages.truncate(1);
+    (config.stages[0].name, config.stages[0].encoder) = ("first".to_owned(), model.kind);
+    let mut next = config.stages[0].clone();
+    next.name = "next".to_owned();
+    config.stages.push(next);
+    config
+}
+
+#[test]
+fn a_run_begins_with_the_weights_of_a_bundle_behind_the_stage_that_it_names() {
+    for (kind, norm) in
+        [(EncoderKind::Transformer, Norm::Pre), (EncoderKind::Transformer, Norm::Post), (EncoderKind::Bag, Norm::Pre)]
+    {
+        let model = Model::new(kind, norm);
+        model.export().unwrap();
+        begin(&continued(&model), "first", &model.path("models/tiny"), &model.path("run")).unwrap();
+        let state = checkpoint::load(&checkpoint::path(&model.path("run")), Device::Cpu).unwrap();
+        assert_eq!(state.position, Position { stage: 1, step: 0 });
+        let stage = train::load_weights(&model.path("run/first.safetensors"), Device::Cpu).unwrap();
+        assert_eq!(stage.iter().count(), model.parameters.iter().count());
+        for (name, trained) in model.parameters.iter() {
+            for got in [stage.get(name), state.parameters.get(name)] {
+                // Eleven bits of a half, and what is below its least normal number; queries are kept in a quarter of their size.
+                let beyond = (got - trained).abs() - trained.abs() * 2f64.powi(-11);
+                let beyond = beyond.max().double_value(&[]);
+                assert!(got.size() == trained.size() && beyond <= 2f64.powi(-23), "{kind:?} {norm:?} {name}: {beyond}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_began_with_a_bundle_trains_the_next_stage() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    model.export().unwrap();
+    data::prepare::prepare(&model.path("raw"), &[], &model.path("models/tiny").join(TOKENIZER), &model.path("shards")).unwrap();
+    begin(&continued(&model), "first", &model.path("models/tiny"), &model.path("run")).unwrap();
+    let options = train::Options {
+        vocabulary: model.vocabulary as i64,
+        stop_after_steps: Some(1),
+        ..support::options(&model.path("shards"), &model.path("run"))
+    };
+    let outcome = train::train(&continued(&model), &options).unwrap();
+    assert_eq!(outcome, train::Outcome::Stopped { stage: "next".to_owned(), step: 1 });
+    let trained = train::load_weights(&checkpoint::path(&model.path("run")), Device::Cpu).unwrap();
+    let change = (trained.get(encoder::TOKENS) - model.parameters.get(encoder::TOKENS)).abs().max().double_value(&[]);
+    assert!((1e-6..0.1).contains(&change), "a step from where the bundle was changes little: {change}");
+}
+
+#[test]
+fn a_run_does_not_begin_with_a_bundle_that_its_configuration_does_not_fit() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    model.export().unwrap();
+    let refused = |config: &Config, stage: &str, expect: &str| {
+        let error = begin(config, stage, &model.path("models/tiny"), &model.path("run")).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    let config = continued(&model);
+    refused(&config, "last", "setting stage: expected one of [\"first\", \"next\"], got \"last\"");
+    let mut bag = config.clone();
+    bag.stages[0].encoder = EncoderKind::Bag;
+    refused(&bag, "first", "expected 0 layers, as the stage first has");
+    let mut wide = config.clone();
+    wide.model.feed_forward *= 2;
+    refused(&wide, "first", "layers.0.feed_forward.up.weight has the shape [96, 48], expected [192, 48]");
+    let mut broad = config.clone();
+    broad.model.dimension *= 2;
+    refused(&broad, "first", "has 144 outputs, expected 288");
+    refused(&config, "next", "next is the last one");
+    let model_of = |change: fn(&mut Config)| {
+        let mut config = config.clone();
+        change(&mut config);
+        config
+    };
+    refused(&model_of(|config| config.model.heads = 6), "first", "model.heads 3, the configuration says 6");
+    refused(&model_of(|config| config.model.norm = Norm::Post), "first", "model.norm Pre, the configuration says Post");
+    let swish = |config: &mut Config| config.model.activation = Activation::Swish;
+    refused(&model_of(swish), "first", "model.activation Gelu, the configuration says Swish");
+    let mut mined = config.clone();
+    mined.stages.insert(0, StageConfig { name: "bag".to_owned(), ..mined.stages[0].clone() });
+    mined.stages[2].hard_negatives = Some(HardNegativesConfig { stage: "bag".to_owned(), pool: 2 });
+    refused(&mined, "first", "are mined with bag, whose weights the bundle has not; name first");
+    assert!(!model.path("run").exists(), "a refused run leaves nothing");
+    begin(&config, "first", &model.path("models/tiny"), &model.path("run")).unwrap();
+    refused(&config, "first", "a run is there already");
 }

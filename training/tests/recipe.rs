@@ -90,12 +90,12 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
     data::prepare::prepare(&path("raw"), &[], &path("tokenizer.json"), &path("shards")).unwrap();
     train(&config, folder.path(), "first");
     train(&config, folder.path(), "again");
-    let weights = |run: &str| std::fs::read(path(run).join("encoder.safetensors")).unwrap();
+    let weights = |run: &str| std::fs::read(path(run).join("polish.safetensors")).unwrap();
     assert!(weights("first") == weights("again"), "the same seed gave other weights");
 
     let export = ExportArguments {
         config: path("config.toml"),
-        weights: path("first/encoder.safetensors"),
+        weights: path("first/polish.safetensors"),
         tokenizer: path("tokenizer.json"),
         bundle_version: "0.0.1".to_owned(),
         out: path("bundle"),
@@ -105,6 +105,7 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
         baseline_weights: Some(path("first/bag.safetensors")),
         previous: None,
         language_head: None,
+        notes: None,
     };
     export.run().unwrap();
     let mut encoder = TextEncoder::open_bundle(&path("bundle"), 1).unwrap();

@@ -67,10 +67,13 @@ pub async fn apply_classifier(
     let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let collection = CollectionName::parse(&body.collection).map_err(|error| invalid("/collection", error.to_string()))?;
     check_reach(&caller, &collection)?;
+    let multi_label = visible(&api, &caller, &name).await?.definition.multi_label;
     let levels_max = api.service.limits().metadata_depth_max;
-    let read = |pointer: &'static str, text: &str| written_path(text, levels_max).map_err(|detail| invalid(pointer, detail));
-    let field = read("/field", &body.field)?;
-    let probability_field = body.probability_field.map(|text| read("/probability_field", &text)).transpose()?;
+    let read = |pointer: &'static str, text: &str, is_array| {
+        written_path(text, is_array, levels_max).map_err(|detail| invalid(pointer, detail))
+    };
+    let field = read("/field", &body.field, multi_label)?;
+    let probability_field = body.probability_field.map(|text| read("/probability_field", &text, false)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
     if let Some(other) = probability_field.as_ref().filter(|other| within(other, &field) || within(&field, other)) {
         return Err(invalid("/probability_field", format!("must be apart from field, got {other} beside {field}")));
@@ -83,6 +86,5 @@ pub async fn apply_classifier(
         probability_field,
         threshold: probability("/threshold", body.threshold)?,
     };
-    visible(&api, &caller, &name).await?;
     Ok(accepted(api.service.apply_classifier(&name, request).await?))
 }

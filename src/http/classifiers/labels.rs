@@ -82,10 +82,10 @@ pub fn path(text: &str) -> Result<MetadataPath, String> {
     }
 }
 
-/// Reads the path of metadata that is to be written: what a document could bring along itself.
-pub fn written_path(text: &str, levels_max: usize) -> Result<MetadataPath, String> {
+/// Reads the path of metadata where a value, or an array of values, is to be written: what a document could bring along itself.
+pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<MetadataPath, String> {
     let path = path(text)?;
-    let levels = path.keys().len();
+    let levels = path.keys().len() + usize::from(is_array);
     if levels > levels_max {
         return Err(format!("must lead at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
     }

@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 
 use super::super::document_input::languages;
 use super::super::error::{ApiError, Violation};
-use super::super::extract::{Object, objects};
+use super::super::extract::{Object, check_limit, objects, some_objects};
+use super::super::facets::{self, FACETS_MAX, FacetInput};
 use super::super::filter::{self, FilterNode};
 use crate::domain::settings::{EXPANSION, OVERSAMPLING};
 use crate::domain::{
@@ -105,6 +106,11 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub balance_languages: Option<bool>,
+    /// Fields whose values are counted, 1 to 20, among all documents that `languages` and `filter` leave, be they hits or not.
+    /// The searches of a batch have at most 20 together.
+    #[serde(default, deserialize_with = "some_objects")]
+    #[schema(nullable = false, min_items = 1, max_items = 20)]
+    pub facets: Option<Vec<FacetInput>>,
     /// What hits carry besides id, score and language; text, metadata and passage when left out.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -226,6 +232,7 @@ pub fn check_rest(
         grouping: group_by.map(|group_by| check_grouping(&group_by, limits)).transpose()?,
         balance_languages: body.balance_languages.unwrap_or_default(),
         parts: check_parts(include),
+        facets: body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits))?,
         ..SearchRequest::new(target, limit)
     })
 }
@@ -235,6 +242,10 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
     let (max, got) = (limits.batch_searches_max, body.searches.len());
     if !(1..=max).contains(&got) {
         return invalid("/searches", format!("must hold 1 to {max} searches (batch_searches_max), got {got}"));
+    }
+    let facets: usize = body.searches.iter().map(|search| search.facets.as_ref().map_or(0, Vec::len)).sum();
+    if facets > FACETS_MAX {
+        return invalid("/searches", format!("must have at most {FACETS_MAX} facets together, got {facets}"));
     }
     let searches = body.searches.into_iter().enumerate();
     searches
@@ -338,10 +349,7 @@ fn check_fusion(body: &SearchDocumentsRequest) -> Result<Fusion, ApiError> {
 
 fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> Result<(usize, usize), ApiError> {
     let (max, offset) = (limits.page_max, offset.unwrap_or_default());
-    let limit = limit.unwrap_or(LIMIT_DEFAULT.min(max));
-    if !(1..=max).contains(&limit) {
-        return invalid("/limit", format!("must be an integer from 1 to {max}, got {limit}"));
-    }
+    let limit = check_limit(limit.unwrap_or(LIMIT_DEFAULT.min(max)), "/limit", limits)?;
     if offset > max - limit {
         return invalid("/offset", format!("must be at most {} with limit {limit}, got {offset}", max - limit));
     }
@@ -363,10 +371,7 @@ fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric
 }
 
 fn check_grouping(group_by: &GroupBy, limits: &Limits) -> Result<Grouping, ApiError> {
-    let (max, size) = (limits.page_max, group_by.size.unwrap_or(1));
-    if !(1..=max).contains(&size) {
-        return invalid("/group_by/size", format!("must be an integer from 1 to {max}, got {size}"));
-    }
+    let size = check_limit(group_by.size.unwrap_or(1), "/group_by/size", limits)?;
     let refuse = |detail: String| ApiError::at(Code::InvalidRequest, "/group_by/field", detail);
     let by = match Field::parse(&group_by.field).map_err(refuse)? {
         Field::Language => GroupKey::Language,

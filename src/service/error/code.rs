@@ -85,7 +85,7 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
         StoreError::ClassifierExists { .. } => Code::ClassifierExists,
-        StoreError::CorruptRow { .. } | StoreError::Damaged { .. } => Code::CollectionDamaged,
+        StoreError::CorruptRow { .. } | StoreError::Damaged { .. } | StoreError::FolderLost { .. } => Code::CollectionDamaged,
         StoreError::WriteQueueFull { .. } => Code::Overloaded,
         StoreError::KeyReused { .. } => Code::IdempotencyConflict,
         StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,

@@ -4,6 +4,8 @@
 //! the pairs that are near enough; equal texts are pairs of cosine 1. A text may occur often, in several languages: `Occurrences`
 //! chooses by which of them it is paired. A restart of the server begins anew.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -77,7 +79,7 @@ struct Traits {
 }
 
 /// Passages and which of them may be paired. One pair per passage connects equal texts of several kinds, and one per neighbor these
-/// with others; of equal texts of one kind the first stands for all.
+/// with others. Of equal texts of one kind, which nothing connects, the first stands for all; each is paired with its nearest.
 struct Occurrences<'a> {
     rule: LanguageRule,
     /// [places] Which text each is.
@@ -88,6 +90,8 @@ struct Occurrences<'a> {
     languages: &'a [Option<Language>],
     /// By number and language.
     groups: Vec<Group>,
+    /// [places] In the order of their groups.
+    sorted: Vec<u32>,
 }
 
 /// Occurrences of one text, under `LanguageRule::Same` those in one language: so that two of them may not be paired means that both
@@ -99,6 +103,8 @@ struct Group {
     first: u32,
     /// The first of another kind.
     second: Option<u32>,
+    /// Its places among the sorted ones.
+    places: Range<usize>,
 }
 
 /// A cluster in the results.
@@ -214,7 +220,7 @@ async fn find(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
     let looked = context.clone();
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, side.numbers(), &documents, &languages);
-        let pairs = occurrences.near(&lists).chain(occurrences.equal());
+        let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
         let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
         write(&looked, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
     })
@@ -253,16 +259,19 @@ async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), 
 
 impl<'a> Occurrences<'a> {
     fn new(rule: LanguageRule, numbers: &'a [u32], documents: &'a [i64], languages: &'a [Option<Language>]) -> Self {
-        let mut all = Self { rule, numbers, documents, languages, groups: Vec::new() };
+        let mut all = Self { rule, numbers, documents, languages, groups: Vec::new(), sorted: Vec::new() };
         let keyed = (0..numbers.len() as u32).filter_map(|place| Some((all.key(place)?, place)));
         let mut keyed: Vec<((u32, Option<Language>), u32)> = keyed.collect();
         keyed.sort_unstable();
+        let mut end = 0;
         let groups = keyed.chunk_by(|one, other| one.0 == other.0).map(|same| {
             let ((number, language), first) = same[0];
             let second = same.iter().map(|(_, place)| *place).find(|place| all.may_pair(first, *place));
-            Group { number, language, first, second }
+            end += same.len();
+            Group { number, language, first, second, places: end - same.len()..end }
         });
         all.groups = groups.collect();
+        all.sorted = keyed.into_iter().map(|(_, place)| place).collect();
         all
     }
 
@@ -273,6 +282,25 @@ impl<'a> Occurrences<'a> {
                 let (one, other) = self.pair(group, self.group((other, group.language))?)?;
                 Some((one, other, cosine))
             })
+        })
+    }
+
+    /// Pairs of the further occurrences of texts that are all of one kind, as places: each with the nearest neighbor of the text.
+    fn copies(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
+        let mut nearest: HashMap<u32, (u32, f32)> = HashMap::new();
+        for (one, other, cosine) in self.near(lists) {
+            for (first, neighbor) in [(one, other), (other, one)] {
+                let kept = nearest.entry(first).or_insert((neighbor, cosine));
+                if cosine > kept.1 {
+                    *kept = (neighbor, cosine);
+                }
+            }
+        }
+        let alike = self.groups.iter().filter(|group| group.second.is_none() && group.places.len() > 1);
+        alike.flat_map(move |group| {
+            let found = nearest.get(&group.first).copied();
+            let further = self.sorted[group.places.clone()].iter().filter(|place| **place != group.first);
+            found.into_iter().flat_map(move |(neighbor, cosine)| further.clone().map(move |place| (neighbor, *place, cosine)))
         })
     }
 
@@ -367,7 +395,7 @@ mod tests {
         }
         let occurrences = Occurrences::new(rule, &numbers, &documents, &languages);
         let limits = DuplicateRule { score_min: 0.8, size_max: 100 };
-        let pairs = occurrences.near(&lists).chain(occurrences.equal());
+        let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
         let clusters = cluster(passages.len(), pairs, &limits).unwrap();
         assert_eq!(clusters.iter().map(|one| one.members).collect::<Vec<_>>(), expect, "{rule:?} {passages:?}");
     }
@@ -396,5 +424,13 @@ mod tests {
         check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "de"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
         check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "de"), (1, 2, "")], Some((0, 1)), &[]);
         check(LanguageRule::Any, &[(0, 0, "de"), (1, 0, "de"), (1, 1, "")], Some((0, 1)), &[&[0, 1, 2]]);
+    }
+
+    #[test]
+    fn copies_of_a_text_are_as_near_to_its_neighbors_as_the_first_one() {
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (1, 1, "de")], Some((1, 0)), &[&[0, 1, 2]]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (1, 0, "de")], Some((1, 0)), &[]);
     }
 }

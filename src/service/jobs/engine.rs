@@ -316,6 +316,12 @@ impl JobContext {
     }
 
     async fn try_end(&self, state: &Arc<State>, status: JobStatus, error: Option<JobFailure>) -> Result<(), Error> {
+        let (of, live) = (Arc::clone(state), Arc::clone(&self.live));
+        blocking(move || {
+            of.make_room_after(&live);
+            Ok(())
+        })
+        .await?;
         self.note(state).await?;
         let (state, live) = (Arc::clone(state), Arc::clone(&self.live));
         blocking(move || state.finish(&live, status, error.as_ref())).await

@@ -309,6 +309,18 @@ impl State {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
     }
 
+    /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would begin
+    /// anew. Blocks.
+    pub(super) fn make_room_after(&self, live: &Live) {
+        match live.kind {
+            JobType::Snapshot | JobType::Restore => self.clean_up_snapshot(live),
+            JobType::Reembed => self.clean_up_reembedding(live),
+            JobType::Import | JobType::Train | JobType::Evaluate | JobType::Classify => (),
+            // Mining writes its results last.
+            JobType::Mine | JobType::Duplicates => (),
+        }
+    }
+
     /// Notes how a job ended and removes what it does not need any more. Blocks.
     pub(super) fn finish(&self, live: &Live, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         // Before anybody can know: who sees that it is over must find room.
@@ -316,10 +328,6 @@ impl State {
         if live.kind == JobType::Train {
             // Before the job: who sees that it is over must see what became of the classifier.
             self.end_training(live, status, error)?;
-        }
-        if matches!(live.kind, JobType::Snapshot | JobType::Restore) {
-            // Before it is noted as well: a job that is over takes no room on the disk. Run again, it would begin anew.
-            self.clean_up_snapshot(live);
         }
         self.catalog.finish_job(&live.id, status, error, now_ms())?;
         match live.kind {
@@ -330,7 +338,7 @@ impl State {
             JobType::Snapshot | JobType::Restore | JobType::Train | JobType::Evaluate => (),
             JobType::Classify => self.forget_checkpoints(live),
             JobType::Mine | JobType::Duplicates => mine::clean_up(&self.job_dir(&live.id)),
-            JobType::Reembed => self.clean_up_reembedding(live),
+            JobType::Reembed => (),
         }
         self.forget_old_jobs()
     }
@@ -339,8 +347,9 @@ impl State {
     fn forget_checkpoints(&self, live: &Live) {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
+            let id = live.request.get("collection_id").and_then(|id| id.as_str());
             let open = self.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let collection = live.collection.as_ref().and_then(|name| open.get(name)).cloned();
+            let collection = open.values().find(|collection| Some(collection.row.id.0.as_str()) == id).cloned();
             drop(open);
             collection.map_or(Ok(()), |collection| collection.store.forget_job_checkpoints(&kept))
         };

@@ -259,7 +259,15 @@ impl Restore {
         if self.folder.exists() {
             std::fs::remove_dir_all(&self.folder).map_err(access)?;
         }
-        self.remove_folders(state);
+        for target in &self.targets {
+            let folder = state.collections_dir().join(&target.id);
+            let problem = "it was put in place before, which an older catalog.sqlite does not know; its folder stays as it is";
+            match leftovers::clear(&folder) {
+                Ok(true) => (),
+                Ok(false) => return Err(Error::JobState { id: context.live.id.clone(), problem }),
+                Err(source) => return Err(Error::Folder { path: folder, source }),
+            }
+        }
         let rows = self.folder.join("catalog");
         std::fs::create_dir_all(&rows).map_err(access)?;
         let description = state.describe(&self.snapshot)?;

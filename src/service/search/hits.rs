@@ -1,9 +1,9 @@
 //! From passages to candidates, documents with their best passage, and from those that are chosen to hits.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::Error;
+use super::super::budget::AnswerBudget;
 use super::super::runtime::OpenCollection;
 use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, PassageId};
 use crate::index::Neighbor;
@@ -26,20 +26,6 @@ pub(super) struct Candidate {
     pub(super) score: f32,
     pub(super) places: HitPlaces,
     pub(super) group: Option<String>,
-}
-
-/// Bounds the bytes of all answers to one request.
-#[derive(Debug)]
-pub(super) struct Budget {
-    pub(super) limit: usize,
-    pub(super) spent: AtomicU64,
-}
-
-impl Budget {
-    /// Takes so many bytes out of it; says whether they were there.
-    fn spend(&self, bytes: u64) -> bool {
-        self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limit as u64
-    }
 }
 
 /// The candidates so far: the first passage of each document, up to `limit` documents. Each is read from the store, so none is of
@@ -109,11 +95,11 @@ pub(super) fn read(
     candidates: Vec<Candidate>,
     filter: &SearchFilter,
     parts: HitParts,
-    budget: &Budget,
+    budget: &AnswerBudget,
 ) -> Result<Vec<Hit>, Error> {
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
-    let spent_before = budget.spent.load(Ordering::Relaxed);
-    let too_large = || too_large(collection, &passages, parts, spent_before, budget.limit);
+    let spent_before = budget.spent();
+    let too_large = || too_large(collection, &passages, parts, spent_before, budget.limit());
     if parts.vector && !budget.spend(passages.len() as u64 * vector_bytes(collection)) {
         return Err(too_large()?);
     }

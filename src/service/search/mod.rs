@@ -20,15 +20,14 @@ pub(super) use labeled::LabeledPassages;
 pub(super) use matching::PassageSets;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 
+use super::budget::AnswerBudget;
 use super::runtime::OpenCollection;
 use super::{Error, Service, priority};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
-use hits::Budget;
 use ranking::Plan;
 
 /// Searches of one batch that run at once.
@@ -69,7 +68,7 @@ impl Service {
         let started = Instant::now();
         let mut embedded = self.embed_all(texts.concat()).await?.into_iter();
         let embedding_ms = milliseconds(started);
-        let budget = Arc::new(Budget { limit: self.state.limits.answer_bytes_max, spent: AtomicU64::new(0) });
+        let budget = Arc::new(AnswerBudget::new(self.state.limits.answer_bytes_max));
         let parts: Vec<Vec<Embedded>> = counts.into_iter().map(|count| embedded.by_ref().take(count).collect()).collect();
         let searches = requests.into_iter().zip(parts).enumerate().map(|(index, (request, embedded))| {
             let budget = Arc::clone(&budget);
@@ -111,7 +110,7 @@ fn answer(
     collection: &OpenCollection,
     request: &SearchRequest,
     embedded: Vec<Embedded>,
-    budget: &Budget,
+    budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
@@ -121,10 +120,14 @@ fn answer(
     let index_ms = milliseconds(started);
     let started = Instant::now();
     let hits = hits::read(collection, page.candidates, &page.filter, request.parts, budget)?;
+    let facets = match request.facets.as_slice() {
+        [] => Vec::new(),
+        facets => collection.facets(&page.filter, facets, budget)?.counts,
+    };
     let rows_ms = milliseconds(started);
     let (candidates, method) = (page.ranked, page.method);
     let statistics = SearchStatistics { candidates, method, embedding_ms: 0.0, index_ms, rows_ms };
-    Ok(SearchAnswer { hits, query_truncated: aim.truncated, complete, statistics })
+    Ok(SearchAnswer { hits, facets, query_truncated: aim.truncated, complete, statistics })
 }
 
 fn milliseconds(since: Instant) -> f64 {

@@ -54,6 +54,9 @@ pub struct ExportArguments {
     /// The head that recognizes languages, as `language` writes it; without it the bundle has none.
     #[arg(long)]
     pub language_head: Option<PathBuf>,
+    /// Markdown that the model card has as it is: what its numbers and the recipe do not say.
+    #[arg(long)]
+    pub notes: Option<PathBuf>,
 }
 
 impl ExportArguments {
@@ -74,6 +77,8 @@ impl ExportArguments {
             }
             None => Vec::new(),
         };
+        let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|source| Error::file(path, source));
+        let notes = self.notes.as_ref().map(read).transpose()?;
         let command = format!("dragoman-train eval --bundle models/{} --data DEV", config.name);
         let options = ExportOptions {
             name: &config.name,
@@ -88,6 +93,7 @@ impl ExportArguments {
             evaluation_command: &command,
             baseline: baseline.as_ref(),
             previous: self.previous.as_deref(),
+            notes: notes.as_deref(),
         };
         let mut reference = TorchEncoder { parameters: &parameters, model: &config.model, kind: kind_of(&parameters) };
         print!("{}", export::export(&options, &weights, &mut reference)?);

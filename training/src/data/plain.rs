@@ -2,7 +2,7 @@
 //! than those of the full spelling, so an encoder that never saw them finds little.
 
 use dragoman::text::Tokenizer;
-use dragoman::text::terms::without_accents;
+use dragoman::text::diacritics::without_diacritics;
 
 /// The pieces of a tokenizer, to read texts from and into.
 pub struct PlainTexts {
@@ -23,7 +23,7 @@ impl PlainTexts {
     pub fn strip(&self, ids: &[u16]) -> Option<Vec<u16>> {
         let pieces = ids.iter().map(|&id| self.pieces.get(usize::from(id))?.as_deref());
         let text: String = pieces.collect::<Option<_>>()?;
-        let plain = without_accents(text.trim_start())?;
+        let plain = without_diacritics(text.trim_start())?;
         let tokens = self.tokenizer.encode(&plain, usize::MAX).ok()?;
         tokens.ids.into_iter().map(|id| u16::try_from(id).ok()).collect()
     }
@@ -68,6 +68,9 @@ mod tests {
         check("Мост закрыт, но чайник новый", None);
         check("இந்தப் பாலம் மூடப்பட்டுள்ளது", None);
         check("この橋は閉まっている", None);
+        check("این کتاب ایرانی است", None);
+        check("लड़का बड़ा है", None);
+        check("בית־ספר", None);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! How well texts are found as they are typed without diacritics.
 
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
-use dragoman::text::terms::without_accents;
+use dragoman::text::diacritics::without_diacritics;
 
 /// Embeds texts without their diacritics.
 pub struct WithoutDiacritics<'e>(pub &'e mut dyn SentenceEncoder);
 
 impl SentenceEncoder for WithoutDiacritics<'_> {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-        let plain: Vec<String> = texts.iter().map(|text| without_accents(text).unwrap_or_else(|| text.clone())).collect();
+        let plain: Vec<String> = texts.iter().map(|text| without_diacritics(text).unwrap_or_else(|| text.clone())).collect();
         self.0.encode(&plain)
     }
 }

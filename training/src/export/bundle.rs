@@ -55,6 +55,8 @@ pub struct ExportOptions<'a> {
     pub baseline: Option<&'a EncoderWeights>,
     /// The bundle before this one, which the card compares with. It may be the one that is replaced.
     pub previous: Option<&'a Path>,
+    /// What the model card says besides, as Markdown.
+    pub notes: Option<&'a str>,
 }
 
 /// A written bundle.
@@ -258,6 +260,7 @@ fn card(
         recipe: &recipe,
         parity,
         measured,
+        notes: options.notes,
         evaluation_command: options.evaluation_command,
     };
     Ok(card.to_string())

@@ -38,6 +38,8 @@ pub struct Card<'a> {
     pub parity: &'a [Parity],
     /// Quality, size and speed: of this bundle first, then of those that it is compared with.
     pub measured: &'a [Measured],
+    /// What is said besides, as Markdown.
+    pub notes: Option<&'a str>,
     /// The command that repeats the measurement.
     pub evaluation_command: &'a str,
 }
@@ -75,6 +77,9 @@ impl fmt::Display for Card<'_> {
             writeln!(f, "- `{file}`: {:.1} MB", *bytes as f64 / 1e6)?;
         }
         self.quality(f)?;
+        if let Some(notes) = self.notes {
+            writeln!(f, "\n## Notes\n\n{}", notes.trim())?;
+        }
         self.exactness(f)?;
         self.limits(f)?;
         self.data(f)?;
@@ -215,6 +220,7 @@ mod tests {
             recipe: "seed = 1\n",
             parity: &[],
             measured,
+            notes: Some("Made in spring.\n"),
             evaluation_command: "dragoman-train eval",
         }
     }
@@ -255,6 +261,7 @@ mod tests {
             "| words | org/words | free / research | research | 5 |",
             "```toml\nseed = 1\n```",
             "Quality was not measured.",
+            "## Notes\n\nMade in spring.\n\n## Exactness",
             "| one query of 20 tokens on one core, ms (median) | 0.500 |",
         ];
         check(&text, &parts);

@@ -327,6 +327,6 @@ struct Linear<'a> {
 }
 
 /// Turns [rows, width] into [width, rows].
-fn transposed<T: Copy>(values: &[T], width: usize) -> Vec<T> {
+pub(crate) fn transposed<T: Copy>(values: &[T], width: usize) -> Vec<T> {
     (0..width).flat_map(|column| values.iter().skip(column).step_by(width).copied()).collect()
 }

@@ -1,8 +1,11 @@
 //! `import-ems`: the checkpoint and the SentencePiece model that the EMS authors published become a bundle.
 //!
 //! The encoder is theirs as it is: post-norm with epsilon 1e-12, positions from 1, mean over the sentence's own tokens. Of their
-//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it.
+//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it. The bundles of this
+//! trainer are read in `bundle`.
 
+/// The weights of a bundle.
+pub mod bundle;
 pub mod checkpoint;
 pub mod encoder;
 mod machine;
@@ -117,6 +120,7 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         baseline: None,
         previous: None,
         language_head: None,
+        notes: None,
     };
     let (parameters, model) = (parameters(weights), model_config(&weights.shape));
     let mut reference = TorchEncoder { parameters: &parameters, model: &model, kind: EncoderKind::Transformer };
@@ -124,7 +128,7 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
 }
 
 /// The weights in libtorch, which is the reference of the graphs.
-fn parameters(weights: &EncoderWeights) -> Parameters {
+pub fn parameters(weights: &EncoderWeights) -> Parameters {
     let mut parameters = Parameters::new(Device::Cpu);
     for (name, weight) in weights.iter() {
         let shape: Vec<i64> = weight.shape.iter().map(|&size| size as i64).collect();

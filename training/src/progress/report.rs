@@ -24,11 +24,20 @@ impl Report<'_> {
         self.rows.iter().rfind(|row| row.stage == stage.name)
     }
 
+    /// Whether the run began behind this stage.
+    fn came_along(&self, stage: &StageConfig) -> bool {
+        let mut later = self.config.stages.iter().skip_while(|other| other.name != stage.name).skip(1);
+        self.last(stage).is_none() && later.any(|other| self.last(other).is_some())
+    }
+
     fn stage(&self, f: &mut fmt::Formatter<'_>, stage: &StageConfig) -> fmt::Result {
         let kind = match stage.encoder {
             EncoderKind::Bag => "bag",
             EncoderKind::Transformer => "transformer",
         };
+        if self.came_along(stage) {
+            return writeln!(f, "| {} | {kind} | from a bundle | | | | |", stage.name);
+        }
         let steps = self.last(stage).map_or(0, |row| row.step);
         let pairs = steps * stage.batch_pairs as u64;
         write!(f, "| {} | {kind} | {} of {} | {} ", stage.name, grouped(steps), grouped(stage.steps), grouped(pairs))?;
@@ -46,7 +55,7 @@ impl Report<'_> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = &self.config.stages;
-        let done = |stage: &StageConfig| self.last(stage).is_some_and(|row| row.step >= stage.steps);
+        let done = |stage: &StageConfig| self.came_along(stage) || self.last(stage).is_some_and(|row| row.step >= stage.steps);
         writeln!(f, "# Run {}\n", self.config.name)?;
         let finished = stages.iter().filter(|stage| done(stage)).count();
         writeln!(f, "Seed {}. {finished} of {} stages finished.\n", self.config.seed, stages.len())?;
@@ -125,5 +134,24 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (4_096_000, "4,096,000")] {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn stages_that_a_run_began_behind_are_done() {
+        let config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+        let row = Row {
+            stage: "joint".to_owned(),
+            step: 60,
+            losses: vec![(Objective::Contrastive, 1.25)],
+            learning_rate: 1e-3,
+            gradient_norm: 0.5,
+            pairs_per_second: 100.0,
+            elapsed_s: 75.0,
+        };
+        let report = Report { config: &config, rows: &[row], shares: &[] }.to_string();
+        assert!(
+            report.contains("2 of 2 stages finished") && report.contains("| smoke | bag | from a bundle | | | | |"),
+            "{report}"
+        );
     }
 }

@@ -30,11 +30,23 @@ pub struct Frozen {
 }
 
 impl Teachers {
-    /// Whether an earlier stage of the run in `folder` makes one of those that `stage` names.
-    pub fn come_from(stage: &StageConfig, folder: &Path) -> bool {
-        let anchor = stage.anchor.as_ref().map(|it| &it.weights);
-        let teacher = stage.distillation.as_ref().map(|it| &it.weights);
-        anchor.into_iter().chain(teacher).any(|weights| weights.starts_with(folder))
+    /// Reads those that `stage` names, without those that an earlier stage of the run in `folder` makes: to see that they are there.
+    pub fn check(stage: &StageConfig, folder: &Path, vocabulary: i64) -> Result<(), Error> {
+        let absolute = |path: &Path| std::path::absolute(path).map_err(|source| Error::file(path, source));
+        let folder = absolute(folder)?;
+        let is_given = |weights: &Path| Ok::<_, Error>(!absolute(weights)?.starts_with(&folder));
+        let mut given = stage.clone();
+        if let Some(anchor) = &stage.anchor
+            && !is_given(&anchor.weights)?
+        {
+            given.anchor = None;
+        }
+        if let Some(distillation) = &stage.distillation
+            && !is_given(&distillation.weights)?
+        {
+            given.distillation = None;
+        }
+        Self::open(&given, vocabulary, Device::Cpu).map(drop)
     }
 
     /// Reads the frozen encoders that `stage` names. `vocabulary` is the run's.

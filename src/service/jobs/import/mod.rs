@@ -81,8 +81,8 @@ impl Service {
             ("collection_id".to_owned(), collection.row.id.0.clone().into()),
         ]);
         let kind = JobType::Import;
-        // Not the alias that it may have been sent to, which may lead elsewhere before the job runs.
-        let (collection, details) = (Some(collection.row.name.clone()), Metadata::new());
+        // As it was asked for: a key that is restricted to an alias sees the job. Its collection is told by the id.
+        let (collection, details) = (Some(name.clone()), Metadata::new());
         let new = NewJob { id, kind, collection, request, details, total, unit: JobUnit::Bytes };
         let job = self.submit_job(place, new).await?;
         folder.keep();

@@ -12,8 +12,8 @@ const GROUPING_BYTES: u64 = 76;
 const NODE_BYTES: u64 = 256;
 /// Bytes per pair of near-duplicates while pairs become clusters.
 const DUPLICATE_PAIR_BYTES: u64 = 48;
-/// Bytes per passage while pairs become clusters: its document and language, the trees, the sums, the occurrences of its text.
-const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 32;
+/// Bytes per passage while pairs become clusters: its document and language, the trees, the sums, the occurrences of its text, its nearest.
+const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 52 + 24;
 /// Bytes on the disk of a pair with its texts, about.
 pub(in crate::service::jobs) const PAIR_BYTES: u64 = 640;
 

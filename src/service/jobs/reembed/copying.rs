@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::super::super::runtime::OpenCollection;
-use super::super::super::worker::{FAILURES_MIN, is_passing};
+use super::super::super::worker::{PROBE, is_passing};
 use super::super::super::{Error, State, blocking};
 use super::super::{Halt, JobContext};
 use super::behind;
@@ -164,27 +164,27 @@ impl<'c> Copying<'c> {
     }
 
     /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the successor's
-    /// worker tries them again.
+    /// worker tries them again. An encoder that is broken ends the job.
     async fn embed_part(&mut self, texts: &[String]) -> Result<Vec<Option<Embedding>>, Halt> {
         if let Ok(embeddings) = self.embed_patiently(texts).await? {
             return Ok(embeddings.into_iter().map(Some).collect());
         }
-        let (mut embeddings, mut failures) = (Vec::with_capacity(texts.len()), 0);
+        let (mut embeddings, mut failures) = (Vec::with_capacity(texts.len()), 0_u64);
         for text in texts {
             match self.embed_patiently(std::slice::from_ref(text)).await? {
                 Ok(one) => embeddings.extend(one.into_iter().map(Some)),
                 Err(error) => {
                     failures += 1;
-                    if failures >= FAILURES_MIN && failures == texts.len() {
-                        return Err(Error::from(error).into());
-                    }
                     let error = &error as &dyn std::error::Error;
                     tracing::error!(collection = %self.old.row.name, error, "a passage cannot be embedded, it is tried again later");
                     embeddings.push(None);
                 }
             }
         }
-        self.not_embedded += failures as u64;
+        if failures > 0 {
+            self.embed_patiently(&[PROBE.to_owned()]).await?.map_err(Error::from)?;
+        }
+        self.not_embedded += failures;
         Ok(embeddings)
     }
 

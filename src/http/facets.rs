@@ -1,0 +1,82 @@
+//! Facets on the wire: which fields have their values counted, and the counts.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::error::ApiError;
+use super::extract::check_limit;
+use crate::domain::{Code, FacetCounts, FacetRequest, Field, Limits, Scalar};
+
+/// Facets in one request at most.
+pub const FACETS_MAX: usize = 20;
+/// Values of a facet when the caller does not say how many.
+const VALUES_DEFAULT: usize = 10;
+
+/// A field whose values are counted.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FacetInput {
+    /// `language`, or a metadata value, written as in a filter.
+    #[schema(examples("language", "year", "author.name"))]
+    pub field: String,
+    /// Values at most, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise).
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, default = 10)]
+    pub limit: Option<usize>,
+}
+
+/// The values of one field.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Facet {
+    /// The field.
+    pub field: String,
+    /// The most frequent values, most documents first.
+    pub values: Vec<FacetValue>,
+    /// Matching documents without a value: of no recognized language, or without such metadata. Null counts as none.
+    pub missing: u64,
+}
+
+/// One value of a field.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FacetValue {
+    /// A string, a number or a boolean. Each element of an array counts, once per document.
+    pub value: Value,
+    /// Matching documents that have it.
+    pub documents: u64,
+}
+
+/// Checks the facets of a request, its member `facets`.
+pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
+    let got = facets.len();
+    if !(1..=FACETS_MAX).contains(&got) {
+        return Err(ApiError::at(Code::InvalidRequest, "/facets", format!("must hold 1 to {FACETS_MAX} facets, got {got}")));
+    }
+    let read = |(index, input): (usize, FacetInput)| {
+        let limit = input.limit.unwrap_or(VALUES_DEFAULT.min(limits.page_max));
+        let limit = check_limit(limit, &format!("/facets/{index}/limit"), limits)?;
+        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, format!("/facets/{index}/field"), detail);
+        match Field::parse(&input.field).map_err(refuse)? {
+            Field::Id | Field::CreatedAt | Field::UpdatedAt => {
+                Err(refuse(format!("must be language or a path into the metadata, got {:?}", input.field)))
+            }
+            field => Ok(FacetRequest { field, limit }),
+        }
+    };
+    facets.into_iter().enumerate().map(read).collect()
+}
+
+impl From<FacetCounts> for Facet {
+    fn from(counts: FacetCounts) -> Self {
+        let value = |(scalar, documents)| FacetValue {
+            value: match scalar {
+                Scalar::Text(text) => json!(text),
+                Scalar::Integer(integer) => json!(integer),
+                Scalar::Real(real) => json!(real),
+                Scalar::Bool(truth) => json!(truth),
+            },
+            documents,
+        };
+        Self { field: counts.field.to_string(), values: counts.values.into_iter().map(value).collect(), missing: counts.missing }
+    }
+}

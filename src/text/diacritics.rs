@@ -1,0 +1,101 @@
+//! Texts as they are typed where diacritics are left out. Search by words and the trainer both go through here.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// A text as it is typed without diacritics, in lower case; `None` when it has none.
+///
+/// Only what its readers take for an addition goes: marks of Latin and Greek letters, the dots of ё, stress in Cyrillic, vowel
+/// points of Arabic and Hebrew. What is a letter of its own stays, as й and the Persian ی, and so do the vowels of Indic scripts.
+pub fn without_diacritics(text: &str) -> Option<String> {
+    if text.is_ascii() {
+        return None;
+    }
+    let full: String = text.to_lowercase().nfc().collect();
+    let mut plain = String::with_capacity(full.len());
+    for c in full.chars() {
+        match plain_letter(c) {
+            Some(replaced) => plain.push_str(replaced),
+            None if is_latin_or_greek(c) => plain.extend(std::iter::once(c).nfd().filter(|part| !is_mark(*part))),
+            None if is_mark(c) || is_vowel_point(c) => {}
+            None => plain.push(c),
+        }
+    }
+    (plain != full).then_some(plain)
+}
+
+/// What is typed for a letter that Unicode does not take for another one with a mark.
+pub(super) fn plain_letter(c: char) -> Option<&'static str> {
+    Some(match c {
+        'ß' => "ss",
+        'æ' => "ae",
+        'œ' => "oe",
+        'ø' => "o",
+        'ł' => "l",
+        'đ' | 'ð' => "d",
+        'þ' => "th",
+        'ħ' => "h",
+        'ı' => "i",
+        'ŋ' => "n",
+        'ё' => "е",
+        _ => return None,
+    })
+}
+
+fn is_latin_or_greek(c: char) -> bool {
+    matches!(c, '\u{c0}'..='\u{24f}' | '\u{370}'..='\u{3ff}' | '\u{1e00}'..='\u{1fff}')
+}
+
+/// Marks of Latin and Greek letters, and of stress.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
+}
+
+/// Short vowels and the doubling of consonants in Arabic; points and accents in Hebrew, whose punctuation stands among them.
+fn is_vowel_point(c: char) -> bool {
+    matches!(c, '\u{64b}'..='\u{652}' | '\u{670}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}')
+        || matches!(c, '\u{5c4}' | '\u{5c5}' | '\u{5c7}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, plain: Option<&str>) {
+        assert_eq!(without_diacritics(text).as_deref(), plain, "{text}");
+    }
+
+    #[test]
+    fn marks_of_latin_and_greek_letters_go() {
+        check("Nhà máy mới mở cửa", Some("nha may moi mo cua"));
+        check("Żółw śpi, ėžeras, Straße, Ọjọ́ kẹta", Some("zolw spi, ezeras, strasse, ojo keta"));
+        check("Ⅸ: e\u{301}te\u{301}", Some("ⅸ: ete"));
+        check("Η βιβλιοθήκη είναι ΐδια", Some("η βιβλιοθηκη ειναι ιδια"));
+    }
+
+    #[test]
+    fn stress_and_the_dots_of_yo_go_and_letters_stay() {
+        check("Ёлка и за\u{301}мок", Some("елка и замок"));
+        check("Новый чайник, її ґанок", None);
+        check("и\u{306}од", None);
+    }
+
+    #[test]
+    fn vowel_points_go_and_letters_and_punctuation_stay() {
+        check("كَتَبَ الوَلَدُ", Some("كتب الولد"));
+        check("أكل الأستاذ مدرسة إلى آخر", None);
+        check("این کتاب ایرانی است", None);
+        check("یہ کتاب اردو کی ہے", None);
+        check("שָׁלוֹם לְבֵית־סֵפֶר", Some("שלום לבית־ספר"));
+        check("בית־ספר", None);
+    }
+
+    #[test]
+    fn vowels_and_dots_of_other_scripts_stay() {
+        check("लड़का बड़ा है", None);
+        check("இந்தப் பாலம் மூடப்பட்டுள்ளது", None);
+        check("สะพานนี้ปิดแล้ว", None);
+        check("東京で会議がある", None);
+        check("The bridge is closed.", None);
+    }
+}

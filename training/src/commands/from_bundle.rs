@@ -1,0 +1,69 @@
+//! The subcommand `from-bundle`: a bundle becomes the start of a run, to be trained further or on other text.
+
+use std::path::{Path, PathBuf};
+
+use tch::Device;
+
+use crate::checkpoint::{self, Position, State};
+use crate::config::Config;
+use crate::error::Error;
+use crate::import;
+use crate::import::bundle::read_weights;
+use crate::train::weights_path;
+
+/// The command line of `from-bundle`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FromBundleArguments {
+    /// The bundle, as `export` wrote it. Its tokenizer.json is the one for `prepare` and `train`.
+    #[arg(long)]
+    pub bundle: PathBuf,
+    /// The configuration of the run. Its model has the sizes of the bundle's.
+    #[arg(long)]
+    pub config: PathBuf,
+    /// The stage that the bundle's weights are the end of; `train` goes on with the one after it.
+    #[arg(long)]
+    pub stage: String,
+    /// Folder of the run; it must not have a checkpoint yet.
+    #[arg(long)]
+    pub run: PathBuf,
+}
+
+impl FromBundleArguments {
+    /// Writes the stage's weights and the checkpoint.
+    pub fn run(&self) -> Result<(), Error> {
+        begin(&Config::read(&self.config)?, &self.stage, &self.bundle, &self.run)?;
+        println!("{} begins after stage {}; `train` goes on from there", self.run.display(), self.stage);
+        Ok(())
+    }
+}
+
+/// Begins a run in `run` behind the stage named `stage`, with the weights of the bundle in `bundle`.
+pub fn begin(config: &Config, stage: &str, bundle: &Path, run: &Path) -> Result<(), Error> {
+    let Some(number) = config.stages.iter().position(|other| other.name == stage) else {
+        let names: Vec<&str> = config.stages.iter().map(|stage| stage.name.as_str()).collect();
+        return Err(Error::Setting { setting: "stage", problem: format!("expected one of {names:?}, got {stage:?}") });
+    };
+    if number + 1 == config.stages.len() {
+        let problem = format!("{stage} is the last one of the configuration, nothing is left to train");
+        return Err(Error::Setting { setting: "stage", problem });
+    }
+    let (before, after) = (&config.stages[..number], &config.stages[number + 1..]);
+    let miners = after.iter().filter_map(|stage| stage.hard_negatives.as_ref());
+    if let Some(hard) = miners.into_iter().find(|hard| before.iter().any(|stage| stage.name == hard.stage)) {
+        let problem = format!("are mined with {}, whose weights the bundle has not; name {stage}", hard.stage);
+        return Err(Error::Setting { setting: "stages.hard_negatives.stage", problem });
+    }
+    let path = checkpoint::path(run);
+    if path.exists() {
+        return Err(Error::Content { path, problem: "a run is there already".to_owned() });
+    }
+    let weights = read_weights(config, &config.stages[number], bundle)?;
+    let state = State {
+        parameters: import::parameters(&weights),
+        position: Position { stage: number + 1, step: 0 },
+        ..State::new(Device::Cpu)
+    };
+    std::fs::create_dir_all(run).map_err(|source| Error::file(run, source))?;
+    checkpoint::save(&weights_path(run, stage), &state)?;
+    checkpoint::save(&path, &state)
+}
