@@ -104,19 +104,24 @@ mod tests {
     use super::*;
     use crate::objective::Objective;
 
-    #[test]
-    fn the_report_says_what_was_done_and_what_is_left() {
-        let config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
-        let row = Row {
-            stage: "smoke".to_owned(),
+    /// The last line of a stage that is over.
+    fn row(stage: &str) -> Row {
+        Row {
+            stage: stage.to_owned(),
             step: 60,
             losses: vec![(Objective::Contrastive, 1.25)],
             learning_rate: 1e-3,
             gradient_norm: 0.5,
             pairs_per_second: 100.0,
             elapsed_s: 75.0,
-        };
-        let report = Report { config: &config, rows: &[row], shares: &[("de", 0.25), ("en", 0.5), ("fr", 0.25)] }.to_string();
+        }
+    }
+
+    #[test]
+    fn the_report_says_what_was_done_and_what_is_left() {
+        let config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+        let report =
+            Report { config: &config, rows: &[row("smoke")], shares: &[("de", 0.25), ("en", 0.5), ("fr", 0.25)] }.to_string();
         // 60 steps of 16 pairs are 960 pairs, in 75 seconds 12 per second.
         for line in [
             "# Run smoke",
@@ -139,16 +144,7 @@ mod tests {
     #[test]
     fn stages_that_a_run_began_behind_are_done() {
         let config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
-        let row = Row {
-            stage: "joint".to_owned(),
-            step: 60,
-            losses: vec![(Objective::Contrastive, 1.25)],
-            learning_rate: 1e-3,
-            gradient_norm: 0.5,
-            pairs_per_second: 100.0,
-            elapsed_s: 75.0,
-        };
-        let report = Report { config: &config, rows: &[row], shares: &[] }.to_string();
+        let report = Report { config: &config, rows: &[row("joint")], shares: &[] }.to_string();
         assert!(
             report.contains("2 of 2 stages finished") && report.contains("| smoke | bag | from a bundle | | | | |"),
             "{report}"
