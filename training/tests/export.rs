@@ -7,6 +7,7 @@
 mod support;
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dragoman::bundle::{Bundle, GOLDEN, GoldenText, MODEL_CARD, MODEL_FP16, MODEL_INT8, TOKENIZER};
 use dragoman::text::Tokenizer;
@@ -44,6 +45,7 @@ impl Model {
         write_golden(folder.path());
         data::tokenizer::train(&config, &folder.path().join("raw"), &folder.path().join(TOKENIZER)).unwrap();
         let vocabulary = Tokenizer::load(&folder.path().join(TOKENIZER)).unwrap().vocabulary_size();
+        let _alone = alone();
         tch::manual_seed(5);
         let mut parameters = Parameters::new(Device::Cpu);
         encoder::create(&mut parameters, &config.model, vocabulary as i64, kind);
@@ -87,6 +89,12 @@ impl Model {
         let mut reference = TorchEncoder { parameters: &self.parameters, model: &self.config.model, kind: self.kind };
         export(&options, &self.weights(self.vocabulary)?, &mut reference)
     }
+}
+
+/// libtorch has one random generator for the whole process: tests side by side would draw each other's numbers.
+fn alone() -> MutexGuard<'static, ()> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn config(norm: Norm) -> Config {
@@ -323,7 +331,10 @@ fn a_run_that_began_with_a_bundle_trains_the_next_stage() {
         stop_after_steps: Some(1),
         ..support::options(&model.path("shards"), &model.path("run"))
     };
-    let outcome = train::train(&continued(&model), &options).unwrap();
+    let outcome = {
+        let _alone = alone();
+        train::train(&continued(&model), &options).unwrap()
+    };
     assert_eq!(outcome, train::Outcome::Stopped { stage: "next".to_owned(), step: 1 });
     let trained = train::load_weights(&checkpoint::path(&model.path("run")), Device::Cpu).unwrap();
     let change = (trained.get(encoder::TOKENS) - model.parameters.get(encoder::TOKENS)).abs().max().double_value(&[]);
