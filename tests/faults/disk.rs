@@ -74,6 +74,14 @@ impl Disk {
             std::fs::remove_file(self.path().join(name)).unwrap();
         }
     }
+
+    /// Makes room for some notes: a mebibyte at most.
+    pub fn give_some_back(&self) {
+        let [(name, some), ..] = BALLAST;
+        let file = std::fs::OpenOptions::new().write(true).open(self.path().join(name)).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        file.set_len(bytes.saturating_sub(some as u64)).unwrap();
+    }
 }
 
 impl Drop for Disk {
