@@ -249,12 +249,18 @@ mod tests {
         line.split_once(": ").map_or(line, |(_, lock)| lock).to_owned()
     }
 
-    #[test]
-    fn a_database_that_goes_on_waits_for_the_disk_with_a_commit_of_its_own() {
+    /// An empty database whose commits do not wait for the disk.
+    fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
         let terms_of: TermsOf = |_| Default::default();
         let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
+        (folder, store)
+    }
+
+    #[test]
+    fn a_database_that_goes_on_waits_for_the_disk_with_a_commit_of_its_own() {
+        let (_folder, store) = relaxed_store();
         let log = || std::fs::metadata(store.database().with_extension("sqlite-wal")).unwrap().len();
         store.succeed(Sequence(7), Vec::new()).unwrap();
         let before = log();
@@ -266,10 +272,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_database_that_goes_on_keeps_its_locks() {
-        let folder = tempfile::tempdir().unwrap();
-        let terms_of: TermsOf = |_| Default::default();
-        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of };
-        let store = DocumentStore::open(folder.path(), &options).unwrap();
+        let (_folder, store) = relaxed_store();
         store.sequence().unwrap();
         let before = locks(store.database());
         if before.is_empty() {
