@@ -117,3 +117,23 @@ fn is_garbage(folder: &Path) -> bool {
     let database = folder.join(DATABASE);
     folder.join(MARK).exists() || matches!(database.try_exists(), Ok(false)) || matches!(holds_documents(&database), Ok(false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_cleared_unless_somebody_may_miss_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("collection");
+        assert!(clear(&folder).unwrap(), "there is none");
+        std::fs::create_dir(&folder).unwrap();
+        assert!(clear(&folder).unwrap() && !folder.exists(), "it has no database");
+        std::fs::create_dir(&folder).unwrap();
+        // Nobody can tell what is in it.
+        std::fs::write(folder.join(DATABASE), "no database").unwrap();
+        assert!(!clear(&folder).unwrap() && folder.join(DATABASE).exists());
+        mark(&folder);
+        assert!(clear(&folder).unwrap() && !folder.exists(), "it is marked");
+    }
+}
