@@ -21,6 +21,9 @@ pub const TEXT_VERSION: u32 = 1;
 pub const MODEL_INT8: &str = "model.onnx";
 /// fp16 weights, for GPUs.
 pub const MODEL_FP16: &str = "model.fp16.onnx";
+/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles of before 0.5.0, and those of other
+/// encoders, do without: their graphs hold their tables.
+pub const TOKEN_TABLE: &str = "tokens.safetensors";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
 /// The head that recognizes languages; a bundle may do without.
@@ -218,7 +221,8 @@ impl Bundle {
         hash.update(self.manifest.text_version.to_le_bytes());
         hash.update(self.manifest.tokens_max.to_le_bytes());
         hash.update(self.manifest.preprocessing.map_or("", Preprocessing::name));
-        for file in [TOKENIZER, MODEL_INT8] {
+        // A file that a bundle does not have adds nothing: the fingerprints of older bundles stay.
+        for file in [TOKENIZER, MODEL_INT8, TOKEN_TABLE] {
             hash.update(self.manifest.files.get(file).map(String::as_bytes).unwrap_or_default());
         }
         hex(&hash.finalize())

@@ -6,6 +6,11 @@ use super::EvaluationError;
 pub trait SentenceEncoder {
     /// Embeds `texts`.
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError>;
+
+    /// Scores each passage for each question by late interaction, [questions, passages]; `None` when there is no token table.
+    fn late_scores(&mut self, _questions: &[String], _passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
+        Ok(None)
+    }
 }
 
 /// Embeddings of unit length, row by row.

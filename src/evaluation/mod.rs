@@ -15,6 +15,7 @@ pub mod labeled;
 pub mod lines;
 pub mod mining;
 pub mod neighbors;
+pub mod passages;
 pub mod relevance;
 pub mod report;
 pub mod retrieval;

@@ -13,6 +13,7 @@ use super::encoder::SentenceEncoder;
 use super::error::EvaluationError;
 use super::flores::{self, FloresReport};
 use super::mining::{self, ExactMiner, MiningReport};
+use super::passages::{self, PassagesReport};
 use super::short::{self, ShortReport};
 use super::sts::{self, StsReport};
 use super::tatoeba::{self, TatoebaReport};
@@ -30,6 +31,9 @@ pub struct Report {
     pub mining: Option<MiningReport>,
     /// Retrieval among many candidates, when there were any.
     pub candidates: Option<CandidatesReport>,
+    /// Questions and passages, when there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passages: Option<PassagesReport>,
     /// Classification, when there were labeled texts.
     pub classification: Option<ClassificationReport>,
     /// Similarity, when there were scored pairs.
@@ -44,6 +48,7 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Repor
         tatoeba: tatoeba::measure(folder, encoder)?,
         mining: mining::measure(folder, &mut ExactMiner(encoder))?,
         candidates: candidates::measure(folder, candidates::QUERIES, encoder)?,
+        passages: passages::measure(folder, usize::MAX, encoder)?,
         classification: classification::measure(folder, &classification::Options::default(), encoder)?,
         sts: sts::measure(folder, encoder)?,
     };
@@ -71,6 +76,14 @@ impl Report {
         if let Some(sib200) = self.classification.as_ref().and_then(ClassificationReport::sib200) {
             put("sib200_accuracy", sib200.mean);
         }
+        if let Some(passages) = &self.passages {
+            put("passages_mrr_at_10_same_language", passages.same_language.dense.mrr_at_10);
+            put("passages_mrr_at_10_across", passages.across.dense.mrr_at_10);
+            if let Some((same, across)) = passages.same_language.both.zip(passages.across.both) {
+                put("passages_mrr_at_10_same_language_both", same.mrr_at_10);
+                put("passages_mrr_at_10_across_both", across.mrr_at_10);
+            }
+        }
         if let Some(sts) = &self.sts {
             put("sts_spearman", sts.mean);
         }
@@ -85,10 +98,11 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sections: [Option<&dyn fmt::Display>; 5] = [
+        let sections: [Option<&dyn fmt::Display>; 6] = [
             self.tatoeba.as_ref().map(|report| report as &dyn fmt::Display),
             self.mining.as_ref().map(|report| report as &dyn fmt::Display),
             self.candidates.as_ref().map(|report| report as &dyn fmt::Display),
+            self.passages.as_ref().map(|report| report as &dyn fmt::Display),
             self.classification.as_ref().map(|report| report as &dyn fmt::Display),
             self.sts.as_ref().map(|report| report as &dyn fmt::Display),
         ];

@@ -16,6 +16,7 @@ pub const SERVER: Layers = &[
     ("index", &["domain"]),
     ("classify", &["domain"]),
     ("mining", &["domain"]),
+    ("ranking", &["domain"]),
     ("evaluation", &["classify", "mining", "domain"]),
     ("embed", &["text", "bundle", "domain"]),
     ("service", &["store", "index", "classify", "mining", "embed", "domain"]),
@@ -28,14 +29,14 @@ pub const SERVER: Layers = &[
     ("main", &["app", "cli", "config", "telemetry"]),
 ];
 
-/// The trainer. `model` imports `data` for the shape of a batch.
+/// The trainer. `model` imports `data` for the shape of a batch, and `data` imports `objective` for what a loss compares.
 pub const TRAINER: Layers = &[
     ("lib", &[]),
     ("error", &[]),
     ("config", &["error"]),
-    ("data", &["config", "error"]),
-    ("model", &["config", "data"]),
     ("objective", &[]),
+    ("data", &["config", "objective", "error"]),
+    ("model", &["config", "data"]),
     ("optim", &["config", "model"]),
     ("checkpoint", &["error", "model", "optim"]),
     ("plot", &["error"]),

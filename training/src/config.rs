@@ -69,6 +69,23 @@ pub struct SamplingConfig {
     pub english_share: f64,
     /// Pairs of the same two languages and the same corpus that are drawn one after another; at least 1.
     pub run_pairs: usize,
+    /// Corpora that have a share of the pairs to themselves. What no group names shares the rest by the rules above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupConfig>,
+}
+
+/// Corpora that have a share of the pairs to themselves: passages with their questions, words among sentences.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// Names of corpora. A name may begin or end with `*`; a corpus belongs to the first group that names it.
+    pub corpora: Vec<String>,
+    /// Share of all pairs, above 0; the groups' shares together stay below 1.
+    pub share: f64,
+    /// As `sampling.pair_exponent`, among the language pairs of the group.
+    pub pair_exponent: f64,
+    /// Whether the first text of a pair asks for the second, as a question asks for a passage: sides then keep their places.
+    pub directed: bool,
 }
 
 /// The encoder's size (EMS, section IV-C: 1,024 wide, 6 layers, 16 heads, 4,096 feed-forward, 120 tokens).
@@ -148,6 +165,18 @@ impl Config {
     }
 }
 
+impl SamplingConfig {
+    /// The group that the corpus `name` belongs to, if any.
+    pub fn group_of(&self, name: &str) -> Option<usize> {
+        let fits = |pattern: &String| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+            (Some(ending), _) => name.ends_with(ending),
+            (None, Some(beginning)) => name.starts_with(beginning),
+            (None, None) => name == pattern,
+        };
+        self.groups.iter().position(|group| group.corpora.iter().any(fits))
+    }
+}
+
 impl CorporaConfig {
     /// The weight of the corpus `name`.
     pub fn weight(&self, name: &str) -> f64 {
@@ -170,6 +199,23 @@ mod tests {
         let corpora = CorporaConfig { default: 1.0, weights };
         for (name, weight) in [("mw-echo", 0.3), ("mw-core2", 0.2), ("bible", 0.1), ("bible-pd", 0.1), ("ntrex", 1.0)] {
             assert_eq!(corpora.weight(name), weight, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_corpus_belongs_to_the_first_group_that_names_it() {
+        let group = |corpora: &[&str]| GroupConfig {
+            corpora: corpora.iter().map(|&name| name.to_owned()).collect(),
+            share: 0.2,
+            pair_exponent: 0.5,
+            directed: true,
+        };
+        let groups = vec![group(&["*.q"]), group(&["species", "wof-*", "wof-q.q"])];
+        let sampling = SamplingConfig { pair_exponent: 0.6, english_share: 0.5, run_pairs: 1, groups };
+        for (name, expect) in
+            [("tydi.q", Some(0)), ("wof-q.q", Some(0)), ("wof-places", Some(1)), ("species", Some(1)), ("specie", None)]
+        {
+            assert_eq!(sampling.group_of(name), expect, "{name}");
         }
     }
 

@@ -34,6 +34,9 @@ pub enum Error {
         /// Lines of this one.
         got: usize,
     },
+    /// A token table cannot be read or written.
+    #[error(transparent)]
+    TokenTable(#[from] dragoman::ranking::TokenTableError),
     /// A file's content is not what this program writes.
     #[error("{} is not usable: {problem}", path.display())]
     Content {

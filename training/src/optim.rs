@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use tch::{Kind, Tensor};
 
 use crate::config::StageConfig;
-use crate::model::encoder::TOKENS;
-use crate::model::parameters::Parameters;
+use crate::model::encoder::{TOKEN_WEIGHTS, TOKENS};
+use crate::model::parameters::{Parameters, RowGradient};
 
 /// Averaged weights.
 pub mod average;
@@ -29,38 +29,83 @@ pub struct Adam {
 
 impl Adam {
     /// Takes a step with the gradients that `parameters` hold, and clears them. Weights without gradient stay.
-    pub fn step(&mut self, parameters: &Parameters, rate: f64, stage: &StageConfig) -> f64 {
+    ///
+    /// The token table steps only in the rows that `table` has (lazy Adam): the moments of other rows wait too. A batch reads a
+    /// fifth of them, and a token that is rare would otherwise step on by its last gradient, and with a second moment that has
+    /// died away would leap when it comes again.
+    pub fn step(&mut self, parameters: &Parameters, table: &RowGradient, rate: f64, stage: &StageConfig) -> f64 {
         self.steps += 1;
         let steps = self.steps as i32;
-        let (correct_1, correct_2) = (1.0 - BETA_1.powi(steps), 1.0 - BETA_2.powi(steps));
-        let mut norm = 0.0;
+        let correct = (1.0 - BETA_1.powi(steps), 1.0 - BETA_2.powi(steps));
         tch::no_grad(|| {
-            norm = gradient_norm(parameters);
+            let whole_table = add_to_whole(parameters, table);
+            let mut gradients: Vec<Tensor> = parameters.iter().map(|(_, weight)| weight.grad()).filter(Tensor::defined).collect();
+            if !whole_table {
+                gradients.push(table.values.shallow_clone());
+            }
+            let norm = norm(&gradients);
             let scale = if stage.gradient_norm_max > 0.0 { (stage.gradient_norm_max / norm.max(1e-12)).min(1.0) } else { 1.0 };
             for (name, weight) in parameters.iter() {
-                let mut gradient = weight.grad();
+                let rows = (name == TOKENS && !whole_table).then_some(&table.ids);
+                let mut gradient = rows.map_or_else(|| weight.grad(), |_| table.values.shallow_clone());
                 if !gradient.defined() {
                     continue;
                 }
                 if scale < 1.0 {
                     let _ = gradient.g_mul_scalar_(scale);
                 }
-                let (first, second) =
-                    self.moments.entry(name.to_owned()).or_insert_with(|| (weight.zeros_like(), weight.zeros_like()));
-                let _ = first.g_mul_scalar_(BETA_1).g_add_(&gradient);
-                let _ = second.g_mul_scalar_(BETA_2).addcmul_(&gradient, &gradient);
-                let spread = (second.sqrt() * ((1.0 - BETA_2) / correct_2).sqrt()).g_add_scalar_(EPSILON);
-                let rate = if name == TOKENS { rate * stage.token_rate_scale } else { rate };
+                let of_table = name == TOKENS || name == TOKEN_WEIGHTS;
+                let rate = if of_table { rate * stage.token_rate_scale } else { rate };
+                let decay = if decays(name, weight) { rate * stage.weight_decay } else { 0.0 };
+                let moments = self.moments.entry(name.to_owned()).or_insert_with(|| (weight.zeros_like(), weight.zeros_like()));
                 let mut weight = weight.shallow_clone().detach();
-                if stage.weight_decay > 0.0 && decays(name, &weight) {
-                    let _ = weight.g_mul_scalar_(1.0 - rate * stage.weight_decay);
+                match rows {
+                    None => update(&mut weight, &gradient, moments, Update { rate, decay, correct }),
+                    Some(ids) => {
+                        let mut part = weight.index_select(0, ids);
+                        let mut part_moments = (moments.0.index_select(0, ids), moments.1.index_select(0, ids));
+                        update(&mut part, &gradient, &mut part_moments, Update { rate, decay, correct });
+                        let _ = weight.index_copy_(0, ids, &part);
+                        let _ = moments.0.index_copy_(0, ids, &part_moments.0);
+                        let _ = moments.1.index_copy_(0, ids, &part_moments.1);
+                    }
                 }
-                let _ = weight.addcdiv_(&(&*first * (-rate * (1.0 - BETA_1) / correct_1)), &spread);
                 let _ = gradient.zero_();
             }
-        });
-        norm
+            norm
+        })
     }
+}
+
+/// One step's numbers.
+#[derive(Debug, Clone, Copy)]
+struct Update {
+    rate: f64,
+    /// The share of the weight that decays.
+    decay: f64,
+    /// What the moments are divided by for having begun at zero.
+    correct: (f64, f64),
+}
+
+fn update(weight: &mut Tensor, gradient: &Tensor, (first, second): &mut (Tensor, Tensor), step: Update) {
+    let Update { rate, decay, correct } = step;
+    let _ = first.g_mul_scalar_(BETA_1).g_add_(gradient);
+    let _ = second.g_mul_scalar_(BETA_2).addcmul_(gradient, gradient);
+    let spread = (second.sqrt() * ((1.0 - BETA_2) / correct.1).sqrt()).g_add_scalar_(EPSILON);
+    if decay > 0.0 {
+        let _ = weight.g_mul_scalar_(1.0 - decay);
+    }
+    let _ = weight.addcdiv_(&(&*first * (-rate * (1.0 - BETA_1) / correct.0)), &spread);
+}
+
+/// Where an objective reads the whole table (`shared_embedding`), adds the rows' gradient to it; says whether it did.
+fn add_to_whole(parameters: &Parameters, table: &RowGradient) -> bool {
+    let mut whole = parameters.get(TOKENS).grad();
+    if !whole.defined() {
+        return false;
+    }
+    let _ = whole.index_add_(0, &table.ids, &table.values);
+    true
 }
 
 /// The learning rate of `step`, from 0: linear warm-up, then level, then linear to zero over the stage's last `decay_share`.
@@ -75,12 +120,62 @@ fn decays(name: &str, weight: &Tensor) -> bool {
     weight.dim() > 1 && !name.starts_with("embeddings.")
 }
 
-fn gradient_norm(parameters: &Parameters) -> f64 {
-    let squares: Vec<Tensor> = parameters
-        .iter()
-        .map(|(_, weight)| weight.grad())
-        .filter(Tensor::defined)
-        .map(|gradient| gradient.flatten(0, -1).dot(&gradient.flatten(0, -1)))
-        .collect();
+fn norm(gradients: &[Tensor]) -> f64 {
+    let square = |gradient: &Tensor| gradient.flatten(0, -1).dot(&gradient.flatten(0, -1));
+    let squares: Vec<Tensor> = gradients.iter().map(square).collect();
     if squares.is_empty() { 0.0 } else { Tensor::stack(&squares, 0).sum(Kind::Double).double_value(&[]).sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::*;
+
+    fn stage() -> StageConfig {
+        let mut config: crate::config::Config = toml::from_str(include_str!("../configs/smoke.toml")).unwrap();
+        let mut stage = config.stages.remove(0);
+        (stage.token_rate_scale, stage.gradient_norm_max) = (1.0, 0.0);
+        stage
+    }
+
+    fn table(rows: i64) -> Parameters {
+        let mut parameters = Parameters::new(Device::Cpu);
+        parameters.constant(TOKENS, &[rows, 2], 1.0);
+        parameters
+    }
+
+    fn gradient(ids: &[i64], values: &[f32]) -> RowGradient {
+        RowGradient { ids: Tensor::from_slice(ids), values: Tensor::from_slice(values).view([-1, 2]) }
+    }
+
+    fn values(parameters: &Parameters) -> Vec<f32> {
+        Vec::try_from(parameters.get(TOKENS).detach().flatten(0, -1)).unwrap()
+    }
+
+    #[test]
+    fn rows_without_a_gradient_rest_and_the_first_step_of_a_row_is_the_rate() {
+        let (parameters, mut adam) = (table(3), Adam::default());
+        adam.step(&parameters, &gradient(&[2, 0], &[0.5, -0.5, 2.0, 2.0]), 0.1, &stage());
+        let near = |got: f32, expect: f32| assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
+        values(&parameters).into_iter().zip([0.9, 0.9, 1.0, 1.0, 0.9, 1.1]).for_each(|(got, expect)| near(got, expect));
+        let before = values(&parameters);
+        adam.step(&parameters, &gradient(&[1], &[1.0, 1.0]), 0.1, &stage());
+        assert_eq!((&values(&parameters)[..2], &values(&parameters)[4..]), (&before[..2], &before[4..]));
+    }
+
+    #[test]
+    fn a_gradient_of_all_rows_takes_the_step_of_a_whole_gradient() {
+        let (rows, whole) = (table(2), table(2));
+        let (mut adam, mut other) = (Adam::default(), Adam::default());
+        for step in 1..4 {
+            let values = [0.3 * step as f32, -1.0, 0.2, 0.7];
+            adam.step(&rows, &gradient(&[0, 1], &values), 0.1, &stage());
+            // As with an objective that reads the whole table: half of the gradient is there, half comes by rows.
+            (whole.get(TOKENS) * Tensor::from_slice(&values).view([2, 2]) * 0.5).sum(Kind::Float).backward();
+            other.step(&whole, &gradient(&[0, 1], &values.map(|value| 0.5 * value)), 0.1, &stage());
+        }
+        let differences = values(&rows).into_iter().zip(values(&whole)).map(|(a, b)| (a - b).abs());
+        assert!(differences.clone().all(|difference| difference < 1e-6), "{:?}", differences.collect::<Vec<_>>());
+    }
 }

@@ -141,12 +141,12 @@ impl Run<'_> {
             let batch = batches.next().ok_or(Error::NoBatch { step: state.position.step })?;
             let batch = batch.to_device(self.options.device);
             let forward = Forward { parameters: &state.parameters, model: &self.config.model, stage, teachers: self.teachers };
-            let losses = forward.backward(&batch, seed(self.config, state.position));
+            let step = forward.backward(&batch, seed(self.config, state.position));
             let rate = learning_rate(stage, state.position.step);
-            let gradient_norm = state.adam.step(&state.parameters, rate, stage);
+            let gradient_norm = state.adam.step(&state.parameters, &step.table, rate, stage);
             state.position.step += 1;
             state.average.add(&state.parameters, stage, state.position.step);
-            progress.add(&losses);
+            progress.add(&step.terms);
             let save = saved.elapsed() >= self.options.checkpoint_every;
             let stops = state.position.step == last_step || self.options.stop.load(Ordering::Relaxed);
             if progress.is_due() || save || stops {

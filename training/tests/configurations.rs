@@ -55,6 +55,7 @@ fn rows_of_the_ablation_differ_in_their_objectives_alone() {
         let clear = |stage: &StageConfig| StageConfig {
             contrastive: None,
             additive_margin: None,
+            late_interaction: None,
             vocabulary_head: None,
             xtr: None,
             unified_generative: None,

@@ -86,7 +86,8 @@ impl Model {
             baseline,
             previous,
         };
-        let mut reference = TorchEncoder { parameters: &self.parameters, model: &self.config.model, kind: self.kind };
+        let mut reference =
+            TorchEncoder { parameters: &self.parameters, model: &self.config.model, kind: self.kind, late_interaction: None };
         export(&options, &self.weights(self.vocabulary)?, &mut reference)
     }
 }
@@ -271,7 +272,8 @@ fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
         baseline: None,
         previous: None,
     };
-    let mut reference = TorchEncoder { parameters: &model.parameters, model: &model.config.model, kind: model.kind };
+    let mut reference =
+        TorchEncoder { parameters: &model.parameters, model: &model.config.model, kind: model.kind, late_interaction: None };
     let error = export(&options, &weights, &mut reference).unwrap_err().to_string();
     assert!(error.contains("parity of fp32: the least cosine"), "{error}");
     assert!(Bundle::open(&folder).is_err());

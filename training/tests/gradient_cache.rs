@@ -29,17 +29,19 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
         Aids::default(),
     );
     let batch = match stage.masks_words() {
-        true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)),
-        false => Batch::new(&pairs, 5),
+        true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)).with_targets(&pairs),
+        false => Batch::new(&pairs, 5).with_interaction(&pairs, 12),
     };
     tch::manual_seed(1);
     let mut parameters = Parameters::new(Device::Cpu);
     let teachers = Teachers::default();
     forward::create(&mut parameters, &config, stage, support::VOCABULARY, &teachers);
     let forward = Forward { parameters: &parameters, model: &config.model, stage, teachers: &teachers };
-    let loss = forward.backward(&batch, 4).total().double_value(&[]);
-    let named = parameters.iter().map(|(name, weight)| (name.to_owned(), weight.grad())).collect();
-    (loss, named)
+    let backward = forward.backward(&batch, 4);
+    let mut named: BTreeMap<String, Tensor> =
+        parameters.iter().map(|(name, weight)| (name.to_owned(), weight.grad())).filter(|(_, grad)| grad.defined()).collect();
+    named.insert("rows of the token table".to_owned(), backward.table.values);
+    (backward.terms.total().double_value(&[]), named)
 }
 
 fn check(change: impl Fn(&mut StageConfig)) {
@@ -59,6 +61,7 @@ fn check(change: impl Fn(&mut StageConfig)) {
 #[test]
 fn the_gradient_is_that_of_remembering_everything() {
     check(|_| {});
+    check(|stage| stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.1, pairs_max: 12 }));
     check(|stage| {
         stage.contrastive.as_mut().unwrap().projection = true;
         stage.unified_generative = Some(ObjectiveConfig { weight: 1.0 });

@@ -15,7 +15,7 @@ const SENTENCES: [&[u16]; 4] = [&[5, 6, 7, 8, 9, 10, 11], &[12], &[13, 14, 13], 
 fn encode(kind: EncoderKind, norm: Norm, parameters: &mut Parameters, group_rows: usize) -> Tensor {
     let config = support::config(kind, norm, 1);
     encoder::create(parameters, &config.model, support::VOCABULARY, kind);
-    let sentence = |ids: &[u16]| Sentence { ids: ids.to_vec(), language: 0 };
+    let sentence = |ids: &[u16]| Sentence::new(ids.to_vec(), 0);
     let pairs = [(sentence(SENTENCES[0]), sentence(SENTENCES[2])), (sentence(SENTENCES[1]), sentence(SENTENCES[3]))];
     let pass = Pass { kind, dropout: 0.0, bf16: false };
     encoder::encode(parameters, &config.model, &Batch::new(&pairs, group_rows), pass)
@@ -49,7 +49,7 @@ fn the_order_of_tokens_matters_to_the_transformer() {
     let mut parameters = Parameters::new(Device::Cpu);
     let config = support::config(EncoderKind::Transformer, Norm::Post, 1);
     encoder::create(&mut parameters, &config.model, support::VOCABULARY, EncoderKind::Transformer);
-    let sentence = |ids: &[u16]| Sentence { ids: ids.to_vec(), language: 0 };
+    let sentence = |ids: &[u16]| Sentence::new(ids.to_vec(), 0);
     let batch = Batch::new(&[(sentence(&[5, 6, 7]), sentence(&[7, 6, 5]))], 64);
     let pass = Pass { kind: EncoderKind::Transformer, dropout: 0.0, bf16: false };
     let embeddings = encoder::encode(&parameters, &config.model, &batch, pass);

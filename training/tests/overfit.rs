@@ -51,14 +51,14 @@ fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut Stage
     let teachers = Teachers::open(stage, support::VOCABULARY, Device::Cpu).unwrap();
     forward::create(&mut state.parameters, &config, stage, support::VOCABULARY, &teachers);
     let batch = match stage.masks_words() {
-        true => Batch::masked(&pairs, 64, &hidden()),
-        false => Batch::new(&pairs, 64),
+        true => Batch::masked(&pairs, 64, &hidden()).with_targets(&pairs),
+        false => Batch::new(&pairs, 64).with_targets(&pairs).with_interaction(&pairs, 64),
     };
     let mut adam = Adam::default();
     for step in 0..steps {
         let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
-        forward.backward(&batch, 1);
-        adam.step(&state.parameters, learning_rate(stage, step), stage);
+        let backward = forward.backward(&batch, 1);
+        adam.step(&state.parameters, &backward.table, learning_rate(stage, step), stage);
     }
     Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers }.losses(&batch)
 }
@@ -79,6 +79,15 @@ fn head(language_token: bool, shared_embedding: bool) -> Option<VocabularyHeadCo
 #[test]
 fn a_bag_of_tokens_learns_a_batch_by_contrast() {
     check(&overfit(EncoderKind::Bag, Norm::Pre, 250, |_| {}), Objective::Contrastive, 0.02);
+}
+
+#[test]
+fn late_interaction_teaches_the_token_table_which_tokens_go_together() {
+    let late = |stage: &mut StageConfig| {
+        stage.contrastive = None;
+        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16 });
+    };
+    check(&overfit(EncoderKind::Bag, Norm::Pre, 250, late), Objective::LateInteraction, 0.05);
 }
 
 #[test]

@@ -11,9 +11,10 @@ use tch::Device;
 use crate::config::Config;
 use crate::error::Error;
 use crate::eval::mining::ExactMiner;
+use crate::eval::torch::late_interaction;
 use crate::eval::{
     Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, WithoutDiacritics, candidates, classification, flores,
-    measure, mining, short, sts, tatoeba,
+    measure, mining, passages, short, sts, tatoeba,
 };
 use crate::model::encoder::kind_of;
 use crate::train;
@@ -105,6 +106,17 @@ enum Task {
         #[arg(long, default_value_t = candidates::QUERIES)]
         queries: usize,
     },
+    /// How high the passage that answers a question stands among all passages of its language, by MRR@10 and P@1.
+    ///
+    /// Files `retrieval.xx-yy.tsv`: one pair per line, question in language xx, tab, passage in language yy; xx may be yy. A
+    /// question is asked among the distinct passages of all files with the same yy.
+    Passages {
+        #[command(flatten)]
+        measured: Measured,
+        /// How many questions of each file are asked.
+        #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
+        questions: usize,
+    },
     /// Accuracy of a classifier that learns in one language and is asked about the others (EMS tables XI to XIII).
     ///
     /// SIB-200: `sib200.xx.tsv`, one text per line: part (train, dev or test), tab, index, tab, label, tab, text.
@@ -160,6 +172,10 @@ impl Task {
                 let candidates = found(data, candidates::measure(data, queries, encoder)?)?;
                 Ok(Report { candidates, ..Report::default() })
             }),
+            Self::Passages { measured, questions } => measured.report(|data, encoder| {
+                let passages = found(data, passages::measure(data, questions, encoder)?)?;
+                Ok(Report { passages, ..Report::default() })
+            }),
             Self::Classification { measured, from, sib200_part } => measured.report(|data, encoder| {
                 let options = classification::Options { from, sib200_part };
                 let classification = found(data, classification::measure(data, &options, encoder)?)?;
@@ -196,7 +212,12 @@ impl Measured {
             (Source { weights: Some(weights), .. }, Some(config), Some(tokenizer)) => {
                 let config = Config::read(config)?;
                 let parameters = train::load_weights(weights, Device::Cpu)?;
-                let encoder = TorchEncoder { parameters: &parameters, model: &config.model, kind: kind_of(&parameters) };
+                let encoder = TorchEncoder {
+                    parameters: &parameters,
+                    model: &config.model,
+                    kind: kind_of(&parameters),
+                    late_interaction: Some(late_interaction(&parameters)?),
+                };
                 let tokens_max = config.model.tokens_max as usize;
                 task(data, &mut TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder })?
             }

@@ -95,7 +95,8 @@ impl ExportArguments {
             previous: self.previous.as_deref(),
             notes: notes.as_deref(),
         };
-        let mut reference = TorchEncoder { parameters: &parameters, model: &config.model, kind: kind_of(&parameters) };
+        let mut reference =
+            TorchEncoder { parameters: &parameters, model: &config.model, kind: kind_of(&parameters), late_interaction: None };
         print!("{}", export::export(&options, &weights, &mut reference)?);
         Ok(())
     }

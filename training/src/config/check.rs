@@ -11,6 +11,13 @@ pub fn check(config: &Config) -> Result<(), Error> {
     expect("sampling.run_pairs", config.sampling.run_pairs >= 1, "at least 1", config.sampling.run_pairs)?;
     share("sampling.english_share", config.sampling.english_share)?;
     at_least_0("sampling.pair_exponent", config.sampling.pair_exponent)?;
+    for group in &config.sampling.groups {
+        expect("sampling.groups.corpora", !group.corpora.is_empty(), "at least one name", 0)?;
+        above("sampling.groups.share", group.share)?;
+        at_least_0("sampling.groups.pair_exponent", group.pair_exponent)?;
+    }
+    let shares: f64 = config.sampling.groups.iter().map(|group| group.share).sum();
+    expect("sampling.groups.share", shares < 1.0, "less than 1 together", shares)?;
     at_least_0("corpora.default", config.corpora.default)?;
     config.corpora.weights.values().try_for_each(|weight| at_least_0("corpora.weights", *weight))?;
     expect("stages", !config.stages.is_empty(), "at least one", 0)?;
@@ -106,6 +113,11 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
         above("stages.contrastive.weight", contrastive.weight)?;
         above("stages.contrastive.temperature", contrastive.temperature)?;
     }
+    if let Some(late) = &stage.late_interaction {
+        above("stages.late_interaction.weight", late.weight)?;
+        above("stages.late_interaction.temperature", late.temperature)?;
+        expect("stages.late_interaction.pairs_max", late.pairs_max >= 2, "at least 2", late.pairs_max)?;
+    }
     if let Some(margin) = &stage.additive_margin {
         above("stages.additive_margin.weight", margin.weight)?;
         above("stages.additive_margin.temperature", margin.temperature)?;
@@ -113,6 +125,9 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
         if stage.contrastive.is_some() {
             return refuse("stages.additive_margin", "stands in the place of stages.contrastive; give one of them");
         }
+    }
+    if stage.late_interaction.is_some() && stage.masks_words() {
+        return refuse("stages.late_interaction", "would compare hidden tokens; leave unified_generative and masked_word out");
     }
     if stage.unified_generative.is_some() && stage.xtr.is_some() {
         return refuse("stages.unified_generative", "has XTR's labels in it; give it or stages.xtr");
@@ -128,8 +143,11 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
         None if predicts => return refuse("stages.vocabulary_head", "missing; xtr, unified_generative and masked_word need it"),
         None => {}
     }
-    let others =
-        stage.alignment.is_some() || stage.similarity.is_some() || stage.anchor.is_some() || stage.distillation.is_some();
+    let others = stage.late_interaction.is_some()
+        || stage.alignment.is_some()
+        || stage.similarity.is_some()
+        || stage.anchor.is_some()
+        || stage.distillation.is_some();
     if predicts || others || stage.contrastive.is_some() || stage.additive_margin.is_some() {
         return Ok(());
     }

@@ -58,6 +58,8 @@ pub struct StageConfig {
     pub contrastive: Option<ContrastiveConfig>,
     /// Additive margin softmax in the place of the contrastive objective (EMS, section V).
     pub additive_margin: Option<AdditiveMarginConfig>,
+    /// Late interaction of the token table's own rows: what the server scores a question and a passage by.
+    pub late_interaction: Option<LateInteractionConfig>,
     /// What XTR, UGT and SMLM predict tokens with.
     pub vocabulary_head: Option<VocabularyHeadConfig>,
     /// EMS, section III-B.
@@ -161,6 +163,19 @@ pub struct AdditiveMarginConfig {
     pub temperature: f64,
     /// Whether it sees the sentence embedding through the two-layer projection: LaBSE-EMS-MLP and -joint do, -vanilla does not.
     pub projection: bool,
+}
+
+/// Late interaction: each token of the left text looks for its nearest token in the right one (ColBERT's sum of maxima, over the
+/// rows of the token table).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LateInteractionConfig {
+    /// Weight in the sum.
+    pub weight: f64,
+    /// Temperature of the softmax over the batch's right texts; scores are weighted means of cosines, -1 to 1.
+    pub temperature: f64,
+    /// Pairs of each batch that it sees, at most: every left token is compared with every right one.
+    pub pairs_max: usize,
 }
 
 /// The head that predicts tokens from a sentence embedding (EMS, eq. 4).

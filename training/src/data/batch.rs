@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use tch::{Device, Kind, Tensor};
 
 use super::sampler::Sentence;
+use crate::objective::late_interaction::Interaction;
 
 /// Groups are padded to a multiple of this.
 const LENGTH_STEP: usize = 8;
@@ -20,8 +21,11 @@ pub struct Batch {
     pub order: Tensor,
     /// `Language::index` of each sentence. [2 x pairs]
     pub languages: Tensor,
-    /// Token ids of each sentence, hidden ones too, padded with -1: the targets of XTR. [2 x pairs, len]
-    pub targets: Tensor,
+    /// Token ids of each sentence as it stands in the corpus, padded with -1: the targets of XTR. What the encoder does not see of
+    /// it, hidden, dropped or cropped, is there too. [2 x pairs, len]
+    pub targets: Option<Tensor>,
+    /// What late interaction compares.
+    pub interaction: Option<Interaction>,
     /// For each sentence the id of the token that is hidden from the encoder, or -1. [2 x pairs]
     pub masked: Option<Tensor>,
     /// Places in `distinct` of all tokens, sentence after sentence. [tokens]
@@ -39,7 +43,7 @@ pub struct Group {
 }
 
 impl Batch {
-    /// Makes a batch, its groups of `group_rows` sentences each (the last may have fewer).
+    /// Makes a batch for the encoder alone, its groups of `group_rows` sentences each (the last may have fewer).
     pub fn new(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let sentences = sides(pairs);
         let (distinct, placed) = place(&sentences);
@@ -59,6 +63,19 @@ impl Batch {
             }
         }
         Self { masked: Some(Tensor::from_slice(&ids)), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
+    }
+
+    /// Adds the targets of XTR and of what is like it.
+    pub fn with_targets(mut self, pairs: &[(Sentence, Sentence)]) -> Self {
+        self.targets = Some(targets(&sides(pairs)));
+        self
+    }
+
+    /// Adds what late interaction compares, of the first `pairs_max` pairs.
+    pub fn with_interaction(mut self, pairs: &[(Sentence, Sentence)], pairs_max: usize) -> Self {
+        let distinct: Vec<i64> = Vec::try_from(&self.distinct).unwrap_or_default();
+        self.interaction = Some(interaction(&pairs[..pairs.len().min(pairs_max)], &distinct));
+        self
     }
 
     fn assemble(sentences: &[&Sentence], distinct: &[i64], placed: &[Vec<i64>], group_rows: usize) -> Self {
@@ -85,7 +102,8 @@ impl Batch {
                 .collect(),
             order: Tensor::from_slice(&order),
             languages: Tensor::from_slice(&sentences.iter().map(|sentence| sentence.language).collect::<Vec<_>>()),
-            targets: targets(sentences),
+            targets: None,
+            interaction: None,
             masked: None,
             flat: Tensor::from_slice(&placed.concat()),
             offsets: Tensor::from_slice(&offsets),
@@ -102,7 +120,8 @@ impl Batch {
             groups: self.groups.into_iter().map(move_group).collect(),
             order: self.order.to_device(device),
             languages: self.languages.to_device(device),
-            targets: self.targets.to_device(device),
+            targets: self.targets.map(|targets| targets.to_device(device)),
+            interaction: self.interaction.map(|interaction| interaction.to_device(device)),
             masked: self.masked.map(|masked| masked.to_device(device)),
             flat: self.flat.to_device(device),
             offsets: self.offsets.to_device(device),
@@ -149,14 +168,39 @@ pub fn pad(rows: &[&[i64]]) -> Group {
 }
 
 fn targets(sentences: &[&Sentence]) -> Tensor {
-    let length = sentences.iter().map(|sentence| sentence.ids.len()).max().unwrap_or(0);
+    let length = sentences.iter().map(|sentence| sentence.whole().len()).max().unwrap_or(0);
     let mut padded = vec![-1i64; sentences.len() * length];
     for (number, sentence) in sentences.iter().enumerate() {
-        for (place, &id) in sentence.ids.iter().enumerate() {
+        for (place, &id) in sentence.whole().iter().enumerate() {
             padded[number * length + place] = i64::from(id);
         }
     }
     Tensor::from_slice(&padded).view([sentences.len() as i64, length as i64])
+}
+
+/// `distinct` are the token ids of the batch, whose places the tensors name.
+fn interaction(pairs: &[(Sentence, Sentence)], distinct: &[i64]) -> Interaction {
+    let places: FxHashMap<i64, i64> = distinct.iter().zip(0..).map(|(&id, place)| (id, place)).collect();
+    let (left, lefts) = place(&pairs.iter().map(|pair| &pair.0).collect::<Vec<_>>());
+    let (right, rights) = place(&pairs.iter().map(|pair| &pair.1).collect::<Vec<_>>());
+    let mut counts = vec![0f32; pairs.len() * left.len()];
+    for (row, tokens) in lefts.iter().enumerate() {
+        tokens.iter().for_each(|&token| counts[row * left.len() + token as usize] += 1.0);
+    }
+    let length = rights.iter().map(Vec::len).max().unwrap_or(0).next_multiple_of(LENGTH_STEP);
+    let mut tokens = Vec::with_capacity(pairs.len() * length);
+    for text in &rights {
+        tokens.extend_from_slice(text);
+        tokens.extend(std::iter::repeat_n(text[0], length - text.len()));
+    }
+    let of_batch = |ids: &[i64]| Tensor::from_slice(&ids.iter().map(|id| places[id]).collect::<Vec<i64>>());
+    let pairs = pairs.len() as i64;
+    Interaction {
+        counts: Tensor::from_slice(&counts).view([pairs, left.len() as i64]),
+        tokens: Tensor::from_slice(&tokens).view([pairs, length as i64]),
+        left: of_batch(&left),
+        right: of_batch(&right),
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +208,7 @@ mod tests {
     use super::*;
 
     fn sentence(ids: &[u16]) -> Sentence {
-        Sentence { ids: ids.to_vec(), language: 3 }
+        Sentence::new(ids.to_vec(), 3)
     }
 
     #[test]
@@ -189,12 +233,37 @@ mod tests {
     #[test]
     fn a_hidden_token_is_the_mask_to_the_encoder_and_itself_to_the_objective() {
         let pairs = [(sentence(&[5, 6]), sentence(&[9])), (sentence(&[7]), sentence(&[6, 8]))];
-        let batch = Batch::masked(&pairs, 4, &[Some(1), None, None, Some(0)]);
+        let batch = Batch::masked(&pairs, 4, &[Some(1), None, None, Some(0)]).with_targets(&pairs);
         let numbers = |tensor: &Tensor| Vec::<i64>::try_from(tensor.flatten(0, -1)).unwrap();
         assert_eq!(numbers(&batch.distinct), [5, 6, 7, 9, 8]);
         // In the order 5 6 | 7 | 9 | 6 8, the two tokens 6 are the mask, row 5.
         assert_eq!(numbers(&batch.flat), [0, 5, 2, 3, 5, 4]);
         assert_eq!(numbers(batch.masked.as_ref().unwrap()), [6, -1, -1, 6]);
-        assert_eq!(numbers(&batch.targets), [5, 6, 7, -1, 9, -1, 6, 8]);
+        assert_eq!(numbers(batch.targets.as_ref().unwrap()), [5, 6, 7, -1, 9, -1, 6, 8]);
+    }
+
+    #[test]
+    fn targets_are_the_texts_of_the_corpus_whatever_the_encoder_sees_of_them() {
+        let cropped = Sentence { whole: Some(vec![5, 6, 7]), ..sentence(&[6]) };
+        let pairs = [(sentence(&[9]), cropped)];
+        let batch = Batch::new(&pairs, 4).with_targets(&pairs);
+        assert_eq!(Vec::<i64>::try_from(batch.targets.unwrap().flatten(0, -1)).unwrap(), [9, -1, -1, 5, 6, 7]);
+        assert_eq!(Vec::<i64>::try_from(&batch.distinct).unwrap(), [9, 6]);
+    }
+
+    #[test]
+    fn late_interaction_counts_left_tokens_and_repeats_the_first_token_of_shorter_right_texts() {
+        let pairs =
+            [(sentence(&[5, 6, 5]), sentence(&[9, 6])), (sentence(&[7]), sentence(&[8])), (sentence(&[4]), sentence(&[3]))];
+        let batch = Batch::new(&pairs, 4).with_interaction(&pairs, 2);
+        let distinct = Vec::<i64>::try_from(&batch.distinct).unwrap();
+        let texts = batch.interaction.unwrap();
+        let ids =
+            |places: &Tensor| Vec::<i64>::try_from(places).unwrap().iter().map(|&at| distinct[at as usize]).collect::<Vec<_>>();
+        assert_eq!(ids(&texts.left), [5, 6, 7]);
+        assert_eq!(Vec::<f32>::try_from(texts.counts.flatten(0, -1)).unwrap(), [2.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+        assert_eq!(ids(&texts.right), [9, 6, 8]);
+        let tokens = Vec::<i64>::try_from(texts.tokens.flatten(0, -1)).unwrap();
+        assert_eq!(tokens, [0, 1, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2]);
     }
 }

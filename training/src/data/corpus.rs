@@ -1,10 +1,11 @@
 //! Reads parallel text: bilingual TSV, aligned line files and OPUS Moses pairs, plain or zstd-compressed.
 //!
 //! - `NAME.xx-yy.tsv[.zst]`: one pair per line, `xx-text<TAB>yy-text`.
+//! - `NAME.q.xx-yy.tsv[.zst]`: the same with a question and a passage that answers it; xx may be yy.
 //! - `NAME.xx.txt[.zst]`: the same line number in every file of NAME is the same segment; an empty line is a missing one.
 //! - `NAME.xx-yy.xx[.zst]` beside `NAME.xx-yy.yy[.zst]`: OPUS Moses, line by line.
 //!
-//! Files of languages outside the 62 are passed over; `find` says which.
+//! Files of languages outside the 62 are passed over; `find` says which. Burmese in Zawgyi is read as Unicode.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use dragoman::domain::Language;
 
+use super::zawgyi::{is_zawgyi, to_unicode};
 use crate::error::Error;
 
 /// A set of segments in two or more languages.
@@ -86,6 +88,11 @@ impl Corpus {
         }
     }
 
+    /// Whether its pairs are a question and a passage that answers it.
+    pub fn has_questions(&self) -> bool {
+        self.name.ends_with(QUESTIONS)
+    }
+
     /// Reads it in blocks of at most `rows` rows, one column per language, in the order of `languages`, all of the same length.
     pub fn blocks(&self, rows: usize) -> Result<Blocks, Error> {
         let paths: Vec<&PathBuf> = match &self.source {
@@ -93,7 +100,8 @@ impl Corpus {
             Source::Lines(files) => files.values().collect(),
         };
         let files = paths.into_iter().map(|path| Ok((path.clone(), lines(path)?))).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Blocks { files, tsv: matches!(self.source, Source::Tsv(..)), rows, done: 0 })
+        let burmese = self.languages().iter().map(|language| language.code() == BURMESE).collect();
+        Ok(Blocks { files, tsv: matches!(self.source, Source::Tsv(..)), rows, done: 0, burmese })
     }
 
     /// Reads everything at once: one column per language, in the order of `languages`, all of the same length.
@@ -106,6 +114,9 @@ impl Corpus {
     }
 }
 
+/// What the names of corpora of questions and passages end with.
+pub const QUESTIONS: &str = ".q";
+
 /// Rows of a block, where there is no reason for another number.
 pub const BLOCK_ROWS: usize = 1 << 16;
 
@@ -115,7 +126,11 @@ pub struct Blocks {
     tsv: bool,
     rows: usize,
     done: usize,
+    /// By column: whether its text may be in Zawgyi.
+    burmese: Vec<bool>,
 }
+
+const BURMESE: &str = "my";
 
 type Lines = std::io::Lines<BufReader<Box<dyn Read>>>;
 
@@ -133,6 +148,9 @@ impl Blocks {
             if columns.iter().any(|column| column.len() != first) {
                 return Err(self.misaligned(&columns));
             }
+        }
+        for (column, _) in columns.iter_mut().zip(&self.burmese).filter(|(_, burmese)| **burmese) {
+            column.iter_mut().filter(|text| is_zawgyi(text)).for_each(|text| *text = to_unicode(text).into_owned());
         }
         self.done += columns.first().map_or(0, Vec::len);
         Ok(columns)

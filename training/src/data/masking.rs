@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     fn pairs(count: usize) -> Vec<(Sentence, Sentence)> {
-        let sentence = |length: usize| Sentence { ids: vec![4; length], language: 0 };
+        let sentence = |length: usize| Sentence::new(vec![4; length], 0);
         (0..count).map(|_| (sentence(3), sentence(1))).collect()
     }
 

@@ -20,3 +20,5 @@ pub mod shard;
 pub mod tokenizer;
 /// The vocabulary of the tokenizer.
 pub mod unigram;
+/// Burmese text in Zawgyi.
+pub mod zawgyi;

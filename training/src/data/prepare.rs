@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dragoman::text::{Tokenizer, normalize::normalize};
+use dragoman::domain::PassageBounds;
+use dragoman::text::Tokenizer;
+use dragoman::text::normalize::normalize;
+use dragoman::text::segment::split_passages;
 use rayon::prelude::*;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
@@ -13,6 +16,8 @@ use crate::error::Error;
 
 /// Tokens that a shard keeps of one segment.
 const TOKENS_MAX: usize = 128;
+/// Tokens of a passage, as the server cuts them for the models trained here.
+const PASSAGE_TOKENS: usize = 120;
 
 /// Tokenizes the corpora in `raw` into shards in `out`. A segment that equals, normalized, a line or a tab-separated field of
 /// any file in the folders `exclude` is left out.
@@ -35,7 +40,8 @@ pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) ->
         let mut writer = ShardWriter::create(&path, &corpus.name, &corpus.key, &corpus.languages())?;
         for block in corpus.blocks(corpus::BLOCK_ROWS)? {
             let mut columns = Vec::new();
-            for texts in block? {
+            let texts = block?;
+            for texts in &texts {
                 let column: Vec<(Vec<u16>, bool)> = texts
                     .par_iter()
                     .with_min_len(256)
@@ -47,6 +53,9 @@ pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) ->
             }
             if let Source::Tsv(..) = corpus.source {
                 blank_half_pairs(&mut columns);
+            }
+            if corpus.has_questions() {
+                columns[1] = answers(&tokenizer, &columns, &texts[1])?;
             }
             writer.append(&columns)?;
         }
@@ -68,6 +77,27 @@ fn encode(tokenizer: &Tokenizer, excluded: &FxHashSet<u64>, text: &str) -> Resul
     }
     let ids = tokenizer.encode(text, TOKENS_MAX)?.ids;
     Ok((ids.into_iter().map(|id| id as u16).collect(), false))
+}
+
+/// Of passages that are longer than the model reads the part that answers: cut as the server cuts them, the one that shares the most
+/// distinct tokens with its question, of equals the first.
+fn answers(tokenizer: &Tokenizer, columns: &[Vec<Vec<u16>>], passages: &[String]) -> Result<Vec<Vec<u16>>, Error> {
+    let answer = |((question, ids), text): ((&Vec<u16>, &Vec<u16>), &String)| {
+        if ids.len() <= PASSAGE_TOKENS {
+            return Ok(ids.clone());
+        }
+        let asked: FxHashSet<u16> = question.iter().copied().collect();
+        let mut best = (0, ids.clone());
+        for cut in split_passages(tokenizer, text.trim(), PassageBounds::adjacent(PASSAGE_TOKENS))? {
+            let ids: Vec<u16> = cut.tokens.ids.into_iter().map(|id| id as u16).take(TOKENS_MAX).collect();
+            let shared = ids.iter().collect::<FxHashSet<_>>().into_iter().filter(|id| asked.contains(id)).count();
+            if shared > best.0 {
+                best = (shared, ids);
+            }
+        }
+        Ok(best.1)
+    };
+    columns[0].par_iter().zip(&columns[1]).zip(passages).with_min_len(64).map(answer).collect()
 }
 
 fn blank_half_pairs(columns: &mut [Vec<Vec<u16>>]) {
@@ -99,4 +129,28 @@ pub fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
 pub fn key(text: &str) -> u64 {
     use std::hash::BuildHasher as _;
     FxBuildHasher.hash_one(normalize(text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_passage_the_part_that_shares_most_with_its_question_is_kept() {
+        let tokenizer = Tokenizer::load(Path::new("../models/ems-small/tokenizer.json")).unwrap();
+        let filler = "The harbor lies in the south and has three piers for ferries. ".repeat(12);
+        let passage = format!("{filler}A lighthouse of white granite warns ships off the reef at night. {filler}");
+        let short = "A lighthouse of white granite warns ships off the reef.".to_owned();
+        let texts = [vec!["What warns ships off the reef at night?".to_owned(); 2], vec![passage, short]];
+        let encode = |texts: &[String]| -> Vec<Vec<u16>> {
+            let ids = |text: &String| tokenizer.encode(text, TOKENS_MAX).unwrap().ids.into_iter().map(|id| id as u16).collect();
+            texts.iter().map(ids).collect()
+        };
+        let columns = [encode(&texts[0]), encode(&texts[1])];
+        let kept = answers(&tokenizer, &columns, &texts[1]).unwrap();
+        let reef = tokenizer.encode("reef", 8).unwrap().ids.into_iter().map(|id| id as u16).last().unwrap();
+        assert!(!columns[1][0].contains(&reef) && kept[0].contains(&reef));
+        assert!(kept[0].len() <= PASSAGE_TOKENS);
+        assert_eq!(kept[1], columns[1][1]);
+    }
 }

@@ -1,7 +1,8 @@
 //! Which pairs a step sees: weighted over corpora and languages, every pair of a multi-parallel corpus among them.
 //!
-//! A language pair's mass is (sum over corpora of weight x pairs) ^ `pair_exponent`; within the pair, corpora share it by
-//! weight x pairs. Pairs with English together have the mass `english_share`. A step's batch depends on the seed and the
+//! A group of corpora that has a share of its own is drawn by that share; within it, and among what is in no group, what follows
+//! holds. A language pair's mass is (sum over corpora of weight x pairs) ^ `pair_exponent`; within the pair, corpora share it by
+//! weight x pairs. Outside of the groups, pairs with English together have the mass `english_share`. A step's batch depends on the seed and the
 //! step alone, so that a resumed run sees what an unbroken one would have seen.
 //!
 //! A batch is made of runs of `run_pairs` pairs of the same two languages and the same corpus: a sentence then has wrong answers in
@@ -27,10 +28,24 @@ use crate::error::Error;
 /// A sentence with its language.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sentence {
-    /// Token ids, at least one.
+    /// Token ids that the encoder sees, at least one.
     pub ids: Vec<u16>,
+    /// The token ids of the corpus, where those that the encoder sees were thinned out, cropped or stripped.
+    pub whole: Option<Vec<u16>>,
     /// `Language::index`.
     pub language: i64,
+}
+
+impl Sentence {
+    /// A sentence that the encoder sees as it is.
+    pub fn new(ids: Vec<u16>, language: i64) -> Self {
+        Self { ids, whole: None, language }
+    }
+
+    /// The token ids of the corpus.
+    pub fn whole(&self) -> &[u16] {
+        self.whole.as_deref().unwrap_or(&self.ids)
+    }
 }
 
 /// What a batch shall be like.
@@ -107,6 +122,8 @@ pub struct Sampler {
     cumulative: Vec<f64>,
     seed: u64,
     run_pairs: usize,
+    /// By unit: whether its left text asks for the right one, and sides must keep their places.
+    directed: Vec<bool>,
 }
 
 /// Two columns of one shard.
@@ -147,17 +164,22 @@ impl Sampler {
         if cumulative.last().is_none_or(|&total| total <= 0.0) {
             return Err(Error::NoData { path: folder.to_owned() });
         }
-        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: config.sampling.run_pairs })
+        let sampling = &config.sampling;
+        let directed =
+            |unit: &Unit| sampling.group_of(&shards[unit.shard].name).is_some_and(|group| sampling.groups[group].directed);
+        let directed = units.iter().map(directed).collect();
+        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: sampling.run_pairs, directed })
     }
 
-    /// Draws the batch of `step`: translation pairs, left and right in random order of languages.
+    /// Draws the batch of `step`: translation pairs, left and right in random order of languages, and directed pairs, the text
+    /// that asks on the left.
     pub fn batch(&self, step: u64, wanted: &Wanted, aids: Aids<'_>) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);
         let mut batch = Vec::with_capacity(wanted.pairs);
         let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * wanted.pairs };
         while batch.len() < wanted.pairs {
-            let unit = self.draw_unit(&mut random);
+            let (unit, directed) = self.draw_unit(&mut random);
             let run_pairs = self.run_pairs.min(wanted.pairs - batch.len());
             let mut mined = aids.miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
             for _ in 0..run_pairs {
@@ -168,13 +190,13 @@ impl Sampler {
                 // A corpus that is too small or too sparse for the run gives its turn to another unit.
                 let Some(row) = row else { break };
                 let mut rows = vec![row];
-                if wanted.joined_share > 0.0 && random.random::<f64>() < wanted.joined_share {
+                if !directed && wanted.joined_share > 0.0 && random.random::<f64>() < wanted.joined_share {
                     self.join_more(&mut random, unit, &mut seen, &mut rows, wanted.tokens_max);
                 }
-                let (left, right) = if random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
+                let (left, right) = if directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
                 let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, wanted, aids.plain);
                 let (mut first, second) = (sentence(left), sentence(right));
-                crop(&mut random, &mut first.ids, wanted.cropped_share);
+                crop(&mut random, &mut first, wanted.cropped_share);
                 batch.push((first, second));
             }
         }
@@ -235,7 +257,8 @@ impl Sampler {
         plain: Option<&PlainTexts>,
     ) -> Sentence {
         let shard = &self.shards[shard];
-        let mut ids: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, wanted.tokens_max)).collect();
+        let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, wanted.tokens_max)).collect();
+        let mut ids = whole.clone();
         if let Some(plain) = plain.filter(|_| wanted.plain_share > 0.0 && random.random::<f64>() < wanted.plain_share)
             && let Some(mut stripped) = plain.strip(&ids)
         {
@@ -249,7 +272,8 @@ impl Sampler {
                 ids.push(first);
             }
         }
-        Sentence { ids, language: shard.languages[column].index() as i64 }
+        let whole = (ids != whole).then_some(whole);
+        Sentence { ids, whole, language: shard.languages[column].index() as i64 }
     }
 
     /// The share of each language among all drawn sentences, for the log.
@@ -266,22 +290,27 @@ impl Sampler {
         shares
     }
 
-    fn draw_unit(&self, random: &mut ChaCha8Rng) -> Unit {
+    /// A unit, and whether its pairs are directed.
+    fn draw_unit(&self, random: &mut ChaCha8Rng) -> (Unit, bool) {
         let total = self.cumulative[self.cumulative.len() - 1];
         let at = random.random::<f64>() * total;
         let index = self.cumulative.partition_point(|&sum| sum <= at);
-        self.units[index.min(self.units.len() - 1)]
+        let index = index.min(self.units.len() - 1);
+        (self.units[index], self.directed[index])
     }
 }
 
 /// Leaves, in `share` of the cases, a part of a text: tokens in a row, at most half of them.
-fn crop(random: &mut ChaCha8Rng, ids: &mut Vec<u16>, share: f64) {
+fn crop(random: &mut ChaCha8Rng, sentence: &mut Sentence, share: f64) {
+    let ids = &mut sentence.ids;
     if ids.len() < CROPPED_FROM || share == 0.0 || random.random::<f64>() >= share {
         return;
     }
     let length = random.random_range(PART_MIN..=ids.len() / 2);
     let start = random.random_range(0..=ids.len() - length);
-    *ids = ids[start..start + length].to_vec();
+    let part = ids[start..start + length].to_vec();
+    let seen = std::mem::replace(ids, part);
+    sentence.whole.get_or_insert(seen);
 }
 
 fn units_of(shard: &Shard, number: usize, weight: f64) -> Vec<Unit> {
@@ -308,31 +337,44 @@ fn units_of(shard: &Shard, number: usize, weight: f64) -> Vec<Unit> {
 }
 
 fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
-    let english = Language::parse("en");
-    let pair = |unit: &Unit| {
-        let (a, b) = (shards[unit.shard].languages[unit.left], shards[unit.shard].languages[unit.right]);
-        (a.min(b), a.max(b))
-    };
-    let mut amounts: BTreeMap<(Language, Language), f64> = BTreeMap::new();
-    for unit in units {
-        *amounts.entry(pair(unit)).or_default() += unit.amount;
-    }
+    let (sampling, english) = (&config.sampling, Language::parse("en"));
     let has_english = |pair: (Language, Language)| Some(pair.0) == english || Some(pair.1) == english;
-    let exponent = config.sampling.pair_exponent;
-    let mut groups = [0.0, 0.0];
-    for (&pair, amount) in &amounts {
-        groups[usize::from(has_english(pair))] += amount.powf(exponent);
+    // What draws from the same mass: a group of corpora, or the rest, with English or without.
+    let pool_of = |unit: &Unit| -> Pool {
+        let shard = &shards[unit.shard];
+        let (a, b) = (shard.languages[unit.left], shard.languages[unit.right]);
+        let group = sampling.group_of(&shard.name);
+        Pool { group, english: group.is_none() && has_english((a, b)), pair: (a.min(b), a.max(b)) }
+    };
+    let mut amounts: BTreeMap<Pool, f64> = BTreeMap::new();
+    for unit in units {
+        *amounts.entry(pool_of(unit)).or_default() += unit.amount;
     }
-    let share = config.sampling.english_share;
-    units
-        .iter()
-        .map(|unit| {
-            let pair = pair(unit);
-            let group = usize::from(has_english(pair));
-            let group_share = if group == 1 { share } else { 1.0 - share };
-            amounts[&pair].powf(exponent) / groups[group] * group_share * unit.amount / amounts[&pair]
-        })
-        .collect()
+    let exponent = |group: Option<usize>| group.map_or(sampling.pair_exponent, |group| sampling.groups[group].pair_exponent);
+    let mut totals: BTreeMap<(Option<usize>, bool), f64> = BTreeMap::new();
+    for (pool, amount) in &amounts {
+        *totals.entry((pool.group, pool.english)).or_default() += amount.powf(exponent(pool.group));
+    }
+    let rest = 1.0 - sampling.groups.iter().map(|group| group.share).sum::<f64>();
+    let share = |pool: &Pool| match pool.group {
+        Some(group) => sampling.groups[group].share,
+        None if pool.english => rest * sampling.english_share,
+        None => rest * (1.0 - sampling.english_share),
+    };
+    let mass = |unit: &Unit| {
+        let pool = pool_of(unit);
+        let amount = amounts[&pool];
+        share(&pool) * amount.powf(exponent(pool.group)) / totals[&(pool.group, pool.english)] * unit.amount / amount
+    };
+    units.iter().map(mass).collect()
+}
+
+/// Units of the same group and the same two languages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Pool {
+    group: Option<usize>,
+    english: bool,
+    pair: (Language, Language),
 }
 
 #[cfg(test)]

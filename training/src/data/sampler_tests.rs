@@ -1,12 +1,12 @@
 //! The sampler draws what its configuration says.
 
 use super::*;
-use crate::config::{CorporaConfig, SamplingConfig};
+use crate::config::{CorporaConfig, GroupConfig, SamplingConfig};
 use crate::data::shard;
 
 fn config(english_share: f64, pair_exponent: f64) -> Config {
     let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
-    config.sampling = SamplingConfig { pair_exponent, english_share, run_pairs: 1 };
+    config.sampling = SamplingConfig { pair_exponent, english_share, run_pairs: 1, groups: Vec::new() };
     config.corpora = CorporaConfig { default: 1.0, weights: [("words".to_owned(), 0.25)].into() };
     config
 }
@@ -59,6 +59,23 @@ fn corpora_and_language_pairs_are_weighted_as_computed_by_hand() {
         assert!((sum - before - 1.0 / 3.0).abs() < 1e-9, "{}", sampler.shards[unit.shard].name);
         before = *sum;
     }
+}
+
+#[test]
+fn a_group_of_corpora_has_its_share_and_keeps_the_sides_of_directed_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en"], 20_000), ("tydi.q", &["fr", "fr"], 5_000), ("news.q", &["it", "fr"], 5_000)]);
+    let mut config = config(0.5, 0.6);
+    config.sampling.groups =
+        vec![GroupConfig { corpora: vec!["*.q".to_owned()], share: 0.3, pair_exponent: 0.0, directed: true }];
+    let batch = draw(&Sampler::open(&config, folder.path()).unwrap(), 1, 4_000, 0.0);
+    let french = Language::parse("fr").unwrap().index() as i64;
+    let asked: Vec<_> = batch.iter().filter(|(_, passage)| passage.language == french).collect();
+    assert!((0.27..0.33).contains(&(asked.len() as f64 / 4_000.0)), "{} of 4000", asked.len());
+    // The first column holds token 2, the second token 3.
+    assert!(asked.iter().all(|(question, passage)| question.ids[0] == 2 && passage.ids[0] == 3));
+    let same = asked.iter().filter(|(question, _)| question.language == french).count();
+    assert!((0.45..0.55).contains(&(same as f64 / asked.len() as f64)), "{same} of {}", asked.len());
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MODEL_INT8};
+use dragoman::bundle::{Bundle, MODEL_INT8, TOKEN_TABLE};
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
+use dragoman::ranking::{LateInteraction, TokenTable};
 use dragoman::text::Tokenizer;
 use rayon::prelude::*;
 
@@ -20,6 +21,11 @@ pub trait TokenEncoder {
 
     /// Runs one forward pass. Gives [texts, dimension], of any length.
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error>;
+
+    /// What scores questions and passages by late interaction, where there is a token table at hand.
+    fn late_interaction(&self) -> Option<&LateInteraction> {
+        None
+    }
 
     /// Embeds texts of at least one token each, in batches of neighbors in length; answers in the order of the texts.
     fn embed(&mut self, texts: &[Vec<u32>]) -> Result<Embeddings, Error> {
@@ -93,10 +99,12 @@ impl TextEncoder<OnnxEncoder> {
     /// Opens a bundle as the server does on a CPU: its tokenizer and its int8 graph, on `threads` threads; 0 means one per core.
     pub fn open_bundle(folder: &Path, threads: usize) -> Result<Self, Error> {
         let bundle = Bundle::open(folder)?;
+        let table = bundle.manifest.files.contains_key(TOKEN_TABLE).then(|| TokenTable::read(&bundle.path(TOKEN_TABLE)));
+        let late_interaction = table.transpose()?.map(|table| table.late_interaction());
         Ok(Self {
             tokenizer: Tokenizer::open(&bundle)?,
             tokens_max: bundle.manifest.tokens_max,
-            encoder: OnnxEncoder::open(&bundle.path(MODEL_INT8), threads)?,
+            encoder: OnnxEncoder::open(&bundle.path(MODEL_INT8), threads)?.with_late_interaction(late_interaction),
         })
     }
 }
@@ -105,6 +113,12 @@ impl<E: TokenEncoder> SentenceEncoder for TextEncoder<E> {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
         let ids = tokenize(&self.tokenizer, texts, self.tokens_max);
         ids.and_then(|ids| self.encoder.embed(&ids)).map_err(EvaluationError::measured)
+    }
+
+    fn late_scores(&mut self, questions: &[String], passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
+        let Some(table) = self.encoder.late_interaction() else { return Ok(None) };
+        let ids = |texts: &[String]| tokenize(&self.tokenizer, texts, self.tokens_max).map_err(EvaluationError::measured);
+        Ok(Some(table.scores(&ids(questions)?, &ids(passages)?)))
     }
 }
 

@@ -12,8 +12,8 @@ pub mod speed;
 pub mod torch;
 
 pub use dragoman::evaluation::{
-    Embeddings, EvaluationError, Report, SentenceEncoder, candidates, classification, flores, measure, mining, retrieval, short,
-    sts, tatoeba,
+    Embeddings, EvaluationError, Report, SentenceEncoder, candidates, classification, flores, measure, mining, passages,
+    retrieval, short, sts, tatoeba,
 };
 pub use encoder::{PaddedBatch, TextEncoder, TokenEncoder};
 pub use plain::WithoutDiacritics;

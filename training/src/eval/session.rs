@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use dragoman::ranking::LateInteraction;
 use ort::environment::Environment;
 use ort::inputs;
 use ort::session::Session;
+use ort::session::builder::SessionBuilder;
 use ort::value::TensorRef;
 
 use super::encoder::{PaddedBatch, TokenEncoder};
@@ -18,28 +20,37 @@ const LIBRARY: &str = "libonnxruntime.so";
 pub struct OnnxEncoder {
     session: Session,
     dimension: usize,
+    late_interaction: Option<LateInteraction>,
 }
 
 impl OnnxEncoder {
     /// Loads a graph file to run on `threads` threads of the CPU; 0 means one per core.
     pub fn open(path: &Path, threads: usize) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(|source| Error::file(path, source))?;
-        Self::from_bytes(&bytes, threads)
+        Self::commit(threads, |builder| builder.commit_from_file(path))
     }
 
-    /// As `open`, from the content of the file.
+    /// As `open`, from the content of a file that holds all of its weights.
     pub fn from_bytes(bytes: &[u8], threads: usize) -> Result<Self, Error> {
+        Self::commit(threads, |builder| builder.commit_from_memory(bytes))
+    }
+
+    fn commit(threads: usize, load: impl FnOnce(&mut SessionBuilder) -> ort::Result<Session>) -> Result<Self, Error> {
         let builder = Session::builder(&environment()?)?;
         let builder = builder.with_intra_threads(threads).map_err(ort::Error::from)?;
         // Without VNNI, products of unsigned and signed bytes overflow on x86 unless this asks for the slower, exact kernels.
         let mut builder = builder.with_precise_qmm().map_err(ort::Error::from)?;
-        let session = builder.commit_from_memory(bytes)?;
+        let session = load(&mut builder)?;
         let output = session.outputs().first().and_then(|output| output.dtype().tensor_shape()?.last().copied());
         let dimension = output.and_then(|width| usize::try_from(width).ok()).ok_or_else(|| Error::Setting {
             setting: "model",
             problem: "the graph's first output has no known width".to_owned(),
         })?;
-        Ok(Self { session, dimension })
+        Ok(Self { session, dimension, late_interaction: None })
+    }
+
+    /// With what scores questions and passages by late interaction.
+    pub fn with_late_interaction(self, late_interaction: Option<LateInteraction>) -> Self {
+        Self { late_interaction, ..self }
     }
 
     /// Runs one text and shows every float output by name.
@@ -59,6 +70,10 @@ impl OnnxEncoder {
 impl TokenEncoder for OnnxEncoder {
     fn dimension(&self) -> usize {
         self.dimension
+    }
+
+    fn late_interaction(&self) -> Option<&LateInteraction> {
+        self.late_interaction.as_ref()
     }
 
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {

@@ -1,5 +1,6 @@
 //! How fast a graph runs on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,9 @@ pub struct Speed {
     pub tokens_mean: f64,
 }
 
-/// Runs a graph on one thread over `texts`, which must have 20 tokens together at least.
-pub fn measure(graph: &[u8], texts: &[Vec<u32>]) -> Result<Speed, Error> {
-    let mut encoder = OnnxEncoder::from_bytes(graph, 1)?;
+/// Runs a graph file on one thread over `texts`, which must have 20 tokens together at least.
+pub fn measure(graph: &Path, texts: &[Vec<u32>]) -> Result<Speed, Error> {
+    let mut encoder = OnnxEncoder::open(graph, 1)?;
     let tokens = texts.concat();
     let queries: Vec<Vec<u32>> = tokens.chunks_exact(QUERY_TOKENS).map(<[u32]>::to_vec).collect();
     if queries.is_empty() {

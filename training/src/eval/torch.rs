@@ -1,12 +1,13 @@
 //! Runs the encoder as it is trained, in libtorch: the reference of every exported graph.
 
+use dragoman::ranking::LateInteraction;
 use tch::{Kind, Tensor};
 
 use super::encoder::{PaddedBatch, TokenEncoder};
 use crate::config::{EncoderKind, ModelConfig};
 use crate::data::batch::Group;
 use crate::error::Error;
-use crate::model::encoder::{Pass, TOKENS, encode_group};
+use crate::model::encoder::{Pass, TOKEN_WEIGHTS, TOKENS, encode_group};
 use crate::model::parameters::Parameters;
 
 /// The encoder in libtorch, in float32 and without dropout.
@@ -17,11 +18,28 @@ pub struct TorchEncoder<'a> {
     pub model: &'a ModelConfig,
     /// Bag or Transformer.
     pub kind: EncoderKind,
+    /// What scores questions and passages by late interaction.
+    pub late_interaction: Option<LateInteraction>,
+}
+
+/// Late interaction with the token table of `parameters`: by its own weights, or by the lengths of its rows.
+pub fn late_interaction(parameters: &Parameters) -> Result<LateInteraction, Error> {
+    let values = |name: &str| -> Result<Vec<f32>, Error> {
+        Ok(Vec::try_from(parameters.get(name).detach().to_device(tch::Device::Cpu).to_kind(Kind::Float).flatten(0, -1))?)
+    };
+    let dimension = parameters.get(TOKENS).size()[1] as usize;
+    let weights = parameters.has(TOKEN_WEIGHTS).then(|| values(TOKEN_WEIGHTS)).transpose()?;
+    let weights = weights.map(|logs| logs.into_iter().map(f32::exp).collect());
+    Ok(LateInteraction::new(values(TOKENS)?, dimension, weights))
 }
 
 impl TokenEncoder for TorchEncoder<'_> {
     fn dimension(&self) -> usize {
         self.model.dimension as usize
+    }
+
+    fn late_interaction(&self) -> Option<&LateInteraction> {
+        self.late_interaction.as_ref()
     }
 
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {

@@ -5,7 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use dragoman::bundle::{Bundle, FORMAT, GOLDEN, LANGUAGE_HEAD, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKENIZER};
+use dragoman::bundle::{
+    Bundle, FORMAT, GOLDEN, LANGUAGE_HEAD, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKEN_TABLE, TOKENIZER,
+};
 use dragoman::domain::Language;
 use dragoman::text::{LanguageHead, TEXT_VERSION, Tokenizer};
 use prost::Message as _;
@@ -21,6 +23,7 @@ use super::onnx::{fp16_graph, fp32_graph, int8_graph};
 use super::origin::Origin;
 use super::parity::{Parity, Sample, Variant, prove};
 use super::proto::ModelProto;
+use super::tokens::TableFile;
 use super::weights::EncoderWeights;
 use crate::error::Error;
 use crate::eval::encoder::tokenize;
@@ -126,7 +129,7 @@ pub fn export(
     write(&partial.join(MODEL_CARD), card.as_bytes())?;
     let mut manifest = manifest(options, weights, &parity, measured.first().and_then(|measured| measured.report.as_ref()));
     manifest.quality.extend(recognition.first().map(card_language::quality).unwrap_or_default());
-    let mut files = vec![MODEL_INT8, MODEL_FP16, TOKENIZER, GOLDEN, MODEL_CARD];
+    let mut files = vec![MODEL_INT8, MODEL_FP16, TOKEN_TABLE, TOKENIZER, GOLDEN, MODEL_CARD];
     files.extend(options.language_head.map(|_| LANGUAGE_HEAD));
     Bundle::seal(&partial, manifest, &files)?;
     remove_folder(options.folder)?;
@@ -147,16 +150,16 @@ fn write_graphs(
     let ranges = calibrate(weights, &calibration_texts(options, tokenizer, tokens_max)?)?;
     let expected = reference.embed(&sample.texts)?;
     let mut parity = Vec::new();
-    let mut prove_bytes = |variant, bytes: &[u8]| {
-        let mut encoder = OnnxEncoder::from_bytes(bytes, 0)?;
+    let mut prove_graph = |variant, mut encoder: OnnxEncoder| {
         parity.push(prove(variant, &sample, &expected, &mut encoder)?);
         Ok::<_, Error>(encoder)
     };
-    prove_bytes(Variant::Fp32, &encoded("the fp32 graph", &fp32_graph(weights)?)?)?;
-    let fp16 = write_graph(&folder.join(MODEL_FP16), &fp16_graph(weights)?)?;
-    prove_bytes(Variant::Fp16, &fp16)?;
-    let int8 = write_graph(&folder.join(MODEL_INT8), &int8_graph(weights, &ranges)?)?;
-    let encoder = prove_bytes(Variant::Int8, &int8)?;
+    let table = TableFile::write(folder, weights)?;
+    prove_graph(Variant::Fp32, OnnxEncoder::from_bytes(&encoded("the fp32 graph", &fp32_graph(weights)?)?, 0)?)?;
+    let fp16 = write_graph(&folder.join(MODEL_FP16), &fp16_graph(weights, &table)?)?;
+    prove_graph(Variant::Fp16, OnnxEncoder::open(&fp16, 0)?)?;
+    let int8 = write_graph(&folder.join(MODEL_INT8), &int8_graph(weights, &ranges, Some(&table))?)?;
+    let encoder = prove_graph(Variant::Int8, OnnxEncoder::open(&int8, 0)?)?;
     Ok((encoder, parity))
 }
 
@@ -174,8 +177,7 @@ fn measure_all(
     weights: &EncoderWeights,
     encoder: &mut TextEncoder<OnnxEncoder>,
 ) -> Result<Vec<Measured>, Error> {
-    let path = folder.join(MODEL_INT8);
-    let graph = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
+    let graph = folder.join(MODEL_INT8);
     let name = format!("{} {}", options.name, options.version);
     let this = Contender { name, parameters: Some(weights.parameters()), graph: &graph };
     let mut measured = vec![Measured::new(this, encoder, options.evaluation)?];
@@ -187,7 +189,9 @@ fn measure_all(
     if let Some(baseline) = options.baseline {
         let tokens_max = baseline.shape.tokens_max;
         let ranges = calibrate(baseline, &calibration_texts(options, &encoder.tokenizer, tokens_max)?)?;
-        let graph = int8_graph(baseline, &ranges)?.encode_to_vec();
+        // A folder of its own: no token table of another lies beside the graph.
+        let scratch = tempfile::tempdir().map_err(|source| Error::file(folder, source))?;
+        let graph = write_graph(&scratch.path().join(MODEL_INT8), &int8_graph(baseline, &ranges, None)?)?;
         let name = if baseline.shape.layers == 0 { "bag of tokens" } else { "baseline" };
         let contender = Contender { name: name.to_owned(), parameters: Some(baseline.parameters()), graph: &graph };
         measured.push(Measured::of_graph(contender, options.tokenizer, tokens_max, options.evaluation)?);
@@ -195,13 +199,12 @@ fn measure_all(
     Ok(measured)
 }
 
-fn write_graph(path: &Path, graph: &ModelProto) -> Result<Vec<u8>, Error> {
-    let bytes = encoded(&path.display().to_string(), graph)?;
-    write(path, &bytes)?;
-    Ok(bytes)
+fn write_graph(path: &Path, graph: &ModelProto) -> Result<PathBuf, Error> {
+    write(path, &encoded(&path.display().to_string(), graph)?)?;
+    Ok(path.to_owned())
 }
 
-/// The graph as a file's content. A message of protobuf ends at 2 GiB; weights in files beside it are not written.
+/// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside it.
 fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
     let bytes = graph.encoded_len();
     if bytes > PROTOBUF_BYTES_MAX {
@@ -240,7 +243,7 @@ fn card(
         Origin::Imported(_) => String::new(),
     };
     let mut files = Vec::new();
-    for file in [MODEL_INT8, MODEL_FP16, TOKENIZER].into_iter().chain(options.language_head.map(|_| LANGUAGE_HEAD)) {
+    for file in [MODEL_INT8, MODEL_FP16, TOKEN_TABLE, TOKENIZER].into_iter().chain(options.language_head.map(|_| LANGUAGE_HEAD)) {
         let path = folder.join(file);
         let bytes = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?.len();
         files.push((file, bytes));

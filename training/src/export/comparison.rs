@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MODEL_INT8};
+use dragoman::bundle::{Bundle, MODEL_INT8, TOKEN_TABLE};
 use dragoman::text::Tokenizer;
 
 use super::golden;
@@ -33,8 +33,8 @@ pub struct Contender<'a> {
     pub name: String,
     /// Numbers in the encoder, where they are known.
     pub parameters: Option<usize>,
-    /// The graph.
-    pub graph: &'a [u8],
+    /// The graph's file. Its token table may be another one beside it.
+    pub graph: &'a Path,
 }
 
 impl Measured {
@@ -49,7 +49,7 @@ impl Measured {
         Ok(Self {
             name: contender.name,
             parameters: contender.parameters,
-            graph_bytes: contender.graph.len(),
+            graph_bytes: bytes_of(contender.graph)?,
             speed: speed::measure(contender.graph, &texts)?,
             report: evaluation.map(|folder| measure(folder, encoder)).transpose()?,
         })
@@ -59,12 +59,11 @@ impl Measured {
     pub fn of_bundle(folder: &Path, evaluation: Option<&Path>) -> Result<Self, Error> {
         let bundle = Bundle::open(folder)?;
         let path = bundle.path(MODEL_INT8);
-        let graph = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
         let parameters = bundle.manifest.training.get("parameters").and_then(serde_json::Value::as_u64);
         let contender = Contender {
             name: format!("{} {}", bundle.manifest.name, bundle.manifest.version),
             parameters: parameters.and_then(|count| usize::try_from(count).ok()),
-            graph: &graph,
+            graph: &path,
         };
         Self::new(contender, &mut TextEncoder::open_bundle(folder, 0)?, evaluation)
     }
@@ -76,7 +75,7 @@ impl Measured {
         tokens_max: usize,
         evaluation: Option<&Path>,
     ) -> Result<Self, Error> {
-        let encoder = OnnxEncoder::from_bytes(contender.graph, 0)?;
+        let encoder = OnnxEncoder::open(contender.graph, 0)?;
         let mut encoder = TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder };
         Self::new(contender, &mut encoder, evaluation)
     }
@@ -86,13 +85,25 @@ impl Measured {
     }
 }
 
+/// Bytes of a graph's file, and of the token table beside it where there is one.
+fn bytes_of(graph: &Path) -> Result<usize, Error> {
+    let bytes =
+        |path: &Path| Ok::<usize, Error>(std::fs::metadata(path).map_err(|source| Error::file(path, source))?.len() as usize);
+    let table = graph.with_file_name(TOKEN_TABLE);
+    Ok(bytes(graph)? + if table.is_file() { bytes(&table)? } else { 0 })
+}
+
 /// Means as `Report::quality` names them, and what the card calls them.
-const MEANS: [(&str, &str); 6] = [
+const MEANS: [(&str, &str); 10] = [
     ("flores_p_at_1_english", "FLORES, P@1 to and from English"),
     ("flores_p_at_1_other", "FLORES, P@1 of pairs without English"),
     ("short_p_at_1", "short sentences, P@1 to and from English"),
     ("tatoeba_p_at_1", "Tatoeba, P@1 to and from English"),
     ("sib200_accuracy", "SIB-200, accuracy in the other languages, trained in English"),
+    ("passages_mrr_at_10_same_language", "questions in the passages' language, MRR@10 by embeddings"),
+    ("passages_mrr_at_10_same_language_both", "the same by embeddings and late interaction"),
+    ("passages_mrr_at_10_across", "questions in another language, MRR@10 by embeddings"),
+    ("passages_mrr_at_10_across_both", "the same by embeddings and late interaction"),
     ("sts_spearman", "STS, rank correlation times 100"),
 ];
 

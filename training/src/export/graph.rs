@@ -1,16 +1,19 @@
 //! Writes an ONNX graph node by node. Values are named by what made them, so that a profile of the graph can be read.
 
+use dragoman::ranking::token_table::Place;
 use half::f16;
 
 use super::proto::{
-    AttributeProto, AttributeType, DataType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, DataType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
 /// ONNX's operator set: the first one with Gelu.
 const OPSET: i64 = 20;
 /// The file format that belongs to it.
 const IR_VERSION: i64 = 9;
+/// What ONNX calls the location of values in another file.
+const EXTERNAL: i32 = 1;
 /// ONNX Runtime's own operators.
 pub const MICROSOFT: &str = "com.microsoft";
 
@@ -32,6 +35,15 @@ pub enum Attribute<'a> {
     Ints(&'a [i64]),
     /// A number.
     Float(f32),
+}
+
+/// Values in another file.
+#[derive(Debug, Clone, Copy)]
+pub struct External<'a> {
+    /// Its name.
+    pub file: &'a str,
+    /// Where in it.
+    pub place: Place,
 }
 
 impl GraphWriter {
@@ -106,6 +118,25 @@ impl GraphWriter {
             data_type: Some(kind as i32),
             name: Some(name.to_owned()),
             raw_data: Some(bytes),
+            ..Default::default()
+        });
+        name.to_owned()
+    }
+
+    /// Adds a constant whose values lie in another file of the same folder.
+    pub fn external(&mut self, name: &str, kind: DataType, shape: &[usize], values: External<'_>) -> Value {
+        let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value) };
+        self.graph.initializer.push(TensorProto {
+            dims: shape.iter().map(|&size| size as i64).collect(),
+            data_type: Some(kind as i32),
+            name: Some(name.to_owned()),
+            external_data: vec![
+                entry("location", values.file.to_owned()),
+                entry("offset", values.place.offset.to_string()),
+                entry("length", values.place.length.to_string()),
+            ],
+            data_location: Some(EXTERNAL),
+            ..Default::default()
         });
         name.to_owned()
     }

@@ -13,6 +13,7 @@ pub mod origin;
 pub mod parity;
 pub mod proto;
 pub mod quantize;
+pub mod tokens;
 pub mod weights;
 
 pub use bundle::{ExportOptions, Exported, export};

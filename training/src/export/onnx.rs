@@ -1,7 +1,7 @@
 //! The encoder as an ONNX graph: `input_ids` and `attention_mask`, int64 [batch, len], to `sentence_embedding`, float32
 //! [batch, dimension], of unit length. Padding may stand anywhere and changes nothing.
 //!
-//! fp32 is the reference. fp16 halves the weights and computes in halves; sums over a sentence and the final scaling stay in
+//! The token table of both graphs of a bundle is one file beside them, in bytes (`tokens`). fp32 is the reference. fp16 halves the weights and computes in halves; sums over a sentence and the final scaling stay in
 //! floats. int8 is for CPUs: tables and matrices in signed bytes with a scale per row, activations in unsigned bytes with the
 //! ranges of `calibrate`.
 
@@ -9,6 +9,7 @@ use super::calibrate::Ranges;
 use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
 use super::proto::{DataType, ModelProto};
 use super::quantize::quantize_rows;
+use super::tokens::TableFile;
 use super::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, EncoderWeights, POSITIONS, TOKENS};
 use crate::config::{Activation, Norm};
 use crate::error::Error;
@@ -29,22 +30,23 @@ enum Mode<'a> {
 
 /// Writes the graph in float32, the reference.
 pub fn fp32_graph(weights: &EncoderWeights) -> Result<ModelProto, Error> {
-    Ok(encoder(weights, Mode::Fp32)?.graph.finish("encoder"))
+    Ok(encoder(weights, Mode::Fp32, None)?.graph.finish("encoder"))
 }
 
-/// Writes the graph in float16.
-pub fn fp16_graph(weights: &EncoderWeights) -> Result<ModelProto, Error> {
-    Ok(encoder(weights, Mode::Fp16)?.graph.finish("encoder"))
+/// Writes the graph in float16. Its token table is `table`, in a file beside it.
+pub fn fp16_graph(weights: &EncoderWeights, table: &TableFile) -> Result<ModelProto, Error> {
+    Ok(encoder(weights, Mode::Fp16, Some(table))?.graph.finish("encoder"))
 }
 
-/// Writes the graph in int8, with the ranges of activations that `calibrate` found.
-pub fn int8_graph(weights: &EncoderWeights, ranges: &Ranges) -> Result<ModelProto, Error> {
-    Ok(encoder(weights, Mode::Int8(ranges))?.graph.finish("encoder"))
+/// Writes the graph in int8, with the ranges of activations that `calibrate` found. Its token table is `table`, in a file beside it;
+/// without one the graph holds it.
+pub fn int8_graph(weights: &EncoderWeights, ranges: &Ranges, table: Option<&TableFile>) -> Result<ModelProto, Error> {
+    Ok(encoder(weights, Mode::Int8(ranges), table)?.graph.finish("encoder"))
 }
 
 /// Writes the float32 graph with what goes into its matrix products as further outputs. Gives (product, output) with it.
 pub fn observed_graph(weights: &EncoderWeights) -> Result<(ModelProto, Vec<(String, String)>), Error> {
-    let mut encoder = encoder(weights, Mode::Fp32)?;
+    let mut encoder = encoder(weights, Mode::Fp32, None)?;
     for (_, input, width) in &encoder.products {
         encoder.graph.output(input, &["batch", "len"], *width);
     }
@@ -52,8 +54,8 @@ pub fn observed_graph(weights: &EncoderWeights) -> Result<(ModelProto, Vec<(Stri
     Ok((encoder.graph.finish("observed encoder"), observed))
 }
 
-fn encoder<'a>(weights: &'a EncoderWeights, mode: Mode<'a>) -> Result<EncoderWriter<'a>, Error> {
-    let mut encoder = EncoderWriter { graph: GraphWriter::default(), weights, mode, products: Vec::new() };
+fn encoder<'a>(weights: &'a EncoderWeights, mode: Mode<'a>, table: Option<&'a TableFile>) -> Result<EncoderWriter<'a>, Error> {
+    let mut encoder = EncoderWriter { graph: GraphWriter::default(), weights, mode, table, products: Vec::new() };
     let ids = encoder.graph.input("input_ids", &["batch", "len"]);
     let mask = encoder.graph.input("attention_mask", &["batch", "len"]);
     let float_mask = encoder.cast("mask", &mask, DataType::Float);
@@ -72,6 +74,7 @@ struct EncoderWriter<'a> {
     graph: GraphWriter,
     weights: &'a EncoderWeights,
     mode: Mode<'a>,
+    table: Option<&'a TableFile>,
     /// Matrix products: name, input, width of the input.
     products: Vec<(String, Value, usize)>,
 }
@@ -96,17 +99,26 @@ impl<'a> EncoderWriter<'a> {
     /// Rows of a table.
     fn lookup(&mut self, name: &str, table: &str, ids: &str) -> Result<Value, Error> {
         let weight = self.weights.get(table)?;
-        if !matches!(self.mode, Mode::Int8(_)) {
+        let file = self.table.filter(|_| table == TOKENS);
+        if file.is_none() && !matches!(self.mode, Mode::Int8(_)) {
             let table = self.constant(table)?;
             return Ok(self.graph.node("Gather", name, &[&table, ids], &[]));
         }
         let [rows, width] = [weight.shape[0], weight.shape[1]];
-        let quantized = quantize_rows(&weight.values, width);
-        let values = self.graph.signed_bytes(&format!("{table}.values"), &[rows, width], &quantized.values);
-        let scales = self.graph.floats(&format!("{table}.scales"), &[rows, 1], &quantized.scales);
+        let (values_name, scales_name) = (format!("{table}.values"), format!("{table}.scales"));
+        let (values, scales) = if let Some(file) = file {
+            let values = self.graph.external(&values_name, DataType::Int8, &[rows, width], file.external(file.rows));
+            (values, self.graph.external(&scales_name, DataType::Float, &[rows, 1], file.external(file.scales)))
+        } else {
+            let quantized = quantize_rows(&weight.values, width);
+            let values = self.graph.signed_bytes(&values_name, &[rows, width], &quantized.values);
+            (values, self.graph.floats(&scales_name, &[rows, 1], &quantized.scales))
+        };
         let values = self.graph.node("Gather", &format!("{name}.values"), &[&values, ids], &[]);
-        let values = self.cast(&format!("{name}.floats"), &values, DataType::Float); // [batch, len, d]
-        let scales = self.graph.node("Gather", &format!("{name}.scales"), &[&scales, ids], &[]); // [batch, len, 1]
+        let values = self.cast(&format!("{name}.floats"), &values, DataType::Float);
+        let values = self.compute_kind(&format!("{name}.computed"), values); // [batch, len, d]
+        let scales = self.graph.node("Gather", &format!("{name}.scales"), &[&scales, ids], &[]);
+        let scales = self.compute_kind(&format!("{name}.scales.computed"), scales); // [batch, len, 1]
         Ok(self.graph.node("Mul", name, &[&values, &scales], &[]))
     }
 

@@ -125,6 +125,23 @@ pub struct TensorProto {
     /// The values.
     #[prost(bytes = "vec", optional, tag = "9")]
     pub raw_data: Option<Vec<u8>>,
+    /// Where the values are when they are in another file: its `location` beside the model, `offset` and `length`.
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<StringStringEntryProto>,
+    /// Where the values are: 0 or nothing here, 1 in another file.
+    #[prost(int32, optional, tag = "14")]
+    pub data_location: Option<i32>,
+}
+
+/// A name and its value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StringStringEntryProto {
+    /// The name.
+    #[prost(string, optional, tag = "1")]
+    pub key: Option<String>,
+    /// The value.
+    #[prost(string, optional, tag = "2")]
+    pub value: Option<String>,
 }
 
 /// Kinds of tensor values, numbered as ONNX does.
@@ -221,6 +238,7 @@ mod tests {
             data_type: Some(DataType::Uint8 as i32),
             name: Some("t".to_owned()),
             raw_data: Some(vec![7, 9]),
+            ..Default::default()
         };
         assert_eq!(tensor.encode_to_vec(), [0x08, 2, 0x10, 2, 0x42, 1, b't', 0x4a, 2, 7, 9]);
     }

@@ -128,6 +128,8 @@ pub const EMBEDDING_NORM_WEIGHT: &str = "embeddings.norm.weight";
 pub const EMBEDDING_NORM_BIAS: &str = "embeddings.norm.bias";
 /// Name of the token table.
 pub const TOKENS: &str = "embeddings.token.weight";
+/// Name of the logarithms of the tokens' weights in late interaction.
+pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
 /// Name of the position table; row 0 belongs to padding.
 pub const POSITIONS: &str = "embeddings.position.weight";
 
@@ -136,6 +138,7 @@ fn expected(shape: &EncoderShape) -> Vec<(String, Vec<usize>, bool)> {
     let (d, ff) = (shape.dimension, shape.feed_forward);
     let mut all = vec![
         (TOKENS.to_owned(), vec![shape.vocabulary, d], true),
+        (TOKEN_WEIGHTS.to_owned(), vec![shape.vocabulary], false),
         (POSITIONS.to_owned(), vec![shape.tokens_max + 1, d], false),
         (EMBEDDING_NORM_WEIGHT.to_owned(), vec![d], false),
         (EMBEDDING_NORM_BIAS.to_owned(), vec![d], false),

@@ -1,12 +1,14 @@
 //! A bundle that this trainer exported, read back: the start of another run (`commands/from_bundle.rs`).
 //!
-//! The weights are those of its float16 graph, so a weight comes back rounded to 11 bits. Names and layouts undo what
+//! The weights are those of its float16 graph, so a weight comes back rounded to 11 bits; the token table is that of its file, in
+//! bytes with a scale per row (of older bundles the graph's). Names and layouts undo what
 //! `export/onnx.rs` does: matrices stand there as [inputs, outputs], and an attention's queries, keys and values in one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MANIFEST, MODEL_FP16};
+use dragoman::bundle::{Bundle, MANIFEST, MODEL_FP16, TOKEN_TABLE};
+use dragoman::ranking::TokenTable;
 use half::f16;
 use prost::Message as _;
 
@@ -14,7 +16,7 @@ use crate::config::{Config, ModelConfig, StageConfig};
 use crate::error::Error;
 use crate::export::onnx::transposed;
 use crate::export::proto::{DataType, ModelProto, TensorProto};
-use crate::export::weights::TOKENS;
+use crate::export::weights::{TOKEN_WEIGHTS, TOKENS};
 use crate::export::{EncoderShape, EncoderWeights, Weight};
 
 /// The weights of a bundle as those of a stage's encoder; an error names what is not of the same kind or size.
@@ -32,6 +34,13 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
             let weight = halves(&tensor).ok_or_else(|| broken(format!("{name} has not as many values as its shape says")))?;
             tensors.insert(name, weight);
         }
+    }
+    if bundle.manifest.files.contains_key(TOKEN_TABLE) {
+        let table = TokenTable::read(&bundle.path(TOKEN_TABLE))?;
+        let weight = |shape: Vec<usize>, values| Weight { shape, values };
+        tensors.insert(TOKENS.to_owned(), weight(vec![table.vocabulary(), table.dimension], table.vectors()));
+        let logs = table.weights.iter().map(|weight| weight.ln()).collect();
+        tensors.insert(TOKEN_WEIGHTS.to_owned(), weight(vec![table.vocabulary()], logs));
     }
     let vocabulary = tensors.get(TOKENS).and_then(|table| table.shape.first().copied()).unwrap_or(0);
     let shape = EncoderShape::new(&config.model, vocabulary, stage.encoder);

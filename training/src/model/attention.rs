@@ -17,8 +17,20 @@ pub fn layer_norm(parameters: &Parameters, name: &str, x: &Tensor) -> Tensor {
     x.layer_norm(weight.size(), Some(weight), Some(bias), 1e-12, false)
 }
 
-/// Attends within each sentence. `x` is [batch, len, d]; `mask` is additive, 0 for tokens and very low for padding, [batch, 1, 1, len].
-pub fn self_attention(parameters: &Parameters, name: &str, heads: i64, x: &Tensor, mask: &Tensor) -> Tensor {
+/// How a sentence attends to itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention<'a> {
+    /// Heads; divides the width.
+    pub heads: i64,
+    /// Additive, 0 for tokens and very low for padding. [batch, 1, 1, len]
+    pub mask: &'a Tensor,
+    /// Dropout of the attention weights (EMS, footnote 18); 0 outside training.
+    pub dropout: f64,
+}
+
+/// Attends within each sentence. [batch, len, d] -> [batch, len, d]
+pub fn self_attention(parameters: &Parameters, name: &str, x: &Tensor, attention: Attention<'_>) -> Tensor {
+    let Attention { heads, mask, dropout } = attention;
     let (batch, length, dimension) = x.size3().unwrap_or((0, 0, 0));
     let split = |part: &str| {
         let projected = linear(parameters, &format!("{name}.{part}"), x);
@@ -27,7 +39,8 @@ pub fn self_attention(parameters: &Parameters, name: &str, heads: i64, x: &Tenso
     // Plain products: libtorch's fused attention multiplies head by head, which for short sentences takes longer on a CPU.
     let query = split("query") * (((dimension / heads) as f64).sqrt().recip());
     let scores = query.matmul(&split("key").transpose(2, 3)) + mask.to_kind(x.kind()); // [batch, heads, len, len]
-    let attended = scores.softmax(-1, x.kind()).matmul(&split("value"));
+    let weights = scores.softmax(-1, x.kind()).dropout(dropout, dropout > 0.0);
+    let attended = weights.matmul(&split("value"));
     let joined = attended.transpose(1, 2).contiguous().view([batch, length, dimension]);
     linear(parameters, &format!("{name}.output"), &joined)
 }

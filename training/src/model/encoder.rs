@@ -7,13 +7,16 @@
 
 use tch::{Kind, Tensor};
 
-use super::attention::{additive_mask, layer_norm, linear, self_attention};
+use super::attention::{Attention, additive_mask, layer_norm, linear, self_attention};
 use super::parameters::Parameters;
 use crate::config::{Activation, EncoderKind, ModelConfig, Norm};
 use crate::data::batch::{Batch, Group};
 
 /// The token table, which every stage has.
 pub const TOKENS: &str = "embeddings.token.weight";
+
+/// The logarithms of the tokens' weights in late interaction, which stages that train it have. [vocabulary]
+pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
 
 /// The vector of a hidden token, which only training has. [1, d]
 const MASK: &str = "embeddings.mask.weight";
@@ -85,6 +88,17 @@ pub fn create_mask(parameters: &mut Parameters, config: &ModelConfig) {
     parameters.normal(MASK, &[1, config.dimension], 1.0 / (config.dimension as f64).sqrt());
 }
 
+/// Makes the tokens' weights in late interaction, unless they are there: at first the lengths of the table's rows, by which a bag of
+/// tokens has learned how much each one says, with 1 for the mean of their logarithms.
+pub fn create_token_weights(parameters: &mut Parameters) {
+    if parameters.has(TOKEN_WEIGHTS) {
+        return;
+    }
+    let table = parameters.get(TOKENS).detach();
+    let logs = table.square().sum_dim_intlist(1i64, false, Kind::Float).sqrt().clamp_min(1e-6).log();
+    parameters.set(TOKEN_WEIGHTS, &(&logs - logs.mean(Kind::Float)));
+}
+
 /// Which encoder the weights are of.
 pub fn kind_of(parameters: &Parameters) -> EncoderKind {
     if parameters.has("embeddings.position.weight") { EncoderKind::Transformer } else { EncoderKind::Bag }
@@ -95,10 +109,20 @@ pub fn encode(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass
     encode_rows(parameters, config, &gather(parameters, batch), batch, pass)
 }
 
-/// The token vectors of a batch. They are gathered once, so that the backward pass touches the whole table once and not once per
-/// group. [distinct, d], and one more row for the mask where tokens are hidden
+/// The token vectors of a batch. They are gathered once, so that the backward pass touches the table once and not once per group.
+/// [distinct, d], and one more row for the mask where tokens are hidden
 pub fn gather(parameters: &Parameters, batch: &Batch) -> Tensor {
-    let rows = parameters.get(TOKENS).index_select(0, &batch.distinct);
+    with_mask(parameters, table_rows(parameters, batch), batch)
+}
+
+/// The rows of the token table that a batch reads, cut off from the table, whose gradient would be zero nearly everywhere.
+/// [distinct, d]
+pub fn table_rows(parameters: &Parameters, batch: &Batch) -> Tensor {
+    parameters.get(TOKENS).detach().index_select(0, &batch.distinct)
+}
+
+/// Adds the mask's row where tokens are hidden.
+pub fn with_mask(parameters: &Parameters, rows: Tensor, batch: &Batch) -> Tensor {
     if batch.masked.is_some() { Tensor::cat(&[&rows, parameters.get(MASK)], 0) } else { rows }
 }
 
@@ -152,10 +176,11 @@ fn token_states(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, gr
     }
     x = x.dropout(pass.dropout, training);
     let mask = additive_mask(&group.mask);
+    let attention = Attention { heads: config.heads, mask: &mask, dropout: pass.dropout };
     let narrow = |x: Tensor| if pass.bf16 { x.to_kind(Kind::BFloat16) } else { x };
     for layer in 0..config.layers {
         let sublayers: [(&str, Sublayer<'_>); 2] = [
-            ("attention", &|x| self_attention(parameters, &format!("layers.{layer}.attention"), config.heads, x, &mask)),
+            ("attention", &|x| self_attention(parameters, &format!("layers.{layer}.attention"), x, attention)),
             ("feed_forward", &|x| {
                 let up = linear(parameters, &format!("layers.{layer}.feed_forward.up"), x);
                 let active = match config.activation {

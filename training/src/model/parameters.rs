@@ -69,3 +69,12 @@ impl Parameters {
         self.iter().filter(|(name, _)| count(name)).map(|(_, tensor)| tensor.numel()).sum()
     }
 }
+
+/// The gradient of some rows of a table.
+#[derive(Debug)]
+pub struct RowGradient {
+    /// The rows, each once. [rows]
+    pub ids: Tensor,
+    /// Their gradients. [rows, d]
+    pub values: Tensor,
+}

@@ -12,6 +12,8 @@ pub mod anchor;
 pub mod contrastive;
 /// Distillation of a teacher.
 pub mod distillation;
+/// Late interaction of token vectors.
+pub mod late_interaction;
 /// Sentence similarity (lightweight, eq. 6).
 pub mod similarity;
 /// Single-word masked language model and unified generative task (lightweight, eq. 1 and 4).
@@ -46,11 +48,13 @@ pub enum Objective {
     TeacherEmbedding,
     /// Divergence from the teacher's similarities.
     TeacherSimilarity,
+    /// Sum of maxima over the token table.
+    LateInteraction,
 }
 
 impl Objective {
     /// All of them, in the order of the log's columns.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Contrastive,
         Self::Xtr,
         Self::MaskedWord,
@@ -62,6 +66,7 @@ impl Objective {
         Self::TranslationMining,
         Self::TeacherEmbedding,
         Self::TeacherSimilarity,
+        Self::LateInteraction,
     ];
 
     /// Its column in the log.
@@ -78,6 +83,7 @@ impl Objective {
             Self::TranslationMining => "translation_mining",
             Self::TeacherEmbedding => "teacher_embedding",
             Self::TeacherSimilarity => "teacher_similarity",
+            Self::LateInteraction => "late_interaction",
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The forward pass of a step: from a batch to the objectives of the stage, and back to gradients.
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::teachers::{Frozen, Teachers};
 use crate::config::{AnchorConfig, Config, Distance, DistillationConfig, ModelConfig, StageConfig, VocabularyHeadConfig};
 use crate::data::batch::Batch;
 use crate::model::encoder::{self, Pass};
 use crate::model::heads;
-use crate::model::parameters::Parameters;
+use crate::model::parameters::{Parameters, RowGradient};
 use crate::objective::additive_margin::additive_margin_loss;
 use crate::objective::alignment::alignment_loss;
 use crate::objective::anchor::{anchor_loss, translation_mining_loss};
 use crate::objective::contrastive::{contrastive_loss, unit};
 use crate::objective::distillation::{cosine_distance_loss, similarity_distribution_loss, squared_distance_loss};
+use crate::objective::late_interaction::{late_interaction_loss, late_interaction_scores};
 use crate::objective::similarity::similarity_loss;
 use crate::objective::unified_generative::{masked_word_loss, unified_generative_loss};
 use crate::objective::word_movers::word_movers_distances;
@@ -37,6 +38,9 @@ pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig,
     if let Some(head) = &stage.vocabulary_head {
         heads::create_vocabulary(parameters, &config.model, head, vocabulary);
     }
+    if stage.late_interaction.is_some() {
+        encoder::create_token_weights(parameters);
+    }
     if stage.has_projection() {
         heads::create_projection(parameters, &config.model);
     }
@@ -55,6 +59,7 @@ pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig,
 pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
     let runs = |objective: &Objective| match objective {
         Objective::Contrastive => stage.contrastive.is_some(),
+        Objective::LateInteraction => stage.late_interaction.is_some(),
         Objective::Xtr => stage.xtr.is_some(),
         Objective::MaskedWord => stage.masked_word.is_some(),
         Objective::UnifiedGenerative => stage.unified_generative.is_some(),
@@ -69,34 +74,48 @@ pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
     Objective::ALL.into_iter().filter(runs).collect()
 }
 
+/// What a step leaves besides the gradients at the weights.
+#[derive(Debug)]
+pub struct Backward {
+    /// The losses.
+    pub terms: Terms,
+    /// The gradient of the token table, whose rows of other tokens have none.
+    pub table: RowGradient,
+}
+
 impl Forward<'_> {
     /// The losses of a batch.
     pub fn losses(&self, batch: &Batch) -> Terms {
-        self.losses_of(&encoder::encode(self.parameters, self.model, batch, self.pass()), batch)
+        let rows = encoder::gather(self.parameters, batch);
+        self.losses_of(&encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass()), &rows, batch)
     }
 
-    /// The losses of a batch; leaves their gradient at the weights. `seed` is what dropout draws from.
-    pub fn backward(&self, batch: &Batch, seed: i64) -> Terms {
+    /// The losses of a batch; leaves their gradient at the weights, but for the token table's. `seed` is what dropout draws from.
+    pub fn backward(&self, batch: &Batch, seed: i64) -> Backward {
         tch::manual_seed(seed);
-        if self.stage.gradient_cache {
-            return self.backward_cached(batch, seed);
-        }
-        let losses = self.losses(batch);
-        losses.total().backward();
-        losses
+        let leaf = encoder::table_rows(self.parameters, batch).set_requires_grad(true);
+        let rows = encoder::with_mask(self.parameters, leaf.shallow_clone(), batch);
+        let terms = if self.stage.gradient_cache {
+            self.backward_cached(&rows, batch, seed)
+        } else {
+            let embeddings = encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass());
+            let terms = self.losses_of(&embeddings, &rows, batch);
+            terms.total().backward();
+            terms
+        };
+        Backward { terms, table: RowGradient { ids: batch.distinct.shallow_clone(), values: leaf.grad() } }
     }
 
     /// Gradient caching (Gao et al., 2021): the loss sees the batch only through its embeddings. So its gradient with respect to
     /// them is taken first, and then, group by group, carried on into the encoder.
-    fn backward_cached(&self, batch: &Batch, seed: i64) -> Terms {
-        let rows = encoder::gather(self.parameters, batch);
-        let embed = || encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass());
+    fn backward_cached(&self, rows: &Tensor, batch: &Batch, seed: i64) -> Terms {
+        let leaf = rows.detach().set_requires_grad(true);
+        let embed = || encoder::encode_rows(self.parameters, self.model, &leaf, batch, self.pass());
         let embeddings = tch::no_grad(embed).set_requires_grad(true); // [2 x pairs, d]
-        let losses = self.losses_of(&embeddings, batch);
+        let losses = self.losses_of(&embeddings, &leaf, batch);
         losses.total().backward();
         let gradient = embeddings.grad();
         let by_group = gradient.zeros_like().index_copy(0, &batch.order, &gradient); // in the order of the groups
-        let leaf = rows.detach().set_requires_grad(true);
         // The second pass drops what the first one dropped: backward passes in between draw no random numbers.
         tch::manual_seed(seed);
         let mut first = 0;
@@ -114,8 +133,8 @@ impl Forward<'_> {
         Pass { kind: self.stage.encoder, dropout: self.stage.dropout, bf16: self.stage.bf16 }
     }
 
-    /// The losses as a function of the sentence embeddings. [2 x pairs, d], left sides first
-    fn losses_of(&self, embeddings: &Tensor, batch: &Batch) -> Terms {
+    /// The losses as a function of the sentence embeddings [2 x pairs, d], left sides first, and of the token vectors [distinct, d].
+    fn losses_of(&self, embeddings: &Tensor, rows: &Tensor, batch: &Batch) -> Terms {
         let stage = self.stage;
         let pairs = batch.pairs as i64;
         let halves = |rows: &Tensor| (rows.narrow(0, 0, pairs), rows.narrow(0, pairs, pairs));
@@ -127,8 +146,13 @@ impl Forward<'_> {
             let (left, right) = seen(contrastive.projection);
             terms.add(Objective::Contrastive, contrastive.weight, contrastive_loss(left, right, contrastive.temperature));
         }
-        if let Some(head) = &stage.vocabulary_head {
-            self.add_generative(&mut terms, head, embeddings, batch);
+        if let Some((late, texts)) = stage.late_interaction.as_ref().zip(batch.interaction.as_ref()) {
+            let weights = self.parameters.get(encoder::TOKEN_WEIGHTS).index_select(0, &batch.distinct);
+            let loss = late_interaction_loss(&late_interaction_scores(rows, &weights, texts), late.temperature);
+            terms.add(Objective::LateInteraction, late.weight, loss);
+        }
+        if let Some((head, targets)) = stage.vocabulary_head.as_ref().zip(batch.targets.as_ref()) {
+            self.add_generative(&mut terms, head, (embeddings, targets), batch);
         }
         if let Some(alignment) = &stage.alignment {
             terms.add(Objective::Alignment, alignment.weight, alignment_loss(&left, &right));
@@ -151,8 +175,8 @@ impl Forward<'_> {
     }
 
     /// XTR or UGT, and SMLM.
-    fn add_generative(&self, terms: &mut Terms, head: &VocabularyHeadConfig, embeddings: &Tensor, batch: &Batch) {
-        let stage = self.stage;
+    fn add_generative(&self, terms: &mut Terms, head: &VocabularyHeadConfig, of: (&Tensor, &Tensor), batch: &Batch) {
+        let ((embeddings, targets), stage) = (of, self.stage);
         let pairs = batch.pairs as i64;
         let seen = pairs.min(head.pairs_max as i64);
         let both = |rows: &Tensor| Tensor::cat(&[rows.narrow(0, 0, seen), rows.narrow(0, pairs, seen)], 0);
@@ -163,7 +187,7 @@ impl Forward<'_> {
         let masked = batch.masked.as_ref();
         if stage.xtr.is_some() || stage.unified_generative.is_some() {
             let log_probs = predict(&both(embeddings), &swap(&batch.languages));
-            let targets = swap(&batch.targets);
+            let targets = swap(targets);
             // Two directions, of which the losses give the mean.
             if let Some(xtr) = &stage.xtr {
                 terms.add(Objective::Xtr, xtr.weight, xtr_loss(&log_probs, &targets) * 2.0);
@@ -188,9 +212,7 @@ impl Forward<'_> {
     fn add_anchor(&self, terms: &mut Terms, config: &AnchorConfig, anchor: &Frozen, sides: (&Tensor, &Tensor), batch: &Batch) {
         let pairs = batch.pairs as i64;
         let random = (config.random_pairs * pairs as f64).round() as i64;
-        let order = Tensor::arange(pairs, (Kind::Int64, sides.0.device()));
-        // Pairs are drawn independently of each other, so the next one's right sentence is a random one.
-        let order = (&order + order.lt(random).to_kind(Kind::Int64)).remainder(pairs);
+        let order = random_partners(pairs, random, sides.0.device());
         let (mut tokens, mask) = anchor.embed_tokens(batch, self.stage.bf16);
         if config.unit_length {
             tokens = unit(&tokens);
@@ -233,5 +255,35 @@ impl Forward<'_> {
             let loss = similarity_distribution_loss(student, taught, similarity.temperature);
             terms.add(Objective::TeacherSimilarity, similarity.weight, loss);
         }
+    }
+}
+
+/// For each of `pairs` pairs the one whose right sentence it gets: a random other one for `random` of the pairs, its own for the
+/// rest. Neighbors in a batch are of one corpus and two languages, and alike where negatives are hard, so the next one would not do.
+fn random_partners(pairs: i64, random: i64, device: Device) -> Tensor {
+    let shuffled = Tensor::randperm(pairs, (Kind::Int64, device));
+    let own = Tensor::arange(pairs, (Kind::Int64, device));
+    // Around one circle of all that are random: nobody meets itself.
+    let circle = shuffled.narrow(0, 0, random);
+    if random < 2 { own } else { own.index_copy(0, &circle, &circle.roll([1], [0])) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_partners_are_others_wherever_they_stand_and_each_sentence_is_used_once() {
+        tch::manual_seed(3);
+        let partners = |pairs, random| Vec::<i64>::try_from(random_partners(pairs, random, Device::Cpu)).unwrap();
+        let got = partners(200, 200);
+        assert!(got.iter().enumerate().all(|(own, &partner)| own as i64 != partner));
+        let neighbors = got.iter().enumerate().filter(|(own, partner)| (**partner - *own as i64).abs() == 1).count();
+        assert!(neighbors < 10, "{neighbors} of 200 partners are neighbors");
+        let mut sorted = got;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..200).collect::<Vec<_>>());
+        assert_eq!(partners(200, 60).iter().enumerate().filter(|(own, partner)| *own as i64 != **partner).count(), 60);
+        assert_eq!(partners(3, 1), [0, 1, 2]);
     }
 }

@@ -74,11 +74,18 @@ impl Source {
         let number = ((stage as u64) << 40) | step;
         let aids = Aids { miner: self.miner.as_ref(), plain: self.plain.as_deref() };
         let pairs = self.sampler.batch(number, &Wanted::from(&self.stage), aids);
-        match &self.stage.vocabulary_head {
+        let mut batch = match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {
                 Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))
             }
             _ => Batch::new(&pairs, self.group_rows),
+        };
+        if self.stage.vocabulary_head.is_some() {
+            batch = batch.with_targets(&pairs);
         }
+        if let Some(late) = &self.stage.late_interaction {
+            batch = batch.with_interaction(&pairs, late.pairs_max);
+        }
+        batch
     }
 }

@@ -5,6 +5,7 @@ mod alignment;
 mod anchor;
 mod contrastive;
 mod distillation;
+mod late_interaction;
 mod similarity;
 mod sum;
 mod unified_generative;

@@ -1,0 +1,271 @@
+//! Questions and the passages that answer them: how high the right passage stands among all passages of its language.
+//!
+//! Files `retrieval.xx-yy.tsv`, one pair per line, `question in language xx<TAB>passage in language yy`; xx may be yy. A question is
+//! asked among the distinct passages of all files with the same yy.
+//!
+//! Each question is ranked by the cosine of embeddings (`dense`), by late interaction where the encoder has a token table (`late`),
+//! and by the mean of both after each has been standardized over the passages (`both`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::encoder::SentenceEncoder;
+use super::error::EvaluationError;
+use super::flores::ENGLISH;
+use super::lines;
+use super::retrieval::mean;
+
+/// Ranks that count.
+const DEPTH: usize = 10;
+/// Questions that are scored at once, which bounds the memory.
+const BLOCK: usize = 1_024;
+
+/// What was measured, in percent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PassagesReport {
+    /// By languages, `xx-yy`.
+    pub pairs: BTreeMap<String, PassagesScore>,
+    /// Mean over the pairs of one language.
+    pub same_language: Ranked,
+    /// Mean over the pairs of two languages.
+    pub across: Ranked,
+    /// Mean over the pairs of two languages of which one is English.
+    pub with_english: Ranked,
+}
+
+/// One pair of languages.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PassagesScore {
+    /// Questions asked.
+    pub questions: usize,
+    /// Passages that each is asked among.
+    pub passages: usize,
+    /// How high the right ones stand.
+    pub ranked: Ranked,
+}
+
+/// The same by each way to rank; what the encoder cannot do is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// By embeddings.
+    pub dense: Ranks,
+    /// By late interaction.
+    pub late: Option<Ranks>,
+    /// By both.
+    pub both: Option<Ranks>,
+}
+
+/// How high the right passages stand, in percent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ranks {
+    /// Share of the questions whose first passage is the right one.
+    pub p_at_1: f64,
+    /// Mean of one over the rank of the right passage, 0 when it is not among the first ten.
+    pub mrr_at_10: f64,
+}
+
+/// A file: its languages and its pairs.
+struct File {
+    pair: String,
+    questions: Vec<String>,
+    /// The number of the right passage in the pool.
+    answers: Vec<usize>,
+}
+
+/// Measures every file in `folder`, at most `questions_max` questions of each, the first ones. Gives `None` when there is none.
+pub fn measure(
+    folder: &Path,
+    questions_max: usize,
+    encoder: &mut dyn SentenceEncoder,
+) -> Result<Option<PassagesReport>, EvaluationError> {
+    let mut pools: BTreeMap<String, (Vec<String>, HashMap<String, usize>, Vec<File>)> = BTreeMap::new();
+    for name in lines::names(folder)? {
+        let Some(pair) = name.strip_prefix("retrieval.").and_then(|rest| rest.strip_suffix(".tsv")) else { continue };
+        let Some((_, language)) = pair.split_once('-') else { continue };
+        let (passages, numbers, files) = pools.entry(language.to_owned()).or_default();
+        let mut file = File { pair: pair.to_owned(), questions: Vec::new(), answers: Vec::new() };
+        for [question, passage] in lines::rows(&folder.join(&name), ["question", "passage"])? {
+            let number = *numbers.entry(passage.clone()).or_insert_with(|| {
+                passages.push(passage);
+                passages.len() - 1
+            });
+            if file.questions.len() < questions_max {
+                file.questions.push(question);
+                file.answers.push(number);
+            }
+        }
+        files.push(file);
+    }
+    let mut pairs = BTreeMap::new();
+    for (passages, _, files) in pools.into_values() {
+        let embeddings = encoder.encode(&passages)?;
+        for file in files {
+            let mut ranks = [Vec::new(), Vec::new(), Vec::new()];
+            for (questions, answers) in file.questions.chunks(BLOCK).zip(file.answers.chunks(BLOCK)) {
+                let dense = cosines(&encoder.encode(questions)?, &embeddings);
+                let late = encoder.late_scores(questions, &passages)?;
+                for (row, &answer) in answers.iter().enumerate() {
+                    let part = |scores: &[f32]| scores[row * passages.len()..][..passages.len()].to_vec();
+                    let dense = part(&dense);
+                    ranks[0].push(rank(&dense, answer));
+                    if let Some(late) = &late {
+                        let late = part(late);
+                        ranks[1].push(rank(&late, answer));
+                        let both: Vec<f32> = standardized(&dense).zip(standardized(&late)).map(|(a, b)| a + b).collect();
+                        ranks[2].push(rank(&both, answer));
+                    }
+                }
+            }
+            let [dense, late, both] = ranks.map(|ranks| (!ranks.is_empty()).then(|| Ranks::of(&ranks)));
+            let ranked = Ranked { dense: dense.unwrap_or_default(), late, both };
+            pairs.insert(file.pair, PassagesScore { questions: file.questions.len(), passages: passages.len(), ranked });
+        }
+    }
+    Ok((!pairs.is_empty()).then(|| PassagesReport::of(pairs)))
+}
+
+/// [queries, passages]
+fn cosines(queries: &super::Embeddings, passages: &super::Embeddings) -> Vec<f32> {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    queries.rows().flat_map(|query| passages.rows().map(move |passage| dot(query, passage))).collect()
+}
+
+/// The rank of `answer`, from 1. Of equal scores the right one comes last, so that nothing is found by chance.
+fn rank(scores: &[f32], answer: usize) -> usize {
+    let own = scores[answer];
+    1 + scores.iter().enumerate().filter(|(number, score)| *number != answer && **score >= own).count()
+}
+
+/// Scores less their mean, over their deviation.
+fn standardized(scores: &[f32]) -> impl Iterator<Item = f32> {
+    let count = scores.len().max(1) as f32;
+    let mean = scores.iter().sum::<f32>() / count;
+    let deviation = (scores.iter().map(|score| (score - mean).powi(2)).sum::<f32>() / count).sqrt().max(1e-9);
+    scores.iter().map(move |score| (score - mean) / deviation)
+}
+
+impl Ranks {
+    fn of(ranks: &[usize]) -> Self {
+        let percent = |value: &dyn Fn(usize) -> f64| 100.0 * mean(ranks.iter().map(|&rank| value(rank)));
+        Self {
+            p_at_1: percent(&|rank| f64::from(u8::from(rank == 1))),
+            mrr_at_10: percent(&|rank| if rank <= DEPTH { 1.0 / rank as f64 } else { 0.0 }),
+        }
+    }
+
+    fn mean(ranks: &[Self]) -> Self {
+        Self { p_at_1: mean(ranks.iter().map(|ranks| ranks.p_at_1)), mrr_at_10: mean(ranks.iter().map(|ranks| ranks.mrr_at_10)) }
+    }
+}
+
+impl PassagesReport {
+    fn of(pairs: BTreeMap<String, PassagesScore>) -> Self {
+        let among = |counts: &dyn Fn(&str, &str) -> bool| {
+            let chosen = pairs.iter().filter(|(pair, _)| pair.split_once('-').is_some_and(|(asked, found)| counts(asked, found)));
+            let chosen: Vec<Ranked> = chosen.map(|(_, score)| score.ranked).collect();
+            let by = |way: &dyn Fn(&Ranked) -> Option<Ranks>| {
+                let ranks: Vec<Ranks> = chosen.iter().filter_map(way).collect();
+                (!ranks.is_empty()).then(|| Ranks::mean(&ranks))
+            };
+            Ranked {
+                dense: by(&|ranked| Some(ranked.dense)).unwrap_or_default(),
+                late: by(&|ranked| ranked.late),
+                both: by(&|ranked| ranked.both),
+            }
+        };
+        Self {
+            same_language: among(&|asked, found| asked == found),
+            across: among(&|asked, found| asked != found),
+            with_english: among(&|asked, found| asked != found && (asked == ENGLISH || found == ENGLISH)),
+            pairs,
+        }
+    }
+}
+
+impl fmt::Display for PassagesReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Questions among the passages of a language, MRR@10 (P@1) in percent:\n")?;
+        writeln!(f, "| languages     | dense         | late          | both          | questions | passages |")?;
+        writeln!(f, "|---------------|--------------:|--------------:|--------------:|----------:|---------:|")?;
+        let cell = |ranks: Option<Ranks>| {
+            ranks.map_or_else(|| "-".to_owned(), |ranks| format!("{:.1} ({:.1})", ranks.mrr_at_10, ranks.p_at_1))
+        };
+        let mut row = |name: &str, ranked: &Ranked, counts: (String, String)| {
+            let (dense, late, both) = (cell(Some(ranked.dense)), cell(ranked.late), cell(ranked.both));
+            writeln!(f, "| {name:13} | {dense:>13} | {late:>13} | {both:>13} | {:>9} | {:>8} |", counts.0, counts.1)
+        };
+        for (pair, score) in &self.pairs {
+            row(pair, &score.ranked, (score.questions.to_string(), score.passages.to_string()))?;
+        }
+        for (name, ranked) in
+            [("same language", &self.same_language), ("across", &self.across), ("with English", &self.with_english)]
+        {
+            row(name, ranked, ("-".to_owned(), "-".to_owned()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::Embeddings;
+
+    /// Embeds `x y ...` by its first two numbers, and scores late by how many words are shared.
+    struct Numbers;
+
+    impl SentenceEncoder for Numbers {
+        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
+            let first = |text: &String| text.split(' ').take(2).map(|value| value.parse::<f32>().unwrap()).collect::<Vec<_>>();
+            Embeddings::normalized(texts.iter().flat_map(first).collect(), 2)
+        }
+
+        fn late_scores(&mut self, questions: &[String], passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
+            let shared = |a: &str, b: &str| a.split(' ').filter(|word| b.split(' ').any(|other| other == *word)).count() as f32;
+            Ok(Some(questions.iter().flat_map(|q| passages.iter().map(move |p| shared(q, p))).collect()))
+        }
+    }
+
+    fn measure_files(files: &[(&str, &str)], questions_max: usize) -> Option<PassagesReport> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        measure(folder.path(), questions_max, &mut Numbers).unwrap()
+    }
+
+    #[test]
+    fn a_question_is_asked_among_the_passages_of_all_files_of_the_language() {
+        // "1 0" has its passage at an angle; the other file's passage is nearer.
+        let files = [("retrieval.de-en.tsv", "1 0\t2 1\n"), ("retrieval.en-en.tsv", "1 0 a\t3 0\n0 1\t0 2\n")];
+        let report = measure_files(&files, 10).unwrap();
+        let german = report.pairs["de-en"];
+        assert_eq!((german.questions, german.passages), (1, 3));
+        assert_eq!(german.ranked.dense, Ranks { p_at_1: 0.0, mrr_at_10: 50.0 });
+        assert_eq!(report.same_language.dense, Ranks { p_at_1: 100.0, mrr_at_10: 100.0 });
+        assert_eq!((report.across, report.with_english), (german.ranked, german.ranked));
+    }
+
+    #[test]
+    fn late_interaction_and_both_are_ranked_beside_the_embeddings() {
+        // By cosine the first passage leads, by shared words the second by far.
+        let files = [("retrieval.en-en.tsv", "4 3 a b\t3 4 a b\n1 0\t8 6\n")];
+        let ranked = measure_files(&files, 1).unwrap().pairs["en-en"].ranked;
+        assert_eq!(ranked.dense.mrr_at_10, 50.0);
+        assert_eq!(ranked.late.unwrap().p_at_1, 100.0);
+        assert!(ranked.both.unwrap().mrr_at_10 >= 50.0);
+    }
+
+    #[test]
+    fn of_equal_scores_the_right_one_counts_as_last() {
+        assert_eq!((rank(&[0.5, 0.5, 0.1], 0), rank(&[0.5, 0.5, 0.1], 1), rank(&[0.5, 0.6, 0.1], 1)), (2, 2, 1));
+    }
+
+    #[test]
+    fn a_folder_without_files_gives_nothing() {
+        assert_eq!(measure_files(&[("short.de-en.tsv", "a\tb\n")], 10), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! A bundle's token table: one file that both of its graphs and late interaction read.
+//!
+//! A safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1]: a token's vector is its row times
+//! its scale. `weights`, float32 [vocabulary]: how much a token weighs in a question, above 0. The graphs name `rows` and `scales` as
+//! external data, by their place in the file.
+
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use super::LateInteraction;
+
+/// The name of the rows.
+pub const ROWS: &str = "rows";
+/// The name of the rows' scales.
+pub const SCALES: &str = "scales";
+/// The name of the tokens' weights.
+pub const WEIGHTS: &str = "weights";
+
+/// Why a token table cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenTableError {
+    /// The file cannot be read or written.
+    #[error("cannot access {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no token table.
+    #[error("{} is not a token table: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// The token vectors of a model, in bytes, and the tokens' weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenTable {
+    /// Values of a token's vector.
+    pub dimension: usize,
+    /// [vocabulary, dimension]
+    pub rows: Vec<i8>,
+    /// [vocabulary]
+    pub scales: Vec<f32>,
+    /// [vocabulary] Above 0.
+    pub weights: Vec<f32>,
+}
+
+/// Where a tensor's bytes lie in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// From the file's beginning.
+    pub offset: usize,
+    /// Bytes.
+    pub length: usize,
+}
+
+impl TokenTable {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, TokenTableError> {
+        let bytes = std::fs::read(path).map_err(|source| TokenTableError::File { path: path.to_owned(), source })?;
+        Self::from_bytes(&bytes).map_err(|problem| TokenTableError::Content { path: path.to_owned(), problem })
+    }
+
+    /// Writes a file.
+    pub fn write(&self, path: &Path) -> Result<(), TokenTableError> {
+        let content = |problem| TokenTableError::Content { path: path.to_owned(), problem };
+        let bytes = self.to_bytes().map_err(content)?;
+        std::fs::write(path, bytes).map_err(|source| TokenTableError::File { path: path.to_owned(), source })
+    }
+
+    /// Token ids.
+    pub fn vocabulary(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// The token vectors. [vocabulary, dimension]
+    pub fn vectors(&self) -> Vec<f32> {
+        let rows = self.rows.chunks_exact(self.dimension).zip(&self.scales);
+        rows.flat_map(|(row, scale)| row.iter().map(move |&value| f32::from(value) * scale)).collect()
+    }
+
+    /// What scores questions and passages with it.
+    pub fn late_interaction(&self) -> LateInteraction {
+        LateInteraction::new(self.vectors(), self.dimension, Some(self.weights.clone()))
+    }
+
+    /// Where the tensor `name` lies in the file that `bytes` are.
+    pub fn place(bytes: &[u8], name: &str) -> Option<Place> {
+        let tensors = SafeTensors::deserialize(bytes).ok()?;
+        let data = tensors.tensor(name).ok()?.data();
+        Some(Place { offset: data.as_ptr() as usize - bytes.as_ptr() as usize, length: data.len() })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+        let rows = tensor(&tensors, ROWS, Dtype::I8)?;
+        let &[vocabulary, dimension] = rows.shape() else {
+            return Err(format!("{ROWS} has the shape {:?}, expected two dimensions", rows.shape()));
+        };
+        if dimension == 0 {
+            return Err(format!("{ROWS} has rows of no values"));
+        }
+        let floats = |name: &str, shape: &[usize]| {
+            let view = tensor(&tensors, name, Dtype::F32)?;
+            if view.shape() != shape {
+                return Err(format!("{name} has the shape {:?}, expected {shape:?}", view.shape()));
+            }
+            let values = view.data().as_chunks::<4>().0.iter().map(|&four| f32::from_le_bytes(four));
+            let values: Vec<f32> = values.collect();
+            match values.iter().position(|value| !(*value > 0.0 && value.is_finite())) {
+                Some(token) => Err(format!("{name} of token {token} is {}, expected a number above 0", values[token])),
+                None => Ok(values),
+            }
+        };
+        let (scales, weights) = (floats(SCALES, &[vocabulary, 1])?, floats(WEIGHTS, &[vocabulary])?);
+        Ok(Self { dimension, rows: rows.data().iter().map(|&byte| byte as i8).collect(), scales, weights })
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let rows: Vec<u8> = self.rows.iter().map(|&value| value as u8).collect();
+        let (scales, weights) = (bytes(&self.scales), bytes(&self.weights));
+        let vocabulary = self.vocabulary();
+        let view = |kind, shape: &[usize], data| TensorView::new(kind, shape.to_vec(), data).map_err(|error| error.to_string());
+        let tensors = [
+            (ROWS, view(Dtype::I8, &[vocabulary, self.dimension], &rows)?),
+            (SCALES, view(Dtype::F32, &[vocabulary, 1], &scales)?),
+            (WEIGHTS, view(Dtype::F32, &[vocabulary], &weights)?),
+        ];
+        safetensors::serialize(tensors, None).map_err(|error| error.to_string())
+    }
+}
+
+fn tensor<'t>(tensors: &SafeTensors<'t>, name: &str, kind: Dtype) -> Result<TensorView<'t>, String> {
+    let view = tensors.tensor(name).map_err(|error| error.to_string())?;
+    if view.dtype() == kind { Ok(view) } else { Err(format!("{name} holds {:?}, expected {kind:?}", view.dtype())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TokenTable {
+        TokenTable {
+            dimension: 2,
+            rows: vec![127, 0, -3, 4, 0, -127],
+            scales: vec![0.5, 1.0, 0.01],
+            weights: vec![1.0, 0.2, 3.0],
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.safetensors");
+        table().write(&path).unwrap();
+        assert_eq!(TokenTable::read(&path).unwrap(), table());
+        assert_eq!(table().vectors(), [63.5, 0.0, -3.0, 4.0, 0.0, -1.27]);
+    }
+
+    #[test]
+    fn the_place_of_a_tensor_is_where_its_bytes_lie_in_the_file() {
+        let bytes = table().to_bytes().unwrap();
+        let rows = TokenTable::place(&bytes, ROWS).unwrap();
+        assert_eq!(bytes[rows.offset..][..rows.length], [127, 0, 253, 4, 0, 129]);
+        let scales = TokenTable::place(&bytes, SCALES).unwrap();
+        assert_eq!((scales.length, scales.offset % 4), (12, 0));
+        assert_eq!(bytes[scales.offset..][..4], 0.5f32.to_le_bytes());
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.safetensors");
+        for (table, expect) in [
+            (TokenTable { weights: vec![1.0; 2], ..table() }, "weights"),
+            (TokenTable { scales: vec![1.0, f32::NAN, 1.0], ..table() }, "scales of token 1"),
+            (TokenTable { weights: vec![1.0, 1.0, 0.0], ..table() }, "weights of token 2"),
+        ] {
+            let error = table.write(&path).and_then(|()| TokenTable::read(&path)).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        }
+        std::fs::write(&path, b"no table").unwrap();
+        assert!(TokenTable::read(&path).unwrap_err().to_string().contains("tokens.safetensors"));
+    }
+}

@@ -1,0 +1,55 @@
+//! The token table of a bundle, written once for both of its graphs and for late interaction (`dragoman::ranking::token_table`).
+
+use std::path::Path;
+
+use dragoman::bundle::TOKEN_TABLE;
+use dragoman::ranking::TokenTable;
+use dragoman::ranking::token_table::{Place, ROWS, SCALES};
+
+use super::graph::External;
+use super::quantize::quantize_rows;
+use super::weights::{EncoderWeights, TOKEN_WEIGHTS, TOKENS};
+use crate::error::Error;
+
+/// Where a bundle's token table lies in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableFile {
+    /// The rows, int8 [vocabulary, d].
+    pub rows: Place,
+    /// Their scales, float32 [vocabulary, 1].
+    pub scales: Place,
+}
+
+impl TableFile {
+    /// Writes the token table of `weights` into the bundle in `folder`.
+    pub fn write(folder: &Path, weights: &EncoderWeights) -> Result<Self, Error> {
+        let path = folder.join(TOKEN_TABLE);
+        token_table(weights)?.write(&path)?;
+        let bytes = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
+        let place = |name: &str| {
+            let problem = || Error::Content { path: path.clone(), problem: format!("{name} is missing") };
+            TokenTable::place(&bytes, name).ok_or_else(problem)
+        };
+        Ok(Self { rows: place(ROWS)?, scales: place(SCALES)? })
+    }
+
+    /// What a graph names a part of it by.
+    pub fn external(&self, place: Place) -> External<'static> {
+        External { file: TOKEN_TABLE, place }
+    }
+}
+
+/// The token table of `weights`. Where late interaction was not trained, a token weighs as much as its row is long.
+pub fn token_table(weights: &EncoderWeights) -> Result<TokenTable, Error> {
+    let table = weights.get(TOKENS)?;
+    let dimension = table.shape[1];
+    let quantized = quantize_rows(&table.values, dimension);
+    let weights = match weights.find(TOKEN_WEIGHTS) {
+        Some(logs) => logs.values.iter().map(|log| log.exp()).collect(),
+        None => {
+            let length = |row: &[f32]| row.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
+            table.values.chunks_exact(dimension).map(length).collect()
+        }
+    };
+    Ok(TokenTable { dimension, rows: quantized.values, scales: quantized.scales, weights })
+}
