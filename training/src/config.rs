@@ -69,6 +69,9 @@ pub struct SamplingConfig {
     pub english_share: f64,
     /// Pairs of the same two languages and the same corpus that are drawn one after another; at least 1.
     pub run_pairs: usize,
+    /// How often the run sees a text of any corpus, on average over the corpus, at most; without it there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub views_max: Option<f64>,
     /// Corpora that have a share of the pairs to themselves. What no group names shares the rest by the rules above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupConfig>,
@@ -211,7 +214,7 @@ mod tests {
             directed: true,
         };
         let groups = vec![group(&["*.q"]), group(&["species", "wof-*", "wof-q.q"])];
-        let sampling = SamplingConfig { pair_exponent: 0.6, english_share: 0.5, run_pairs: 1, groups };
+        let sampling = SamplingConfig { pair_exponent: 0.6, english_share: 0.5, run_pairs: 1, views_max: None, groups };
         for (name, expect) in
             [("tydi.q", Some(0)), ("wof-q.q", Some(0)), ("wof-places", Some(1)), ("species", Some(1)), ("specie", None)]
         {

@@ -77,6 +77,9 @@ enum Command {
         /// Minutes between checkpoints.
         #[arg(long, default_value_t = 5.0)]
         checkpoint_minutes: f64,
+        /// The seed of everything random, in the place of the configuration's.
+        #[arg(long)]
+        seed: Option<u64>,
         /// Stops after this many steps, with a checkpoint; the same command goes on.
         #[arg(long)]
         stop_after_steps: Option<u64>,
@@ -167,7 +170,7 @@ fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Tokenizer { config, raw, out } => data::tokenizer::train(&Config::read(&config)?, &raw, &out),
         Command::Prepare { raw, exclude, tokenizer, out } => data::prepare::prepare(&raw, &exclude, &tokenizer, &out),
-        Command::Train { config, data, tokenizer, run, device, threads, checkpoint_minutes, stop_after_steps } => {
+        Command::Train { config, data, tokenizer, run, device, threads, checkpoint_minutes, seed, stop_after_steps } => {
             if threads > 0 {
                 tch::set_num_threads(threads);
             }
@@ -180,7 +183,9 @@ fn run(command: Command) -> Result<(), Error> {
             })?;
             let stop = stop_on_signals()?;
             let options = train::Options { data, run, vocabulary, plain, device, checkpoint_every, stop_after_steps, stop };
-            match train::train(&Config::read(&config)?, &options)? {
+            let config = Config::read(&config)?;
+            let config = Config { seed: seed.unwrap_or(config.seed), ..config };
+            match train::train(&config, &options)? {
                 Outcome::Finished => println!("finished; the report is {}", options.run.join("report.md").display()),
                 Outcome::Stopped { stage, step } => {
                     println!("stopped with a checkpoint at stage {stage}, step {step}; the same command goes on from there");

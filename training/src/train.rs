@@ -12,6 +12,7 @@ use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
 use crate::data::near::Miner;
 use crate::data::plain::PlainTexts;
 use crate::data::sampler::Sampler;
+use crate::data::views;
 use crate::error::Error;
 use crate::model::encoder;
 use crate::model::parameters::Parameters;
@@ -77,6 +78,7 @@ pub enum Outcome {
 pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     std::fs::create_dir_all(&options.run).map_err(|source| Error::file(&options.run, source))?;
     let sampler = Arc::new(Sampler::open(config, &options.data)?);
+    views::lines(&sampler.views()).iter().for_each(|line| println!("{line}"));
     let path = checkpoint::path(&options.run);
     let mut state = State::new(options.device);
     if path.is_file() {

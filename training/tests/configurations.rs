@@ -1,10 +1,10 @@
-//! The shipped configurations: all are accepted, and each row of the ablation trains.
+//! The shipped configurations: all are accepted, and each row of the papers trains.
 
 mod support;
 
 use std::path::{Path, PathBuf};
 
-use dragoman_training::config::{Config, StageConfig};
+use dragoman_training::config::{Config, ModelConfig, StageConfig};
 use dragoman_training::train::{self, Options};
 
 /// All configuration files below `folder`.
@@ -22,8 +22,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn ablation() -> Vec<(PathBuf, Config)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/ablation");
+fn papers() -> Vec<(PathBuf, Config)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/papers");
     files(&folder).into_iter().map(|path| (path.clone(), Config::read(&path).unwrap())).collect()
 }
 
@@ -37,10 +37,27 @@ fn every_configuration_is_accepted() {
 }
 
 #[test]
-fn every_row_of_the_ablation_takes_a_step() {
-    let data = tempfile::tempdir().unwrap();
+fn every_row_of_the_papers_takes_a_step() {
+    let (data, frozen) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     support::write_shard(data.path());
-    for (path, config) in ablation() {
+    let rows = papers();
+    // What the rows with an anchor or a teacher learn from: those rows' own first step.
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/papers");
+    let frozen_of = |name: &str| {
+        let (path, mut config) = rows.iter().find(|(path, _)| path.ends_with(name)).unwrap().clone();
+        config.stages[0].steps = 1;
+        let run = frozen.path().join(path.file_stem().unwrap());
+        train::train(&config, &support::options(data.path(), &run)).unwrap();
+        (configs.join(name), run.join(format!("{}.safetensors", config.stages[0].name)))
+    };
+    let (anchor, teacher) = (frozen_of("dueam/anchor.toml"), frozen_of("ems/ems.toml"));
+    for (path, mut config) in rows.clone() {
+        if let Some(it) = &mut config.stages[0].anchor {
+            (it.config, it.weights) = anchor.clone();
+        }
+        if let Some(it) = &mut config.stages[0].distillation {
+            (it.config, it.weights) = teacher.clone();
+        }
         let run = tempfile::tempdir().unwrap();
         let options = Options { stop_after_steps: Some(1), ..support::options(data.path(), run.path()) };
         train::train(&config, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -50,24 +67,48 @@ fn every_row_of_the_ablation_takes_a_step() {
 }
 
 #[test]
-fn rows_of_the_ablation_differ_in_their_objectives_alone() {
+fn rows_of_a_paper_differ_in_their_objectives_and_layers_alone() {
     let without_objectives = |config: &Config| {
         let clear = |stage: &StageConfig| StageConfig {
             contrastive: None,
             additive_margin: None,
-            late_interaction: None,
             vocabulary_head: None,
             xtr: None,
             unified_generative: None,
+            masked_word: None,
+            alignment: None,
+            similarity: None,
+            anchor: None,
+            translation_mining: None,
+            distillation: None,
             ..stage.clone()
         };
-        Config { name: String::new(), stages: config.stages.iter().map(clear).collect(), ..config.clone() }
+        let model = ModelConfig { layers: 0, ..config.model.clone() };
+        Config { name: String::new(), model, stages: config.stages.iter().map(clear).collect(), ..config.clone() }
     };
-    let rows = ablation();
-    let (_, full) = rows.iter().find(|(path, _)| path.ends_with("ems.toml")).unwrap();
-    assert_eq!(rows.len(), 10);
-    for (path, config) in &rows {
-        assert_eq!(without_objectives(config), without_objectives(full), "{}", path.display());
-        assert_eq!(config.name, format!("ablation-{}", path.file_stem().unwrap().to_str().unwrap()));
+    let rows = papers();
+    for (paper, full, count) in
+        [("ems", "ems.toml", 12), ("lightweight", "ugt-alignment-similarity.toml", 10), ("dueam", "unsupervised.toml", 5)]
+    {
+        let of_paper: Vec<_> = rows.iter().filter(|(path, _)| path.parent().unwrap().ends_with(paper)).collect();
+        let (_, full) = of_paper.iter().find(|(path, _)| path.ends_with(full)).unwrap();
+        assert_eq!(of_paper.len(), count, "{paper}");
+        for (path, config) in of_paper {
+            assert_eq!(config.name, format!("{paper}-{}", path.file_stem().unwrap().to_str().unwrap()));
+            // The anchor is another encoder.
+            if !path.ends_with("anchor.toml") {
+                assert_eq!(without_objectives(config), without_objectives(full), "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_objective_that_predicts_tokens_sees_every_pair() {
+    for (path, config) in papers() {
+        for stage in config.stages {
+            let seen = stage.vocabulary_head.map_or(stage.batch_pairs, |head| head.pairs_max);
+            assert_eq!(seen, stage.batch_pairs, "{}", path.display());
+        }
     }
 }

@@ -11,6 +11,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
     expect("sampling.run_pairs", config.sampling.run_pairs >= 1, "at least 1", config.sampling.run_pairs)?;
     share("sampling.english_share", config.sampling.english_share)?;
     at_least_0("sampling.pair_exponent", config.sampling.pair_exponent)?;
+    config.sampling.views_max.map_or(Ok(()), |views| above("sampling.views_max", views))?;
     for group in &config.sampling.groups {
         expect("sampling.groups.corpora", !group.corpora.is_empty(), "at least one name", 0)?;
         above("sampling.groups.share", group.share)?;
@@ -104,6 +105,7 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
         ("stages.masked_word.weight", &stage.masked_word),
         ("stages.alignment.weight", &stage.alignment),
         ("stages.similarity.weight", &stage.similarity),
+        ("stages.translation_mining.weight", &stage.translation_mining),
     ] {
         if let Some(objective) = objective {
             above(setting, objective.weight)?;
@@ -146,6 +148,7 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
     let others = stage.late_interaction.is_some()
         || stage.alignment.is_some()
         || stage.similarity.is_some()
+        || stage.translation_mining.is_some()
         || stage.anchor.is_some()
         || stage.distillation.is_some();
     if predicts || others || stage.contrastive.is_some() || stage.additive_margin.is_some() {
@@ -155,6 +158,9 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
 }
 
 fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
+    if stage.translation_mining.is_some() && stage.anchor.is_some() {
+        return refuse("stages.translation_mining", "stages.anchor has its own, by stages.anchor.translation_mining");
+    }
     if let Some(anchor) = &stage.anchor {
         above("stages.anchor.weight", anchor.weight)?;
         at_least_0("stages.anchor.translation_mining", anchor.translation_mining)?;

@@ -72,6 +72,8 @@ pub struct StageConfig {
     pub alignment: Option<ObjectiveConfig>,
     /// Lightweight, eq. 6; the paper's weight beside UGT's 1 is 2.
     pub similarity: Option<ObjectiveConfig>,
+    /// DuEAM's translation mining without an anchor (eq. 2 alone).
+    pub translation_mining: Option<ObjectiveConfig>,
     /// DuEAM.
     pub anchor: Option<AnchorConfig>,
     /// A teacher.

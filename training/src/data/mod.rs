@@ -20,5 +20,7 @@ pub mod shard;
 pub mod tokenizer;
 /// The vocabulary of the tokenizer.
 pub mod unigram;
+/// How often a run sees each text.
+pub mod views;
 /// Burmese text in Zawgyi.
 pub mod zawgyi;

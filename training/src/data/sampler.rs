@@ -22,6 +22,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use super::near::Miner;
 use super::plain::PlainTexts;
 use super::shard::{ENDING, Shard};
+use super::views::{self, Drawn};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
 
@@ -124,6 +125,10 @@ pub struct Sampler {
     run_pairs: usize,
     /// By unit: whether its left text asks for the right one, and sides must keep their places.
     directed: Vec<bool>,
+    /// By shard.
+    drawn: Vec<Drawn>,
+    /// Pairs of the whole run.
+    pairs: f64,
 }
 
 /// Two columns of one shard.
@@ -153,7 +158,14 @@ impl Sampler {
                 units.extend(units_of(shard, number, weight));
             }
         }
-        let masses = masses(&shards, &units, config);
+        let mut masses = masses(&shards, &units, config);
+        let pairs: f64 = config.stages.iter().map(|stage| stage.steps as f64 * stage.batch_pairs as f64).sum();
+        let mut drawn = drawn(&shards, &units, &masses);
+        if let Some(views_max) = config.sampling.views_max {
+            let factors = views::factors(&drawn, pairs, views_max);
+            units.iter().zip(&mut masses).for_each(|(unit, mass)| *mass *= factors[unit.shard]);
+            drawn.iter_mut().zip(factors).for_each(|(drawn, factor)| drawn.share *= factor);
+        }
         let cumulative = masses
             .iter()
             .scan(0.0, |sum, mass| {
@@ -168,7 +180,17 @@ impl Sampler {
         let directed =
             |unit: &Unit| sampling.group_of(&shards[unit.shard].name).is_some_and(|group| sampling.groups[group].directed);
         let directed = units.iter().map(directed).collect();
-        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: sampling.run_pairs, directed })
+        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: sampling.run_pairs, directed, drawn, pairs })
+    }
+
+    /// How often all stages together see a text of each corpus, on average.
+    pub fn views(&self) -> BTreeMap<String, f64> {
+        let mut corpora: BTreeMap<String, Drawn> = BTreeMap::new();
+        for (shard, drawn) in self.shards.iter().zip(&self.drawn) {
+            let corpus = corpora.entry(shard.name.clone()).or_insert(Drawn { texts: 0.0, share: 0.0 });
+            (corpus.texts, corpus.share) = (corpus.texts + drawn.texts, corpus.share + drawn.share);
+        }
+        corpora.into_iter().map(|(name, drawn)| (name, drawn.views(self.pairs))).collect()
     }
 
     /// Draws the batch of `step`: translation pairs, left and right in random order of languages, and directed pairs, the text
@@ -367,6 +389,18 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
         share(&pool) * amount.powf(exponent(pool.group)) / totals[&(pool.group, pool.english)] * unit.amount / amount
     };
     units.iter().map(mass).collect()
+}
+
+/// What is drawn from each shard.
+fn drawn(shards: &[Shard], units: &[Unit], masses: &[f64]) -> Vec<Drawn> {
+    let total: f64 = masses.iter().sum();
+    let texts = |shard: &Shard| {
+        let texts = |column| (0..shard.segments).filter(|&row| shard.has(column, row)).count();
+        (0..shard.languages.len()).map(texts).sum::<usize>()
+    };
+    let mut drawn: Vec<Drawn> = shards.iter().map(|shard| Drawn { texts: (texts(shard) as f64).max(1.0), share: 0.0 }).collect();
+    units.iter().zip(masses).for_each(|(unit, mass)| drawn[unit.shard].share += mass / total);
+    drawn
 }
 
 /// Units of the same group and the same two languages.

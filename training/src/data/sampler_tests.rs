@@ -6,7 +6,7 @@ use crate::data::shard;
 
 fn config(english_share: f64, pair_exponent: f64) -> Config {
     let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
-    config.sampling = SamplingConfig { pair_exponent, english_share, run_pairs: 1, groups: Vec::new() };
+    config.sampling = SamplingConfig { pair_exponent, english_share, run_pairs: 1, views_max: None, groups: Vec::new() };
     config.corpora = CorporaConfig { default: 1.0, weights: [("words".to_owned(), 0.25)].into() };
     config
 }
@@ -76,6 +76,22 @@ fn a_group_of_corpora_has_its_share_and_keeps_the_sides_of_directed_pairs() {
     assert!(asked.iter().all(|(question, passage)| question.ids[0] == 2 && passage.ids[0] == 3));
     let same = asked.iter().filter(|(question, _)| question.language == french).count();
     assert!((0.45..0.55).contains(&(same as f64 / asked.len() as f64)), "{same} of {}", asked.len());
+}
+
+#[test]
+fn a_small_corpus_is_seen_as_often_as_the_bound_says_and_a_large_one_takes_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("small", &["de", "en", "fr", "it", "ru"], 50), ("large", &["de", "en", "fr", "it", "ru"], 5_000)]);
+    let mut config = config(0.5, 0.0);
+    config.corpora.weights = [("small".to_owned(), 100.0)].into();
+    config.stages.truncate(1);
+    (config.stages[0].steps, config.stages[0].batch_pairs) = (100, 100);
+    let free = Sampler::open(&config, folder.path()).unwrap().views();
+    // Both have half of the 10,000 pairs: 2 x 5,000 / 250 and 2 x 5,000 / 25,000.
+    assert!((free["small"] - 40.0).abs() < 0.1 && (free["large"] - 0.4).abs() < 0.01, "{free:?}");
+    config.sampling.views_max = Some(15.0);
+    let bound = Sampler::open(&config, folder.path()).unwrap().views();
+    assert!((bound["small"] - 15.0).abs() < 0.1 && (bound["large"] - 0.65).abs() < 0.01, "{bound:?}");
 }
 
 #[test]

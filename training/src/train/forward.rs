@@ -67,6 +67,7 @@ pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
         Objective::Similarity => stage.similarity.is_some(),
         Objective::AdditiveMargin => stage.additive_margin.is_some(),
         Objective::Anchor => stage.anchor.is_some(),
+        Objective::TranslationMining if stage.translation_mining.is_some() => true,
         Objective::TranslationMining => stage.anchor.as_ref().is_some_and(|it| it.translation_mining > 0.0),
         Objective::TeacherEmbedding => stage.distillation.as_ref().is_some_and(|it| it.embedding.is_some()),
         Objective::TeacherSimilarity => stage.distillation.as_ref().is_some_and(|it| it.similarity.is_some()),
@@ -164,6 +165,9 @@ impl Forward<'_> {
             let (left, right) = seen(margin.projection);
             let loss = additive_margin_loss(left, right, margin.margin, margin.temperature);
             terms.add(Objective::AdditiveMargin, margin.weight, loss);
+        }
+        if let Some(mining) = &stage.translation_mining {
+            terms.add(Objective::TranslationMining, mining.weight, translation_mining_loss(&left, &right));
         }
         if let Some((config, anchor)) = stage.anchor.as_ref().zip(self.teachers.anchor.as_ref()) {
             self.add_anchor(&mut terms, config, anchor, (&left, &right), batch);
