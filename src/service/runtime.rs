@@ -278,6 +278,7 @@ impl OpenCollection {
     pub(super) fn destroy(&self) -> Result<(), Error> {
         self.deleted.store(true, Ordering::Release);
         self.wake.notify_one();
+        self.store.end_by(Instant::now());
         // Nobody may be saving the index into the folder while it is removed.
         let _applied = lock(&self.applied);
         if let Err(error) = self.store.close() {
