@@ -20,7 +20,7 @@ use super::{Error, leftovers};
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::embed::Tokens;
 use crate::index::{self, Index, IndexParameters};
-use crate::store::{Change, DocumentStore, PendingPassage};
+use crate::store::{Change, DocumentStore, PendingPassage, StoreError};
 
 /// Changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
@@ -250,8 +250,11 @@ impl OpenCollection {
         }
         index::save(index, &self.folder, applied.sequence, &self.identity)?;
         applied.unsaved = 0;
-        self.store.forget_removals(applied.sequence)?;
-        Ok(())
+        match self.store.forget_removals(applied.sequence) {
+            // The server stops. Until the next save they take room, nothing else.
+            Err(StoreError::Interrupted { .. }) => Ok(()),
+            forgotten => Ok(forgotten?),
+        }
     }
 
     /// Removes a saved index that reaches a change which the database has not, as it has lost its last changes. Before there are
