@@ -169,7 +169,7 @@ fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
                coalesce((select max(embedded_sequence) from passages), 0))";
     let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
     if !(reached..=NUMBER_MAX).contains(&sequence) {
-        return Err(corrupt("its sequence is not behind those of all rows"));
+        return Err(corrupt("its sequence is before that of a row"));
     }
     // Removals are for an index that was saved before them, and none comes along.
     ours.execute("update state set sequence = ?1, removals_forgotten = ?1", [sequence])?;

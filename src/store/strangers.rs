@@ -3,7 +3,6 @@
 //! read rows of the tables that this program makes; its schema is compared to the letter with what the migrations make; and
 //! `adoption` copies its rows into a database of our own.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -228,15 +227,9 @@ fn restricted(
 
 /// A path as it stands in a URI.
 fn escaped(path: &Path) -> String {
-    let mut text = String::new();
-    for byte in path.to_string_lossy().bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' | b'~' => text.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
-            _ => drop(write!(text, "%{byte:02x}")),
-        }
-    }
-    text
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
+    let escape = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
+    path.to_string_lossy().bytes().map(escape).collect()
 }
 
 const LOOKING: &str = "looking at a database from elsewhere";
@@ -290,4 +283,94 @@ fn objects(connection: &Connection) -> Result<Vec<Object>, Fault> {
 pub(super) fn cause(text: &str) -> Cause {
     let cause: Box<dyn std::error::Error + Send + Sync> = text.into();
     Arc::from(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::open_writer;
+    use super::*;
+
+    fn database(folder: &Path, sql: &str) -> std::path::PathBuf {
+        let path = folder.join("documents.sqlite");
+        let connection = open_writer(&path, &COLLECTION, false).unwrap();
+        connection.execute_batch(sql).unwrap();
+        path
+    }
+
+    fn check(sql: &str, expect: Option<(&str, &str)>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path(), sql);
+        check_head(DatabaseKind::Collection, &std::fs::read(&path).unwrap()).unwrap();
+        match (check_stranger(DatabaseKind::Collection, &path), expect) {
+            (Ok(()), None) => (),
+            (Err(StoreError::StrangeObject { kind, name, .. }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
+            (found, _) => panic!("{sql}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn what_the_migrations_do_not_make_is_strange() {
+        check("", None);
+        check("create index by_text on documents (text)", Some(("index", "by_text")));
+        check("create table more (a text)", Some(("table", "more")));
+        check("create view documents_too as select * from documents", Some(("view", "documents_too")));
+        let trigger = "create trigger lies after insert on documents begin delete from documents; end";
+        check(trigger, Some(("trigger", "lies")));
+        check("analyze", Some(("table", "sqlite_stat1")));
+        check("create virtual table words using fts5 (a)", Some(("table", "words")));
+    }
+
+    #[test]
+    fn a_metadata_index_is_that_of_its_path() {
+        let declared = "insert into metadata_indexes values ('year', 'documents_metadata_7')";
+        let index = |expression: &str| format!("{declared}; create index documents_metadata_7 on documents ({expression})");
+        check(&index("json_extract(metadata, '$.\"year\"')"), None);
+        check(&index("json_extract(metadata, '$.\"month\"')"), Some(("index", "documents_metadata_7")));
+        check(declared, Some(("index", "documents_metadata_7")));
+        let statement = "documents_metadata_7; drop table documents";
+        let row = format!("insert into metadata_indexes values ('year', '{statement}')");
+        check(&row, Some(("index", statement)));
+    }
+
+    #[test]
+    fn a_stranger_can_only_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path(), "insert into removals values (1, 1)");
+        let stranger = Stranger::open(DatabaseKind::Collection, &path, || false).unwrap().connection;
+        assert_eq!(stranger.query_row("select sequence from removals", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+        for sql in [
+            "delete from removals",
+            "pragma writable_schema = on",
+            "pragma integrity_check",
+            "attach ':memory:' as other",
+            "create temp table t (a)",
+            "select hex(zeroblob(100000000)) from removals",
+            "select name from pragma_table_info('documents')",
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n limit 1 offset 1000000000",
+        ] {
+            let refused = stranger.prepare(sql).and_then(|mut statement| statement.query([])?.next().map(drop));
+            assert!(refused.is_err(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn any_path_can_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join("a b?mode=memory&c=%20#é");
+        check_stranger(DatabaseKind::Collection, &database(&odd, "")).unwrap();
+    }
+
+    #[test]
+    fn a_head_tells_kind_and_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = |sql| std::fs::read(database(folder.path(), sql)).unwrap();
+        let newer = head("pragma user_version = 99; pragma wal_checkpoint(truncate)");
+        let found = check_head(DatabaseKind::Collection, &newer);
+        assert!(matches!(found, Err(StoreError::NewerDatabase { found: 99, .. })), "{found:?}");
+        let found = check_head(DatabaseKind::Catalog, &newer);
+        assert!(matches!(found, Err(StoreError::ForeignDatabase { .. })), "{found:?}");
+        for head in [&b""[..], &newer[..99], &[7; 4096]] {
+            assert!(check_head(DatabaseKind::Collection, head).unwrap_err().is_damage());
+        }
+    }
 }

@@ -303,17 +303,14 @@ async fn a_schema_of_many_objects_is_not_read_to_its_end() {
 async fn a_tree_whose_branches_are_one_is_refused() {
     let (server, good) = attacked().await;
     let mut bytes = good.bytes(&good.database()).to_vec();
-    let root: usize = {
-        let mut found = 0;
-        sqlite(&bytes, |database| {
-            let sql = "select rootpage from sqlite_schema where name = 'documents'";
-            found = database.query_row(sql, [], |row| row.get(0)).expect("a root");
-        });
-        found
-    };
+    let mut root = 0_u32;
+    sqlite(&bytes, |database| {
+        let sql = "select rootpage from sqlite_schema where name = 'documents'";
+        root = database.query_row(sql, [], |row| row.get(0)).expect("a root");
+    });
     let size = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
     // The root becomes a branch whose two children are one leaf, a copy of what it was. Deep trees of this kind never end.
-    let page = (root - 1) * size;
+    let page = (root as usize - 1) * size;
     assert_eq!(bytes[page], 13, "the root is a leaf");
     let leaf = bytes[page..page + size].to_vec();
     bytes.extend(&leaf);

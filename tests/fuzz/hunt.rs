@@ -38,7 +38,7 @@ impl Dice {
 }
 
 /// Feeds a target until its time is over: first all inputs that are kept, then changes of them.
-pub async fn hunt(name: &str, mut target: impl Target) {
+pub async fn hunt<T: Target>(name: &str, mut target: T) {
     let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let share = Duration::from_millis(number("DRAGOMAN_FUZZ_S", SECONDS) * 1_000 / TARGETS);
     let seed = number("DRAGOMAN_FUZZ_SEED", 0x5eed).max(1);
@@ -50,7 +50,7 @@ pub async fn hunt(name: &str, mut target: impl Target) {
     while fed < kept as u64 || begun.elapsed() < share {
         let input = match inputs.get(fed as usize).filter(|_| fed < kept as u64) {
             Some(input) => input.clone(),
-            None => changed(&inputs, words(&target), &mut dice),
+            None => changed(&inputs, T::WORDS, &mut dice),
         };
         fed += 1;
         std::fs::write(&last, &input).unwrap();
@@ -76,10 +76,6 @@ pub async fn hunt(name: &str, mut target: impl Target) {
     }
     let _ = std::fs::remove_file(last);
     println!("{name}: {fed} inputs, {} different answers, seed {seed}", known.len());
-}
-
-fn words<T: Target>(_: &T) -> &'static [&'static str] {
-    T::WORDS
 }
 
 /// An answer without what stands for the values of its input, so that two that say the same are the same.

@@ -8,12 +8,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[allow(dead_code, reason = "the tests of the API use the rest")]
 #[path = "../api/archives.rs"]
 mod archives;
 mod corpus;
 mod hunt;
 #[path = "../support/schema.rs"]
 mod schema;
+#[allow(dead_code, reason = "the tests of the API use the rest")]
 #[path = "../support/server.rs"]
 mod server;
 mod targets;

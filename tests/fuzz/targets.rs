@@ -4,7 +4,6 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dragoman::domain::Limits;
 use dragoman::http::settings::Drain;
 use dragoman::server::{ServeOptions, serve};
 use serde_json::{Value, json};
@@ -60,7 +59,7 @@ impl Filters {
     }
 
     async fn count(&self, filter: &[u8]) -> Answer {
-        let body = [b"{\"filter\":", filter, b"}"].concat();
+        let body = [&b"{\"filter\":"[..], filter, b"}"].concat();
         self.0.call(Method::POST, "/v1/collections/news/documents/count", Body::from(body)).await
     }
 }
@@ -108,13 +107,13 @@ impl Target for Filters {
         let answer = self.count(input).await;
         let mut short = said(&answer)?;
         if answer.status == 200 && !input.is_empty() {
-            let other = self.count(&[b"{\"not\":", input, b"}"].concat()).await;
+            let other = self.count(&[&b"{\"not\":"[..], input, b"}"].concat()).await;
             let [with, without] = [&answer, &other].map(|answer| answer.body["count"].as_u64());
             match (with, without) {
                 (Some(with), Some(without)) if with + without != 4 => {
                     return Err(format!("{with} match, {without} do not, there are 4"));
                 }
-                (with, without) => drop(write!(short, "{}", if with > without { "more" } else { "less" })),
+                (with, without) => short += if with > without { "more" } else { "less" },
             }
         }
         Ok(short)
@@ -162,7 +161,7 @@ impl Target for Imports {
         let Some((&kind, file)) = input.split_first() else { return Ok(String::new()) };
         // What was imported must not make the collection larger and larger.
         self.fed += 1;
-        if self.fed % 500 == 0 {
+        if self.fed.is_multiple_of(500) {
             assert_eq!(self.server.delete("/v1/collections/news").await.status, 204);
             assert_eq!(self.server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
         }
@@ -220,6 +219,8 @@ impl Target for Cursors {
 
     async fn feed(&mut self, input: &[u8]) -> Result<String, String> {
         let Some((&kind, rest)) = input.split_first() else { return Ok(String::new()) };
+        // A URI has at most 64 KiB.
+        let rest = &rest[..rest.len().min(4_096)];
         let cursor = if kind & 0x80 == 0 { URL_SAFE_NO_PAD.encode(rest).into_bytes() } else { rest.to_vec() };
         let text = String::from_utf8_lossy(&cursor).into_owned();
         let escaped =
@@ -261,24 +262,16 @@ impl Archives {
         for (place, name) in names.iter().enumerate() {
             let mut bytes = archive.bytes(name).to_vec();
             for edit in input.chunks_exact(5).filter(|edit| usize::from(edit[0]) % names.len() == place) {
-                let at = usize::from(edit[1]) << 16 | usize::from(edit[2]) << 8 | usize::from(edit[3]);
+                let at = (usize::from(edit[1]) << 16) | (usize::from(edit[2]) << 8) | usize::from(edit[3]);
                 let at = at % bytes.len();
                 bytes[at] = edit[4];
             }
             if bytes != archive.bytes(name) {
                 archive = match &**name {
-                    "manifest.json" => Parts(
+                    "manifest.json" => {
+                        archive.0.iter_mut().filter(|part| part.name == *name).for_each(|part| part.bytes = bytes.clone());
                         archive
-                            .0
-                            .into_iter()
-                            .map(|mut part| {
-                                if part.name == "manifest.json" {
-                                    part.bytes = bytes.clone()
-                                }
-                                part
-                            })
-                            .collect(),
-                    ),
+                    }
                     name => archive.with(name, bytes),
                 };
             }
@@ -407,7 +400,7 @@ impl Target for Wire {
             if status >= 500 && ![501, 503, 505].contains(&status) {
                 return Err(text);
             }
-            drop(write!(short, "s{} ", char::from(b'a' + (status % 26) as u8)));
+            short += &format!("s{} ", char::from(b'a' + (status % 26) as u8));
         }
         let code = text.split("\"code\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
         let well = self.server.get("/healthz").await;

@@ -288,7 +288,8 @@ impl Restore {
             databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
         }
         let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| place(name));
-        let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max: description.manifest.collections.len() };
+        let collections_max = description.manifest.collections.len().max(state.limits.collections_max);
+        let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
         let unpacked = unpack(&state.snapshot_archive(&self.snapshot), bounds, wanted, |read| {
             context.set_done(read);
             context.check().map_err(|_| Error::Stopping)
