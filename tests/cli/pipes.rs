@@ -42,9 +42,9 @@ fn commands_end_quietly_when_nobody_reads_their_output() {
         &["detect", "Der Zug"],
         &["similarity", "Der Zug", "Le train"],
         &["export", "news", "--quiet"],
-        &["jobs", "list"],
-        &["snapshot", "list"],
-        &["classifiers", "list"],
+        &["jobs", "list", "--quiet"],
+        &["snapshot", "list", "--quiet"],
+        &["classifiers", "list", "--quiet"],
     ] {
         check(&url, arguments);
     }

@@ -108,7 +108,7 @@ impl Target for Filters {
         let mut short = said(&answer)?;
         if answer.status == 200 && !input.is_empty() {
             let other = self.count(&[&b"{\"not\":"[..], input, b"}"].concat()).await;
-            let [with, without] = [&answer, &other].map(|answer| answer.body["count"].as_u64());
+            let [with, without] = [&answer, &other].map(|answer| answer.body["documents"].as_u64());
             match (with, without) {
                 (Some(with), Some(without)) if with + without != 4 => {
                     return Err(format!("{with} match, {without} do not, there are 4"));
