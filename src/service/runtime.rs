@@ -28,6 +28,8 @@ const CHANGES_PER_READ: usize = 1_024;
 const SAVE_FRACTION: u64 = 5;
 /// Pause after a save that failed, before another one is tried: a large one fills a disk that is full already.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
+/// How long a statement on a collection that was deleted or replaced may still run.
+const LAST_STATEMENTS: Duration = Duration::from_secs(10);
 /// Digits of a fingerprint that errors show.
 const FINGERPRINT_DIGITS: usize = 12;
 
@@ -281,7 +283,7 @@ impl OpenCollection {
     pub(super) fn destroy(&self) -> Result<(), Error> {
         self.deleted.store(true, Ordering::Release);
         self.wake.notify_one();
-        self.store.end_by(Instant::now());
+        self.store.end_by(Instant::now() + LAST_STATEMENTS);
         // Nobody may be saving the index into the folder while it is removed.
         let _applied = lock(&self.applied);
         if let Err(error) = self.store.close() {
