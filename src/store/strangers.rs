@@ -33,8 +33,9 @@ const APPLICATION_ID_AT: usize = 68;
 const OBJECTS_MAX: i32 = 256;
 /// Bytes of one object's definition.
 const DEFINITION_BYTES_MAX: i32 = 64 << 10;
-/// Bytes of one value and of one row: the largest text that the server can be set to take, and the weights of any classifier.
-const VALUE_BYTES_MAX: i32 = 256 << 20;
+/// Bytes of one value and of one row: more than any text or classifier that a server takes has, unless its limits are far above
+/// the usual ones.
+const VALUE_BYTES_MAX: i32 = 128 << 20;
 /// KiB of pages that are kept of a stranger.
 const CACHE_KIB: i64 = 4 << 10;
 /// Steps of SQLite's machine between two looks at whether to stop.
