@@ -4,7 +4,9 @@ PYTHON ?= python3
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: run test bench bench-peers clients train-smoke clean runtime training-runtime tools
+FUZZ_SECONDS ?= 600
+
+.PHONY: run test fuzz bench bench-peers clients train-smoke clean runtime training-runtime tools
 
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
@@ -13,6 +15,9 @@ test: runtime training-runtime ## Passes all tests that need no GPU and no Docke
 	$(CARGO) check --lib --no-default-features
 	$(CARGO) test
 	$(CARGO) test -p dragoman-training
+
+fuzz: runtime ## Hunts for inputs that bring the server out of order, for FUZZ_SECONDS (600); see tests/fuzz/main.rs
+	DRAGOMAN_FUZZ_S=$(FUZZ_SECONDS) $(CARGO) test --test fuzz -- --test-threads 1 --nocapture
 
 bench: runtime bench-peers ## Prints ratios measured in one run on this machine
 	$(CARGO) bench --bench embedding --bench http --bench text --bench index --bench filters --bench mining --bench start_up --bench memory --bench growth --bench peers

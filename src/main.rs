@@ -1,6 +1,7 @@
 //! The `dragoman` program: reads its settings, then serves, checks them, or runs a command of `cli`.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", cli::chain(&*error));
+            // When standard error is gone, too, there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "error: {}", cli::chain(&*error));
             ExitCode::FAILURE
         }
     }
@@ -46,7 +48,12 @@ fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
 }
 
 fn check(config: &Config, settings: &[Setting]) -> Result<(), Box<dyn Error>> {
-    settings.iter().for_each(|setting| println!("{setting}"));
+    let mut out = std::io::stdout().lock();
+    match settings.iter().try_for_each(|setting| writeln!(out, "{setting}")) {
+        // The exit code says what the check finds, whoever reads the rest.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => (),
+        written => written?,
+    }
     telemetry::check(config)?;
     Ok(app::check(config)?)
 }

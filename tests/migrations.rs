@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence};
 use dragoman::store::{
-    Catalog, Change, DatabaseKind, DocumentStore, PreparedDocument, SearchFilter, StoreError, StoreOptions, check_head,
+    Adoption, Catalog, Change, DatabaseKind, DocumentStore, PreparedDocument, SearchFilter, StoreError, StoreOptions, check_head,
     check_stranger,
 };
 use rusqlite::Connection;
@@ -242,5 +242,51 @@ fn databases_of_every_version_are_taken_from_an_archive() {
             check_head(kind, &fs::read(&database).unwrap()).unwrap();
             check_stranger(kind, &database).unwrap();
         }
+    }
+}
+
+/// A folder with a database that holds the rows of a fixture.
+fn adopted(kind: DatabaseKind, fixture_name: &str, name: &str) -> TempDir {
+    let (foreign, folder) = (fixture(fixture_name, "foreign"), tempfile::tempdir().unwrap());
+    let (from, to) = (foreign.path().join("foreign"), folder.path().join(name));
+    let adoption = Adoption { kind, from: &from, to: &to, terms_of: dragoman::embed::passage_terms };
+    assert!(adoption.run(|| false).unwrap().is_empty());
+    folder
+}
+
+#[test]
+fn rows_of_every_version_are_taken_over() {
+    for made in 1..=newest("collection") {
+        let folder = adopted(DatabaseKind::Collection, &format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let old = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let old = DocumentStore::open(old.path(), &OPTIONS).unwrap();
+        assert_eq!(all(&store), all(&old));
+        assert_eq!((store.sequence().unwrap(), store.counts().unwrap().passages), (old.sequence().unwrap(), 2));
+        assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), old.embeddings(PassageId(0), 10).unwrap());
+        if made > 1 {
+            assert_eq!(store.identity().unwrap(), old.identity().unwrap());
+        }
+        let terms = dragoman::embed::query_terms("verspatung");
+        assert_eq!(store.lexical(&terms, &SearchFilter::default(), 10).unwrap()[0].0, PassageId(1));
+        assert!(store.check(10).unwrap().is_empty());
+        let again = all(&store).remove(0);
+        let changed = PreparedDocument {
+            id: again.id,
+            text: "Le train".to_owned(),
+            language: None,
+            language_confidence: None,
+            metadata: Metadata::new(),
+            passages: std::iter::once(0..8).collect(),
+            embedding: None,
+        };
+        assert!(store.upsert(vec![changed]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
+    }
+    for made in 1..=newest("catalog") {
+        let folder = adopted(DatabaseKind::Catalog, &format!("catalog_{made}.sqlite"), "catalog.sqlite");
+        let old = fixture(&format!("catalog_{made}.sqlite"), "catalog.sqlite");
+        let [new, old] = [&folder, &old].map(|folder| Catalog::open(folder.path()).unwrap());
+        let page = Page { limit: 10, after: None };
+        assert_eq!((new.list(&page).unwrap(), new.aliases().unwrap()), (old.list(&page).unwrap(), old.aliases().unwrap()));
     }
 }

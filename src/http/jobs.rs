@@ -138,7 +138,8 @@ pub enum JobUnitName {
     Sentences,
 }
 
-/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id. A restore:
+/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id, and
+/// `skipped`, collections that were deleted meanwhile. A restore:
 /// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
 /// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
 /// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,

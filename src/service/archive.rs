@@ -25,8 +25,10 @@ const FORMAT_WHOLE: u32 = 2;
 const MANIFEST: &str = "manifest.json";
 /// The catalog's rows, in an archive.
 pub(super) const CATALOG: &str = "catalog.sqlite";
-/// Bytes of the largest manifest: 10,000 collections have some megabytes.
-const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a manifest for each collection that the archive may hold: about four times what one and an alias of it take.
+const MANIFEST_BYTES_EACH: u64 = 2 << 10;
+/// Bytes of the manifest of an archive with few collections: it may hold 1,000 classifiers, too.
+const MANIFEST_BYTES_MIN: u64 = 2 << 20;
 /// Zstandard's default, fast and nearly as dense as the slow ones for texts and vectors.
 const COMPRESSION: i32 = 3;
 const COPY_BYTES: usize = 256 << 10;
@@ -258,12 +260,38 @@ pub(super) struct Unpacked {
     pub(super) sum: Sum,
 }
 
+/// How much of an archive is read. What is known of it is kept in memory, so its files are bounded in number, too.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ArchiveBounds {
+    /// Bytes of all files, unpacked.
+    pub(super) bytes_max: u64,
+    /// Collections.
+    pub(super) collections_max: usize,
+}
+
+impl ArchiveBounds {
+    /// Refuses one more file than the catalog, the manifest and the databases of collections.
+    fn check_entries(&self, entries: usize) -> Result<(), Error> {
+        let Self { collections_max, .. } = *self;
+        if entries > collections_max.saturating_add(2) {
+            return Err(invalid(format!(
+                "has more files than {collections_max} collections do, the most that this server holds"
+            )));
+        }
+        Ok(())
+    }
+
+    fn manifest_bytes_max(&self) -> u64 {
+        MANIFEST_BYTES_EACH.saturating_mul(self.collections_max as u64).max(MANIFEST_BYTES_MIN)
+    }
+}
+
 /// Reads an archive to its end and checks everything. `place` says where a file of this name should go, if anywhere; files
 /// that were written are durable, but not to be believed before this has succeeded. `looked` gets the bytes read so far now
 /// and then and may end it with an error.
 pub(super) fn unpack(
     path: &Path,
-    bytes_max: u64,
+    bounds: ArchiveBounds,
     place: impl Fn(&str) -> Option<PathBuf>,
     mut looked: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Unpacked, Error> {
@@ -277,19 +305,20 @@ pub(super) fn unpack(
         let mut tar = tar::Archive::new(unpacked);
         let (mut read, mut done) = (0_u64, 0_u64);
         // Raw: what stands for a longer name or other attributes of an entry would be read whole into memory.
-        for entry in tar.entries().map_err(broken)?.raw(true) {
+        for (before, entry) in tar.entries().map_err(broken)?.raw(true).enumerate() {
             let mut entry = entry.map_err(broken)?;
+            bounds.check_entries(before + 1)?;
             let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             if !entry.header().entry_type().is_file() {
                 return Err(invalid(format!("holds {name:?}, which is no plain file")));
             }
             let bytes = entry.size();
             read = read.saturating_add(bytes);
-            if read > bytes_max {
-                return Err(Error::FileTooLarge { limit: bytes_max });
+            if read > bounds.bytes_max {
+                return Err(Error::FileTooLarge { limit: bounds.bytes_max });
             }
             if name == MANIFEST {
-                if manifest.replace(read_manifest(&mut entry, bytes)?).is_some() {
+                if manifest.replace(read_manifest(&mut entry, bytes, bounds.manifest_bytes_max())?).is_some() {
                     return Err(invalid(format!("holds {MANIFEST} twice")));
                 }
                 continue;
@@ -315,19 +344,23 @@ pub(super) fn unpack(
     Ok(Unpacked { manifest, sum: Sum { bytes: packed.bytes, sha256: packed.sha256() } })
 }
 
-fn read_manifest(entry: &mut impl Read, bytes: u64) -> Result<Manifest, Error> {
-    if bytes > MANIFEST_BYTES_MAX {
-        return Err(invalid(format!("has a manifest of {bytes} bytes, at most {MANIFEST_BYTES_MAX} are read")));
+fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Manifest, Error> {
+    /// Nothing else of it is kept while the version is not known.
+    #[derive(Deserialize)]
+    struct Version {
+        format: u64,
+    }
+    if bytes > bytes_max {
+        return Err(invalid(format!("has a manifest of {bytes} bytes, at most {bytes_max} are read")));
     }
     let mut json = Vec::new();
     entry.read_to_end(&mut json).map_err(|error| invalid(format!("is damaged: {error}")))?;
-    let version = serde_json::from_slice::<serde_json::Value>(&json).ok().and_then(|json| json["format"].as_u64());
-    match version {
-        Some(version) if (u64::from(FORMAT_COLLECTIONS)..=u64::from(FORMAT_WHOLE)).contains(&version) => {
+    match serde_json::from_slice::<Version>(&json).map(|version| version.format) {
+        Ok(version) if (u64::from(FORMAT_COLLECTIONS)..=u64::from(FORMAT_WHOLE)).contains(&version) => {
             serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged manifest: {error}")))
         }
-        Some(version) => Err(invalid(format!("has version {version}, this server knows versions up to {FORMAT_WHOLE}"))),
-        None => Err(invalid("has a manifest without a version")),
+        Ok(version) => Err(invalid(format!("has version {version}, this server knows versions up to {FORMAT_WHOLE}"))),
+        Err(_) => Err(invalid("has a manifest without a version")),
     }
 }
 

@@ -162,7 +162,7 @@ pub(super) fn check_after_crash(collection: &OpenCollection) {
     }
     match collection.store.check(PLACES_MAX) {
         Ok(found) => found.iter().for_each(|damage| drop(collection.note_damage(damage))),
-        Err(StoreError::Closed) => (),
+        Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(collection = %collection.row.name, error, "checking the database failed");

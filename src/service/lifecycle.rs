@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
 
@@ -28,6 +28,8 @@ const BACKGROUND_TURNS: usize = 2;
 const RECOVERIES: usize = 2;
 /// Pause before another attempt to recover a collection.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How long a statement may still run when the server stops. What it would have stored was not acknowledged, or is done again.
+const STATEMENT_GRACE: Duration = Duration::from_secs(3);
 /// Rows of the catalog read at a time.
 const CATALOG_PAGE: usize = 1_000;
 
@@ -84,6 +86,7 @@ impl Service {
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.state.stopping.store(true, Ordering::Release);
         self.announce_stop();
+        self.state.end_statements_by(Instant::now() + STATEMENT_GRACE);
         self.state.jobs.stop().await;
         // A collection that is being created or deleted is finished first.
         let _naming = self.state.naming.lock().await;
@@ -133,6 +136,13 @@ impl Service {
 }
 
 impl State {
+    /// Ends statements of all databases that run beyond `time`.
+    fn end_statements_by(&self, time: Instant) {
+        self.catalog.end_by(time);
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.values().for_each(|collection| collection.store.end_by(time));
+    }
+
     /// Opens a collection of the catalog. One whose database is damaged or lost does not keep the others from being served.
     fn open_at_start(&self, row: Collection) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);

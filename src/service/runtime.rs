@@ -20,7 +20,7 @@ use super::{Error, leftovers};
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::embed::Tokens;
 use crate::index::{self, Index, IndexParameters};
-use crate::store::{Change, DocumentStore, PendingPassage};
+use crate::store::{Change, DocumentStore, PendingPassage, StoreError};
 
 /// Changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
@@ -28,6 +28,8 @@ const CHANGES_PER_READ: usize = 1_024;
 const SAVE_FRACTION: u64 = 5;
 /// Pause after a save that failed, before another one is tried: a large one fills a disk that is full already.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
+/// How long a statement on a collection that was deleted or replaced may still run.
+const LAST_STATEMENTS: Duration = Duration::from_secs(10);
 /// Digits of a fingerprint that errors show.
 const FINGERPRINT_DIGITS: usize = 12;
 
@@ -250,8 +252,11 @@ impl OpenCollection {
         }
         index::save(index, &self.folder, applied.sequence, &self.identity)?;
         applied.unsaved = 0;
-        self.store.forget_removals(applied.sequence)?;
-        Ok(())
+        match self.store.forget_removals(applied.sequence) {
+            // The server stops. Until the next save they take room, nothing else.
+            Err(StoreError::Interrupted { .. }) => Ok(()),
+            forgotten => Ok(forgotten?),
+        }
     }
 
     /// Removes a saved index that reaches a change which the database has not, as it has lost its last changes. Before there are
@@ -278,6 +283,7 @@ impl OpenCollection {
     pub(super) fn destroy(&self) -> Result<(), Error> {
         self.deleted.store(true, Ordering::Release);
         self.wake.notify_one();
+        self.store.end_by(Instant::now() + LAST_STATEMENTS);
         // Nobody may be saving the index into the folder while it is removed.
         let _applied = lock(&self.applied);
         if let Err(error) = self.store.close() {

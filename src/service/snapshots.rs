@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::archive::{CATALOG, Manifest, ShownRest, Sum, invalid, unpack};
+use super::archive::{ArchiveBounds, CATALOG, Manifest, ShownRest, Sum, invalid, unpack};
 use super::classifiers::ClassifierError;
 use super::collections::sync_dir;
 use super::jobs::{Live, NewJob, new_job_id};
@@ -28,6 +28,8 @@ use crate::domain::{
 const SNAPSHOTS_DIR: &str = "snapshots";
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
+/// Collections of listed snapshots after which a page ends early.
+const COLLECTIONS_LISTED: usize = 10_000;
 /// The end of names of what is not whole yet.
 const PARTIAL: &str = ".partial";
 
@@ -93,23 +95,30 @@ impl Service {
         self.submit_job(place, NewJob { id, kind, collection: only, request, details, total, unit }).await
     }
 
-    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one.
+    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early when
+    /// its snapshots hold many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
         let state = Arc::clone(&self.state);
         blocking(move || {
             let mut ids = state.snapshot_ids()?;
             ids.sort_unstable_by(|a, b| b.cmp(a));
             ids.retain(|id| page.after.as_ref().is_none_or(|after| id < after));
-            let more = ids.len() > page.limit;
-            ids.truncate(page.limit);
-            let next = if more { ids.last().cloned() } else { None };
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
+            let (mut left, mut next) = (ids.len(), None);
+            let (mut found, mut collections) = (Vec::new(), 0);
+            for id in ids.into_iter().take(page.limit) {
+                left -= 1;
                 match state.describe(&id) {
-                    Ok(description) => found.push(shown(id, &description)?),
+                    Ok(description) => {
+                        collections += description.manifest.collections.len();
+                        found.push(shown(id.clone(), &description)?);
+                    }
                     // Deleted meanwhile.
                     Err(Error::SnapshotNotFound { .. }) => (),
                     Err(error) => return Err(error),
+                }
+                next = (left > 0).then_some(id);
+                if collections >= COLLECTIONS_LISTED {
+                    break;
                 }
             }
             Ok((found, next))
@@ -176,7 +185,9 @@ impl Service {
         receive(body, FileEncoding::Identity, partial.clone(), bounds).await?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
-            let kept = unpack(&partial, bounds.bytes_max, |_| None, |_| state.check_running()).and_then(|unpacked| {
+            let (bytes_max, collections_max) = (bounds.bytes_max, state.limits.collections_max);
+            let bounds = ArchiveBounds { bytes_max, collections_max };
+            let kept = unpack(&partial, bounds, |_| None, |_| state.check_running()).and_then(|unpacked| {
                 let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
                 let shown = shown(id.clone(), &description)?;
                 state.keep_snapshot(&id, &partial, &description)?;
@@ -201,8 +212,8 @@ impl Service {
             let targets = service.targets(&description, &asked)?;
             let rest = service.state.rest(&description, &asked)?;
             let total = description.manifest.unpacked_bytes();
-            // The databases, and indexes that are about as large.
-            check_room(&service.state.data_dir, total.saturating_mul(2), service.limits().disk_reserve_bytes)?;
+            // The databases, those that are made of them, and indexes that are about as large.
+            check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
             Ok((targets, rest, total, id))
         })
         .await?;

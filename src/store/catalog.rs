@@ -3,12 +3,14 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use super::check::structure;
 use super::connection::{create_folder, file_error, open_writer};
+use super::deadline::Deadline;
 use super::error::Fault;
 use super::kept_creations;
 use super::migrate::CATALOG;
@@ -20,6 +22,7 @@ use crate::domain::{
 /// The catalog. Calls block; the service makes them off the async threads. Every change is durable when its call returns.
 pub struct Catalog {
     connection: Mutex<Connection>,
+    deadline: Deadline,
     /// Locked for as long as it is open. The system unlocks it when the process ends, however it ends.
     _lock: File,
 }
@@ -35,13 +38,20 @@ impl Catalog {
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         create_folder(data_dir)?;
         let lock = lock(data_dir)?;
-        let connection = open_writer(&data_dir.join("catalog.sqlite"), &CATALOG, true)?;
+        let mut connection = open_writer(&data_dir.join("catalog.sqlite"), &CATALOG, true)?;
+        let deadline = Deadline::default();
+        deadline.watch(&mut connection).map_err(|fault| fault.while_doing(CHECKING))?;
         // It is small, and everything hangs on it.
         let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.while_doing(CHECKING))?;
         if let Some(error) = damage.pop() {
             return Err(error);
         }
-        Ok(Self { connection: Mutex::new(connection), _lock: lock })
+        Ok(Self { connection: Mutex::new(connection), deadline, _lock: lock })
+    }
+
+    /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`.
+    pub fn end_by(&self, time: Instant) {
+        self.deadline.set(time);
     }
 
     /// Adds a collection. `StoreError::CollectionExists` when the name is taken.

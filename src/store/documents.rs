@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use super::connection::open_writer;
+use super::deadline::Deadline;
 use super::error::Fault;
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
@@ -143,6 +145,7 @@ pub struct DocumentStore {
     /// Held while they change, in the database and then here.
     pub(super) declaring: Mutex<()>,
     pub(super) terms_of: TermsOf,
+    deadline: Deadline,
 }
 
 impl DocumentStore {
@@ -155,10 +158,12 @@ impl DocumentStore {
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join("documents.sqlite");
         let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
-        let connection = open_writer(&database, &COLLECTION, options.power_safe)?;
-        let indexes = metadata_indexes::all(&connection).map_err(|fault| fault.while_doing("opening a database"))?;
+        let mut connection = open_writer(&database, &COLLECTION, options.power_safe)?;
+        let deadline = Deadline::default();
+        let watched = deadline.watch(&mut connection).and_then(|()| metadata_indexes::all(&connection));
+        let indexes = watched.map_err(|fault| fault.while_doing("opening a database"))?;
         let writer = Writer::start(connection, options.write_queue_max, clock)?;
-        let readers = Readers::new(database.clone(), options.readers_max);
+        let readers = Readers::new(database.clone(), options.readers_max, deadline.clone());
         Ok(Self {
             readers,
             database,
@@ -167,6 +172,7 @@ impl DocumentStore {
             indexes: RwLock::new(indexes),
             declaring: Mutex::new(()),
             terms_of: options.terms_of,
+            deadline,
         })
     }
 
@@ -365,6 +371,12 @@ impl DocumentStore {
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.writer.write_patiently(doing, work)
+    }
+
+    /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`, so that `close` does
+    /// not wait for it. Nothing of a write that is ended is stored.
+    pub fn end_by(&self, time: Instant) {
+        self.deadline.set(time);
     }
 
     /// Answers the writes that wait, checkpoints and closes.

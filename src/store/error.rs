@@ -89,13 +89,21 @@ pub enum StoreError {
         /// The name.
         name: CollectionName,
     },
-    /// A database that came from elsewhere has something that the migrations of its version do not make, such as a trigger.
-    #[error("the database has the {kind} {name}, which this program does not make")]
+    /// The schema of a database that came from elsewhere is not, to the letter, what the migrations of its version make.
+    #[error("the database's {kind} {name} {problem}")]
     StrangeObject {
-        /// "table", "trigger" or "view".
+        /// "table", "index", "trigger" or "view".
         kind: String,
         /// Its name.
         name: String,
+        /// Unknown, missing or defined otherwise.
+        problem: &'static str,
+    },
+    /// A statement was ended because the store closes, or because its caller no longer wants it. Nothing of a write was stored.
+    #[error("it was interrupted while {doing}")]
+    Interrupted {
+        /// What was being done.
+        doing: &'static str,
     },
     /// As many writes wait for the collection's writer as may. Nothing of this one was stored.
     #[error("{limit} writes wait for this collection already")]
@@ -226,6 +234,7 @@ impl Fault {
                 Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
                     StoreError::StorageUnavailable { doing, source: Arc::new(source) }
                 }
+                Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { doing },
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                     StoreError::Damaged { doing, source: Arc::new(source) }
                 }

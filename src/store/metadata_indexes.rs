@@ -60,17 +60,22 @@ fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]) -> Result
         connection.execute("delete from metadata_indexes where path = ?1", [&text])?;
     }
     for path in paths.iter().filter(|path| !declared.contains(path)) {
-        let text = path.to_string();
-        let expression = index_expression(path, "metadata").ok_or_else(|| StoreError::PathNotIndexable { path: text.clone() })?;
         // The number only grows, so no name is used twice.
-        let sql =
-            "select 'documents_metadata_' || (coalesce(max(cast(substr(name, 20) as integer)), 0) + 1) from metadata_indexes";
-        let name: String = connection.query_row(sql, [], |row| row.get(0))?;
-        let taken = connection.execute("insert or ignore into metadata_indexes (path, name) values (?1, ?2)", [&text, &name])?;
-        // A path that was named twice.
-        if taken == 1 {
-            connection.execute_batch(&format!("create index {name} on documents ({expression})"))?;
-        }
+        let sql = "select coalesce(max(cast(substr(name, 20) as integer)), 0) + 1 from metadata_indexes";
+        declare(connection, path, connection.query_row(sql, [], |row| row.get(0))?)?;
     }
     all(connection)
+}
+
+/// Makes the index of a path, unless there is one.
+pub(super) fn declare(connection: &Connection, path: &MetadataPath, number: i64) -> Result<(), Fault> {
+    let (text, name) = (path.to_string(), format!("{INDEX_PREFIX}{number}"));
+    let taken = connection.execute("insert or ignore into metadata_indexes (path, name) values (?1, ?2)", [&text, &name])?;
+    if taken == 1 { create_index(connection, &name, path) } else { Ok(()) }
+}
+
+/// Makes the index of a path under a name that `is_index_name` is true of.
+pub(super) fn create_index(connection: &Connection, name: &str, path: &MetadataPath) -> Result<(), Fault> {
+    let expression = index_expression(path, "metadata").ok_or_else(|| StoreError::PathNotIndexable { path: path.to_string() })?;
+    Ok(connection.execute_batch(&format!("create index {name} on documents ({expression})"))?)
 }

@@ -46,17 +46,21 @@ pub(super) static COLLECTION: Schema = Schema {
 
 /// Brings a new or older database to the newest version.
 pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<(), Fault> {
-    let known = schema.migrations.len();
+    apply(connection, schema, schema.migrations.len())
+}
+
+/// Brings a new or older database to `version`, the number of migrations that it will have seen.
+pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize) -> Result<(), Fault> {
     let applied = applied(connection, schema)?;
-    if applied == known {
+    if applied >= version {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for sql in &schema.migrations[applied..] {
+    for sql in &schema.migrations[applied..version] {
         transaction.execute_batch(sql)?;
     }
     transaction.pragma_update(None, "application_id", schema.application_id)?;
-    transaction.pragma_update(None, "user_version", known as i64)?;
+    transaction.pragma_update(None, "user_version", version as i64)?;
     transaction.commit()?;
     Ok(())
 }
@@ -67,9 +71,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     let expected = match schema.objects.get() {
         Some(objects) => objects,
         None => {
-            let mut fresh = Connection::open_in_memory()?;
-            migrate(&mut fresh, schema)?;
-            let objects = objects(&fresh)?;
+            let objects = objects(&made_by(schema, schema.migrations.len())?)?;
             schema.objects.get_or_init(|| objects)
         }
     };
@@ -83,11 +85,11 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     }
 }
 
-/// What the first `version` migrations make.
-pub(super) fn objects_at(schema: &Schema, version: usize) -> Result<Objects, Fault> {
-    let fresh = Connection::open_in_memory()?;
-    schema.migrations.iter().take(version).try_for_each(|sql| fresh.execute_batch(sql))?;
-    objects(&fresh)
+/// An empty database in memory as the first `version` migrations make it.
+pub(super) fn made_by(schema: &Schema, version: usize) -> Result<Connection, Fault> {
+    let mut fresh = Connection::open_in_memory()?;
+    apply(&mut fresh, schema, version)?;
+    Ok(fresh)
 }
 
 fn objects(connection: &Connection) -> Result<Objects, Fault> {
@@ -96,7 +98,7 @@ fn objects(connection: &Connection) -> Result<Objects, Fault> {
 }
 
 /// How many migrations the database has seen.
-pub(super) fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
+fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
     let objects: i64 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0))?;

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod documents;
 pub mod error;
 
+mod adoption;
 mod aliases;
 mod carried;
 mod check;
@@ -14,6 +15,7 @@ mod classifiers;
 mod conditional;
 mod connection;
 mod copies;
+mod deadline;
 mod facets;
 mod filter;
 mod handover;
@@ -35,6 +37,7 @@ mod sentences;
 mod strangers;
 mod writer;
 
+pub use adoption::Adoption;
 pub use carried::{Carried, Replacement};
 pub use catalog::Catalog;
 pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress, WholeClassifier};

@@ -8,12 +8,14 @@ use rusqlite::Connection;
 
 use super::StoreError;
 use super::connection::open_reader;
+use super::deadline::Deadline;
 use super::error::Fault;
 
 /// At most `connections_max` connections; more reads wait for one.
 pub(super) struct Readers {
     path: PathBuf,
     connections_max: usize,
+    deadline: Deadline,
     pool: Mutex<Pool>,
     changed: Condvar,
 }
@@ -27,8 +29,8 @@ struct Pool {
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, connections_max: usize) -> Self {
-        Self { path, connections_max: connections_max.max(1), pool: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(path: PathBuf, connections_max: usize, deadline: Deadline) -> Self {
+        Self { path, connections_max: connections_max.max(1), deadline, pool: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Runs a read.
@@ -69,7 +71,9 @@ impl Readers {
         let mut lease = Lease { readers: self, connection: pool.idle.pop() };
         drop(pool);
         if lease.connection.is_none() {
-            lease.connection = Some(open_reader(&self.path)?);
+            let mut connection = open_reader(&self.path)?;
+            self.deadline.watch(&mut connection)?;
+            lease.connection = Some(connection);
         }
         Ok(lease)
     }
@@ -142,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 3);
+        let readers = Readers::new(path, 3, Deadline::default());
         let all_read = Barrier::new(3);
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -162,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 1);
+        let readers = Readers::new(path, 1, Deadline::default());
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| readers.read("testing", count).unwrap());
@@ -176,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 1);
+        let readers = Readers::new(path, 1, Deadline::default());
         let seen = readers.read("testing", |connection| {
             let before = count(connection)?;
             writer.execute("insert into removals values (1, 1)", [])?;
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn a_connection_that_cannot_be_opened_leaves_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let readers = Readers::new(folder.path().join("absent.sqlite"), 1);
+        let readers = Readers::new(folder.path().join("absent.sqlite"), 1, Deadline::default());
         for _ in 0..2 {
             let error = readers.read("testing", count).unwrap_err();
             assert!(matches!(error, StoreError::Sqlite { doing: "testing", .. }), "{error:?}");
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_closed_pool_refuses() {
-        let readers = Readers::new(PathBuf::from("unused"), 1);
+        let readers = Readers::new(PathBuf::from("unused"), 1, Deadline::default());
         readers.close();
         assert!(matches!(readers.read("testing", count), Err(StoreError::Closed)));
     }

@@ -1,15 +1,25 @@
-//! Databases that come from elsewhere, in archives: looked at before anything of them is run. A trigger or a view of somebody
-//! else's would run its statements in this server when a row is written or read.
+//! Databases that come from elsewhere, in archives. None of them is ever opened as one of ours: a trigger, a view or an index on an
+//! expression would run its author's statements in this server. A stranger is opened by a connection that can do nothing but
+//! read rows of the tables that this program makes; its schema is compared to the letter with what the migrations make; and
+//! `adoption` copies its rows into a database of our own.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
-use super::error::Fault;
-use super::metadata_indexes::is_index_name;
-use super::migrate::{CATALOG, COLLECTION, Schema, applied, objects_at};
+use super::connection::file_error;
+use super::error::{Cause, Fault};
+use super::metadata_indexes::{create_index, is_index_name};
+use super::migrate::{CATALOG, COLLECTION, Schema, made_by};
+use crate::domain::MetadataPath;
 
 /// What every SQLite database begins with.
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -18,6 +28,22 @@ const HEAD_BYTES: usize = 100;
 /// Where the header has `user_version` and `application_id`, four bytes each, the highest first.
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
+
+/// Objects that the schema of a stranger may have. This program makes about fifty.
+const OBJECTS_MAX: i32 = 256;
+/// Bytes of one object's definition.
+const DEFINITION_BYTES_MAX: i32 = 64 << 10;
+/// Bytes of one value and of one row: more than any text or classifier that a server takes has, unless its limits are far above
+/// the usual ones.
+const VALUE_BYTES_MAX: i32 = 128 << 20;
+/// KiB of pages that are kept of a stranger.
+const CACHE_KIB: i64 = 4 << 10;
+/// Steps of SQLite's machine between two looks at whether to stop.
+const STEPS_PER_LOOK: i32 = 1_000;
+/// Looks until a stranger must have given a row, or its schema. A row takes some dozens of steps.
+const LOOKS_PER_ROW: u32 = 1_000;
+/// Characters of a stranger's names that are shown.
+const SHOWN_CHARS: usize = 200;
 
 /// Which of the two kinds a database should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +55,7 @@ pub enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    fn schema(self) -> &'static Schema {
+    pub(super) fn schema(self) -> &'static Schema {
         match self {
             Self::Catalog => &CATALOG,
             Self::Collection => &COLLECTION,
@@ -37,27 +63,26 @@ impl DatabaseKind {
     }
 }
 
+/// A database from elsewhere, whose schema is that of its version to the letter.
+pub(super) struct Stranger {
+    pub(super) connection: Connection,
+    /// How many migrations it has seen.
+    pub(super) version: usize,
+    /// The metadata paths that it has an index of.
+    pub(super) indexes: Vec<MetadataPath>,
+    looks: Arc<AtomicU32>,
+}
+
 /// Looks at the beginning of a database, which is enough to know that it is of this kind and of a version that this server
 /// knows. Nothing else of it is believed after that.
 pub fn check_head(kind: DatabaseKind, head: &[u8]) -> Result<(), StoreError> {
-    let schema = kind.schema();
-    let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC)).ok_or_else(|| {
-        let source: Box<dyn std::error::Error + Send + Sync> = "the file is no SQLite database".into();
-        StoreError::Damaged { doing: "reading its first bytes", source: source.into() }
-    })?;
-    let number = |at: usize| i64::from(i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
-    let (found, version) = (number(APPLICATION_ID_AT), number(USER_VERSION_AT));
-    if found != schema.application_id {
-        return Err(StoreError::ForeignDatabase { found, expected: schema.application_id });
-    }
-    let known = schema.migrations.len() as i64;
-    if (1..=known).contains(&version) { Ok(()) } else { Err(StoreError::NewerDatabase { found: version, known }) }
+    version(kind.schema(), head).map(drop)
 }
 
-/// Checks that a database which nobody has open has no table, trigger or view but those that the migrations of its version
-/// make. Indexes may be there: a collection has some for the metadata that it is filtered by, which it names.
+/// Checks that a database from elsewhere is defined as this program defines one of its version: to the letter, with nothing
+/// missing and nothing more.
 pub fn check_stranger(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> {
-    look(kind.schema(), path).map_err(|fault| fault.while_doing("looking at a database from elsewhere"))
+    Stranger::open(kind, path, || false).map(drop)
 }
 
 /// Whether a collection's database which nobody has open has any document. One that was never filled with tables has none.
@@ -72,34 +97,193 @@ fn any_document(database: &Path) -> Result<bool, Fault> {
     Ok(any("select exists (select 1 from sqlite_schema)")? && any("select exists (select 1 from documents)")?)
 }
 
-fn look(schema: &Schema, path: &Path) -> Result<(), Fault> {
-    // A database with a write-ahead log cannot be opened by one who may not write.
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    let version = applied(&connection, schema)?;
-    let known = objects_at(schema, version)?;
-    let sql = "select type, name, sql from sqlite_schema where type <> 'index' and name not like 'sqlite\\_%' escape '\\'";
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (kind, name, sql): (String, String, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let ours = sql.is_some_and(|sql| known.iter().any(|(known, made)| *known == name && *made == sql));
-        if !ours {
-            return Err(StoreError::StrangeObject { kind, name }.into());
+/// How many migrations the database that begins so has seen.
+fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
+    let doing = "reading its first bytes";
+    let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC));
+    let head = head.ok_or_else(|| StoreError::Damaged { doing, source: cause("the file is no SQLite database") })?;
+    let number = |at: usize| i64::from(i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
+    let (found, version) = (number(APPLICATION_ID_AT), number(USER_VERSION_AT));
+    if found != schema.application_id {
+        return Err(StoreError::ForeignDatabase { found, expected: schema.application_id });
+    }
+    let known = schema.migrations.len();
+    match usize::try_from(version) {
+        Ok(version) if (1..=known).contains(&version) => Ok(version),
+        _ => Err(StoreError::NewerDatabase { found: version, known: known as i64 }),
+    }
+}
+
+impl Stranger {
+    /// Opens a database that nobody else has open and compares its schema. `stop` is asked now and then; once it says so,
+    /// every read of it ends with `StoreError::Interrupted`.
+    pub(super) fn open(kind: DatabaseKind, path: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Self, StoreError> {
+        let mut head = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
+        read.map_err(|error| file_error(path, error))?;
+        let version = version(kind.schema(), &head)?;
+        let looks = Arc::new(AtomicU32::new(0));
+        let connection = restricted(kind.schema(), path, Arc::clone(&looks), stop);
+        let stranger = connection.map(|connection| Self { connection, version, indexes: Vec::new(), looks });
+        let opened = stranger.and_then(|mut stranger| {
+            stranger.indexes = stranger.compare(kind.schema())?;
+            Ok(stranger)
+        });
+        opened.map_err(|fault| match fault.while_doing(LOOKING) {
+            StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
+            error => error,
+        })
+    }
+
+    /// Says that a row has come: the next one has its own time.
+    pub(super) fn row_came(&self) {
+        self.looks.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a read was interrupted because it gave no row for too long.
+    pub(super) fn is_endless(&self) -> bool {
+        self.looks.load(Ordering::Relaxed) >= LOOKS_PER_ROW
+    }
+
+    /// Compares the schema with what the migrations of its version make, and its metadata indexes with those that this program
+    /// makes of the paths. Gives the paths.
+    fn compare(&self, schema: &Schema) -> Result<Vec<MetadataPath>, Fault> {
+        let fresh = made_by(schema, self.version)?;
+        let found = self.objects()?;
+        let ours = objects(&fresh)?;
+        let (indexes, others): (Vec<_>, Vec<_>) = found.into_iter().partition(Object::is_metadata_index);
+        Object::compare(&ours, &others)?;
+        let mut paths = Vec::new();
+        if ours.iter().any(|object| object.name == "metadata_indexes") {
+            let mut statement = self.connection.prepare("select path, name from main.metadata_indexes not indexed")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                self.row_came();
+                let (path, name): (String, String) = (row.get(0)?, row.get(1)?);
+                let strange = || Object { kind: "index".to_owned(), name: name.clone(), ..Object::default() }.strange(UNKNOWN);
+                let path = MetadataPath::parse(&path).ok().filter(|_| is_index_name(&name)).ok_or_else(strange)?;
+                create_index(&fresh, &name, &path)?;
+                paths.push(path);
+            }
+        }
+        let expected: Vec<_> = objects(&fresh)?.into_iter().filter(Object::is_metadata_index).collect();
+        Object::compare(&expected, &indexes)?;
+        Ok(paths)
+    }
+
+    fn objects(&self) -> Result<Vec<Object>, Fault> {
+        let found = objects(&self.connection)?;
+        self.row_came();
+        Ok(found)
+    }
+}
+
+/// A connection that can only read rows of the tables that `schema` makes, and nothing at all for long.
+fn restricted(
+    schema: &'static Schema,
+    path: &Path,
+    looks: Arc<AtomicU32>,
+    stop: impl Fn() -> bool + Send + 'static,
+) -> Result<Connection, Fault> {
+    let fresh = made_by(schema, schema.migrations.len())?;
+    let tables: Vec<String> = objects(&fresh)?.into_iter().filter(|object| object.kind == "table").map(|one| one.name).collect();
+    // Immutable: no lock, no log, no journal is looked for beside it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let mut connection = Connection::open_with_flags(format!("file:{}?mode=ro&immutable=1", escaped(path)), flags)?;
+    use DbConfig as Config;
+    for (config, on) in [
+        (Config::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (Config::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (Config::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+        (Config::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (Config::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (Config::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
+        (Config::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
+    ] {
+        connection.set_db_config(config, on)?;
+    }
+    for (limit, value) in [
+        (Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, DEFINITION_BYTES_MAX),
+        (Limit::SQLITE_LIMIT_SCHEMA, OBJECTS_MAX),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, value)?;
+    }
+    connection
+        .progress_handler(STEPS_PER_LOOK, Some(move || looks.fetch_add(1, Ordering::Relaxed) + 1 >= LOOKS_PER_ROW || stop()))?;
+    // These read nothing of the file.
+    connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()))?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    let may_read = move |table: &str| table == "sqlite_master" || tables.iter().any(|ours| ours == table);
+    connection.authorizer(Some(move |context: AuthContext<'_>| match context.action {
+        AuthAction::Select => Authorization::Allow,
+        AuthAction::Read { table_name, .. } if may_read(table_name) => Authorization::Allow,
+        _ => Authorization::Deny,
+    }))?;
+    Ok(connection)
+}
+
+/// A path as it stands in a URI.
+fn escaped(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
+    let escape = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
+    path.to_string_lossy().bytes().map(escape).collect()
+}
+
+const LOOKING: &str = "looking at a database from elsewhere";
+const UNKNOWN: &str = "is none that this program makes";
+const OTHERWISE: &str = "is defined otherwise than this program defines it";
+const MISSING: &str = "is missing";
+
+/// A row of a schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Object {
+    kind: String,
+    name: String,
+    table: String,
+    /// `None` for an index that a table's definition makes.
+    definition: Option<String>,
+}
+
+impl Object {
+    fn is_metadata_index(&self) -> bool {
+        self.kind == "index" && is_index_name(&self.name)
+    }
+
+    /// Checks that two schemas are the same.
+    fn compare(expected: &[Self], found: &[Self]) -> Result<(), Fault> {
+        let of = |all: &[Self], one: &Self| all.iter().filter(|other| *other == one).count();
+        if let Some(object) = found.iter().find(|object| of(found, object) != of(expected, object)) {
+            let same = expected.iter().any(|known| (&known.kind, &known.name) == (&object.kind, &object.name));
+            return Err(object.strange(if same { OTHERWISE } else { UNKNOWN }).into());
+        }
+        match expected.iter().find(|object| !found.contains(object)) {
+            Some(object) => Err(object.strange(MISSING).into()),
+            None => Ok(()),
         }
     }
-    if !known.iter().any(|(name, _)| name == "metadata_indexes") {
-        return Ok(());
+
+    fn strange(&self, problem: &'static str) -> StoreError {
+        let shown = |text: &str| text.chars().take(SHOWN_CHARS).collect::<String>();
+        StoreError::StrangeObject { kind: shown(&self.kind), name: shown(&self.name), problem }
     }
-    let mut statement = connection.prepare("select name from metadata_indexes")?;
-    let names = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    match names.into_iter().find(|name| !is_index_name(name)) {
-        Some(name) => Err(StoreError::StrangeObject { kind: "index".to_owned(), name }.into()),
-        None => Ok(()),
-    }
+}
+
+fn objects(connection: &Connection) -> Result<Vec<Object>, Fault> {
+    let mut statement = connection.prepare("select type, name, tbl_name, sql from sqlite_schema")?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Object { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)?, definition: row.get(3)? })
+    };
+    Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
+}
+
+/// A cause in words.
+pub(super) fn cause(text: &str) -> Cause {
+    let cause: Box<dyn std::error::Error + Send + Sync> = text.into();
+    Arc::from(cause)
 }
 
 #[cfg(test)]
@@ -120,7 +304,7 @@ mod tests {
         check_head(DatabaseKind::Collection, &std::fs::read(&path).unwrap()).unwrap();
         match (check_stranger(DatabaseKind::Collection, &path), expect) {
             (Ok(()), None) => (),
-            (Err(StoreError::StrangeObject { kind, name }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
+            (Err(StoreError::StrangeObject { kind, name, .. }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
             (found, _) => panic!("{sql}: {found:?}"),
         }
     }
@@ -128,16 +312,53 @@ mod tests {
     #[test]
     fn what_the_migrations_do_not_make_is_strange() {
         check("", None);
-        check("create index by_text on documents (text)", None);
+        check("create index by_text on documents (text)", Some(("index", "by_text")));
         check("create table more (a text)", Some(("table", "more")));
         check("create view documents_too as select * from documents", Some(("view", "documents_too")));
         let trigger = "create trigger lies after insert on documents begin delete from documents; end";
         check(trigger, Some(("trigger", "lies")));
-        check("insert into metadata_indexes values ('year', 'documents_metadata_7')", None);
+        check("analyze", Some(("table", "sqlite_stat1")));
+        check("create virtual table words using fts5 (a)", Some(("table", "words")));
+    }
+
+    #[test]
+    fn a_metadata_index_is_that_of_its_path() {
+        let declared = "insert into metadata_indexes values ('year', 'documents_metadata_7')";
+        let index = |expression: &str| format!("{declared}; create index documents_metadata_7 on documents ({expression})");
+        check(&index("json_extract(metadata, '$.\"year\"')"), None);
+        check(&index("json_extract(metadata, '$.\"month\"')"), Some(("index", "documents_metadata_7")));
+        check(declared, Some(("index", "documents_metadata_7")));
         let statement = "documents_metadata_7; drop table documents";
         let row = format!("insert into metadata_indexes values ('year', '{statement}')");
         check(&row, Some(("index", statement)));
-        check("create virtual table words using fts5 (a)", Some(("table", "words")));
+    }
+
+    #[test]
+    fn a_stranger_can_only_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path(), "insert into removals values (1, 1)");
+        let stranger = Stranger::open(DatabaseKind::Collection, &path, || false).unwrap().connection;
+        assert_eq!(stranger.query_row("select sequence from removals", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+        for sql in [
+            "delete from removals",
+            "pragma writable_schema = on",
+            "pragma integrity_check",
+            "attach ':memory:' as other",
+            "create temp table t (a)",
+            "select hex(zeroblob(100000000)) from removals",
+            "select name from pragma_table_info('documents')",
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n limit 1 offset 1000000000",
+        ] {
+            let refused = stranger.prepare(sql).and_then(|mut statement| statement.query([])?.next().map(drop));
+            assert!(refused.is_err(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn any_path_can_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join("a b?mode=memory&c=%20#é");
+        check_stranger(DatabaseKind::Collection, &database(&odd, "")).unwrap();
     }
 
     #[test]

@@ -229,7 +229,7 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
 }
 
 /// The thread: until every sender is gone and the queue is empty.
-fn run(connection: Connection, commands: &Receiver<Box<dyn Command>>, clock: Clock) -> Result<(), StoreError> {
+fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, clock: Clock) -> Result<(), StoreError> {
     while let Ok(first) = commands.recv() {
         let mut group = Vec::new();
         let result = run_group(&connection, first, commands, clock, &mut group).map_err(|fault| fault.while_doing("committing"));
@@ -237,9 +237,11 @@ fn run(connection: Connection, commands: &Receiver<Box<dyn Command>>, clock: Clo
             command.answer(&result);
         }
     }
+    // Nothing may end this any more.
+    let unwatched = connection.progress_handler(0, None::<fn() -> bool>);
     let checkpointed = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
     let closed = connection.close().map_err(|(_, error)| error);
-    checkpointed.and(closed).map_err(|error| Fault::from(error).while_doing("closing a database"))
+    unwatched.and(checkpointed).and(closed).map_err(|error| Fault::from(error).while_doing("closing a database"))
 }
 
 /// Runs and commits what waits; `group` gets every command that was taken from the queue.

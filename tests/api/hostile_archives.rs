@@ -8,7 +8,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 use tar::EntryType;
 
-use crate::archives::{Part, Parts, parts};
+use crate::archives::{Part, Parts, parts, sqlite};
 use crate::server::{Answer, Server};
 
 const ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
@@ -148,6 +148,20 @@ async fn sizes_that_are_not_true_cost_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_archive_of_more_files_than_the_server_may_hold_is_refused_at_the_first_one_too_many() {
+    let (server, good) = attacked().await;
+    let head = good.bytes(&good.database())[..100].to_vec();
+    let mut many = good.clone();
+    many.0.clear();
+    for number in 0..10_003_u64 {
+        many.0.push(Part::file(&format!("collections/0198c0de-0000-7000-8000-{number:012x}.sqlite"), head.clone()));
+    }
+    // What comes after it is not looked at.
+    many.0.push(Part::file("nonsense", Vec::new()));
+    refuse(&server, many.pack(0), "invalid_snapshot", &["more files than 10000 collections"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_is_not_believed() {
     let (server, good) = attacked().await;
     let check = async |change: fn(&mut Value), words: &[&str]| {
@@ -199,17 +213,151 @@ async fn databases_with_more_than_this_program_makes_are_not_opened() {
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
     let trigger = "create trigger lies after update on documents begin delete from documents; end";
-    check(&database, trigger, &["trigger lies"]).await;
+    check(&database, trigger, &["trigger lies", "none that this program makes"]).await;
     check(&database, "create view lies as select * from documents", &["view lies"]).await;
     check(&database, "create table more (a text)", &["table more"]).await;
-    check(&database, "drop trigger documents_deleted", &["documents_deleted"]).await;
+    check(&database, "create index more on documents (text)", &["index more"]).await;
+    check(&database, "drop trigger documents_deleted", &["documents_deleted", "missing"]).await;
+    check(&database, "drop index documents_language", &["documents_language", "missing"]).await;
     check(&database, "drop table lexical_fill; create view lexical_fill as select 1 as id", &["view lexical_fill"]).await;
-    let evil = std::env::temp_dir().join(format!("dragoman-evil-{}", std::process::id()));
-    let name = format!("documents_metadata_1; attach '{}' as evil; create table evil.t (a)", evil.display()).replace('\'', "''");
-    check(&database, &format!("insert into metadata_indexes values ('year', '{name}')"), &["index documents_metadata_1;"]).await;
-    assert!(!evil.exists());
     check(CATALOG, "create trigger lies after insert on collections begin select 1; end", &["trigger lies"]).await;
     check(CATALOG, "create view lies as select 1", &["view lies"]).await;
+    check(CATALOG, "create index lies on collections (description)", &["index lies"]).await;
+}
+
+/// Gives the trigger `lies` a name that SQLite reserves for itself, which a reader of schemas may pass over.
+const RESERVED_NAME: &str = "pragma writable_schema = on;
+    update sqlite_schema set name = 'sqlite_lies', sql = replace(sql, 'lies', 'sqlite_lies') where name = 'lies'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_under_a_reserved_name_is_refused() {
+    let (server, good) = attacked().await;
+    for (name, table) in [(&*good.database(), "documents"), (CATALOG, "collections")] {
+        let sql = format!("create trigger lies after insert on {table} begin delete from {table}; end; {RESERVED_NAME}");
+        fail(&server, &good.clone().with_sql(name, &sql), &["trigger sqlite_lies"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_that_never_ends_is_refused() {
+    let (server, good) = attacked().await;
+    let endless = "insert into removals with recursive n(i) as (select 1 union all select i + 1 from n) select i, i from n";
+    let sql = format!("create trigger lies after insert on passages begin {endless}; end; {RESERVED_NAME}");
+    fail(&server, &good.clone().with_sql(&good.database(), &sql), &["trigger sqlite_lies"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_on_an_expression_is_refused() {
+    let (server, good) = attacked().await;
+    let database = good.database();
+    // Takes 2,000 bytes of memory for each byte of a text that is written.
+    let fat = "on documents (length(hex(zeroblob(length(text) * 1000))))";
+    let check = async |sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(&database, sql), words).await;
+    check(&format!("create index fat {fat}"), &["index fat"]).await;
+    // Under the name of one that this program could have made, for a path that is declared and one that is not.
+    let declared = "insert into metadata_indexes values ('year', 'documents_metadata_1')";
+    let words = ["index documents_metadata_1", "defined otherwise"];
+    check(&format!("{declared}; create index documents_metadata_1 {fat}"), &words).await;
+    check(&format!("create index documents_metadata_1 {fat}"), &["index documents_metadata_1", "none that"]).await;
+    check(declared, &["index documents_metadata_1", "missing"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unique_index_that_would_refuse_writes_is_refused() {
+    let (server, good) = attacked().await;
+    let sql = "create unique index one_of_each on documents (language)";
+    fail(&server, &good.clone().with_sql(&good.database(), sql), &["index one_of_each"]).await;
+    let sql = "pragma writable_schema = on;
+        update sqlite_schema set sql = replace(sql, 'INDEX documents_language', 'UNIQUE INDEX documents_language')
+        where name = 'documents_language'";
+    fail(&server, &good.clone().with_sql(&good.database(), sql), &["index documents_language", "defined otherwise"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_with_a_condition_of_its_own_is_refused() {
+    let (server, good) = attacked().await;
+    let sql = "pragma writable_schema = on;
+        update sqlite_schema set sql = replace(sql, 'text text not null', 'text text not null check (length(hex(zeroblob(99))) > 0)')
+        where name = 'documents'";
+    fail(&server, &good.clone().with_sql(&good.database(), sql), &["table documents", "defined otherwise"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_ends_a_statement_is_not_run() {
+    let (server, good) = attacked().await;
+    let evil = std::env::temp_dir().join(format!("dragoman-evil-{}", std::process::id()));
+    let name = format!("documents_metadata_1; attach '{}' as evil; create table evil.t (a)", evil.display()).replace('\'', "''");
+    let sql = format!("insert into metadata_indexes values ('year', '{name}')");
+    fail(&server, &good.clone().with_sql(&good.database(), &sql), &["index documents_metadata_1;"]).await;
+    assert!(!evil.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_many_objects_is_not_read_to_its_end() {
+    let (server, good) = attacked().await;
+    let tables: String = (0..300).map(|number| format!("create table t{number} (a);")).collect();
+    fail(&server, &good.clone().with_sql(&good.database(), &tables), &["damaged", "too many schema objects"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_whose_branches_are_one_is_refused() {
+    let (server, good) = attacked().await;
+    let mut bytes = good.bytes(&good.database()).to_vec();
+    let mut root = 0_u32;
+    sqlite(&bytes, |database| {
+        let sql = "select rootpage from sqlite_schema where name = 'documents'";
+        root = database.query_row(sql, [], |row| row.get(0)).expect("a root");
+    });
+    let size = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+    // The root becomes a branch whose two children are one leaf, a copy of what it was. Deep trees of this kind never end.
+    let page = (root as usize - 1) * size;
+    assert_eq!(bytes[page], 13, "the root is a leaf");
+    let leaf = bytes[page..page + size].to_vec();
+    bytes.extend(&leaf);
+    let number = u32::try_from(bytes.len() / size).expect("few pages");
+    bytes[28..32].copy_from_slice(&number.to_be_bytes());
+    let mut branch = vec![0; size];
+    let cell = size - 5;
+    branch[..12].copy_from_slice(&[&[5, 0, 0, 0, 1, (cell >> 8) as u8, cell as u8, 0][..], &number.to_be_bytes()].concat());
+    branch[12..14].copy_from_slice(&(cell as u16).to_be_bytes());
+    branch[cell..].copy_from_slice(&[&number.to_be_bytes()[..], &[1]].concat());
+    bytes[page..page + size].copy_from_slice(&branch);
+    fail(&server, &good.clone().with(&good.database(), bytes), &["damaged", "table documents"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_at_the_end_of_all_numbers_are_refused() {
+    let (server, good) = attacked().await;
+    let database = good.database();
+    let check = async |sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(&database, sql), words).await;
+    check("update state set sequence = 9223372036854775807", &["table state", "sequence"]).await;
+    check("update state set sequence = 1", &["table state", "sequence"]).await;
+    check("update documents set sequence = 9223372036854775807", &["table documents", "number"]).await;
+    check("update passages set id = 9223372036854775807 - id", &["table passages", "number"]).await;
+    check("update sqlite_sequence set seq = 9223372036854775807", &["sqlite_sequence", "number"]).await;
+    check("update state set identity = x'00'", &["table state", "identity"]).await;
+    check("delete from state", &["table state", "missing"]).await;
+    check("pragma foreign_keys = off; delete from documents where id = 'ja'", &["table passages", "does not fit"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_and_terms_are_made_anew_from_the_rows() {
+    let (server, good) = attacked().await;
+    let sql = "update language_counts set documents = 1000000; update state set passages = 1000000; delete from lexical;
+               insert into lexical (rowid, words, folded) values (1, 'mensonge', 'mensonge')";
+    let archive = good.clone().with_sql(&good.database(), sql);
+    assert_eq!(upload(&server, archive.pack(0)).await.status, 201);
+    let restored = json!({"collection": "news", "rename_to": "true"});
+    let job = server.finished(&server.post(&format!("/v1/snapshots/{ID}/restore"), &restored).await).await;
+    assert_eq!(job["status"], "succeeded", "{job}");
+    let shown = server.get("/v1/collections/true").await.body;
+    assert_eq!((&shown["documents"], &shown["passages"]), (&json!(2), &json!(2)), "{shown}");
+    let found = async |word: &str| {
+        let asked = json!({"query": word, "mode": "lexical"});
+        let hits = server.post("/v1/collections/true/search", &asked).await.body["hits"].clone();
+        hits.as_array().expect("hits").iter().map(|hit| hit["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((found("train").await, found("mensonge").await), (vec![json!("fr")], vec![]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
 
+use crate::archives::{parts, sqlite};
 use crate::server::{Answer, Server};
 
 const PATH: &str = "/v1/snapshots";
@@ -133,4 +134,88 @@ async fn what_cannot_be_done_is_refused_with_its_place() {
     server.post(&path, &json!({"rename_to": "b"})).await.assert_error(422, "invalid_request", "/rename_to", &["collection"]);
     server.post(&path, &json!({"collection": "none"})).await.assert_error(404, "collection_not_found", "", &["none"]);
     server.get(&format!("{PATH}/latest")).await.assert_error(422, "invalid_request", "snapshot", &["UUID"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn declared_indexes_and_answers_to_repeated_requests_come_back() {
+    let server = Server::with_documents(documents()).await;
+    let path = "/v1/collections/news";
+    assert_eq!(server.patch(path, &json!({"metadata_indexes": ["year", "a.b"]})).await.status, 200);
+    let twice = async |path: &str| {
+        let body = json!({"documents": [{"text": "Der Zug"}]}).to_string();
+        let request = Request::post(format!("{path}/documents")).header("content-type", "application/json");
+        let request = request.header("idempotency-key", "once").body(Body::from(body)).expect("a request");
+        server.send(request).await.body["results"].clone()
+    };
+    let first = twice(path).await;
+    let id = snapshot(&server, json!({})).await;
+    assert_eq!(server.delete(path).await.status, 204);
+    assert_eq!(restore(&server, &id, json!({})).await["status"], "succeeded");
+    assert_eq!(server.get(path).await.body["metadata_indexes"], json!(["a.b", "year"]));
+    assert_eq!(twice(path).await, first);
+    let count = async |body: Value| server.post(&format!("{path}/documents/count"), &body).await.body["documents"].clone();
+    assert_eq!(count(json!({"filter": {"field": "year", "eq": 2026}})).await, 1);
+    assert_eq!(count(json!({})).await, 3);
+    assert_eq!(server.patch(path, &json!({"metadata_indexes": ["a.b"]})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_document_comes_back_named_and_hides_no_other() {
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({})).await;
+    let archive = parts(&server.get(&format!("{PATH}/{id}/archive")).await.bytes);
+    let sql = "drop trigger documents_changed_without_checksum; update documents set text = 'Le train' where id = 'fr';";
+    let trigger = "select sql from sqlite_schema where name = 'documents_changed_without_checksum'";
+    let damaged = sqlite(archive.bytes(&archive.database()), |database| {
+        let trigger: String = database.query_row(trigger, [], |row| row.get(0)).expect("a trigger");
+        database.execute_batch(&format!("{sql} {trigger}")).expect("changed");
+    });
+    let archive = archive.clone().with(&archive.database(), damaged);
+    assert_eq!(upload(&server, OTHER_ID, archive.pack(0)).await.status, 201);
+    assert_eq!(restore(&server, OTHER_ID, json!({"replace": true})).await["status"], "succeeded");
+    let shown = server.get("/v1/collections/news").await.body;
+    assert_eq!(shown["damage"][0]["document"], "fr", "{shown}");
+    server.get("/v1/collections/news/documents/fr").await.assert_error(500, "collection_damaged", "", &["fr", "checksum"]);
+    assert_eq!(server.get("/v1/collections/news/documents/ja").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_restored_is_refused_when_the_snapshot_is_made() {
+    let server = Server::with_documents(documents()).await;
+    let folder = server._folder.path().join("collections");
+    let folder = std::fs::read_dir(folder).expect("a folder").next().expect("a collection").expect("an entry").path();
+    let database = rusqlite::Connection::open(folder.join("documents.sqlite")).expect("a database");
+    database.execute_batch("create index of_mine on documents (text)").expect("an index");
+    let job = server.finished(&server.post(PATH, &json!({})).await).await;
+    assert_eq!(job["error"]["code"], "invalid_snapshot", "{job}");
+    let detail = job["error"]["detail"].as_str().expect("a detail");
+    assert!(detail.contains("collection news") && detail.contains("index of_mine"), "{detail}");
+    database.execute_batch("drop index of_mine").expect("dropped");
+    snapshot(&server, json!({})).await;
+}
+
+/// How often a collection may be deleted too late for the snapshot to miss it.
+const ATTEMPTS: usize = 50;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_that_is_deleted_meanwhile_is_left_out_of_a_snapshot_of_all_and_named() {
+    let server = Server::start();
+    for number in 0..20 {
+        assert_eq!(server.post("/v1/collections", &json!({"name": format!("c{number:02}")})).await.status, 201);
+    }
+    for _ in 0..ATTEMPTS {
+        assert_eq!(server.post("/v1/collections", &json!({"name": "last"})).await.status, 201);
+        let accepted = server.post(PATH, &json!({})).await;
+        assert_eq!(server.delete("/v1/collections/last").await.status, 204);
+        let job = server.finished(&accepted).await;
+        assert_eq!(job["status"], "succeeded", "{job}");
+        if job["details"]["skipped"] == json!(["last"]) {
+            let id = job["details"]["snapshot"].as_str().expect("an id");
+            let shown = server.get(&format!("{PATH}/{id}")).await.body;
+            assert_eq!(shown["collections"].as_array().map(Vec::len), Some(20));
+            assert_eq!(restore(&server, id, json!({"replace": true})).await["status"], "succeeded");
+            return;
+        }
+    }
+    panic!("the collection was always copied before it was deleted");
 }

@@ -11,6 +11,7 @@ mod embed;
 mod eval;
 mod jobs;
 mod mining;
+mod pipes;
 mod search;
 mod secure;
 mod transfer;

@@ -90,7 +90,10 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::KeyReused { .. } => Code::IdempotencyConflict,
         StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,
         StoreError::MetadataTooLarge { .. } | StoreError::PathNotIndexable { .. } => Code::InvalidRequest,
-        StoreError::Closed | StoreError::DataDirectoryInUse { .. } | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
+        StoreError::Closed
+        | StoreError::Interrupted { .. }
+        | StoreError::DataDirectoryInUse { .. }
+        | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
         | StoreError::NoWriteAheadLog { .. }
         | StoreError::NewerDatabase { .. }

@@ -1,12 +1,12 @@
-//! Restoring a snapshot: unpacks and checks everything beside the running collections, builds the indexes, and only then puts the
-//! new collections in place, all in one transaction of the catalog. A crash before it leaves the old state, with folders that
+//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into databases
+//! of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the catalog. A crash before it leaves the old state, with folders that
 //! the next start removes; after it, the new state.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::super::archive::{CATALOG, file_name, invalid, unpack};
+use super::super::archive::{ArchiveBounds, CATALOG, file_name, invalid, unpack};
 use super::super::classifiers::check_carried;
 use super::super::collections::sync_dir;
 use super::super::leftovers::{self, DATABASE};
@@ -17,8 +17,9 @@ use super::super::{Error, State, blocking};
 use super::{Halt, JobContext};
 use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
 use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName, ModelInfo, SnapshotId, chain};
+use crate::embed::passage_terms;
 use crate::index::IndexError;
-use crate::store::{Carried, Catalog, DatabaseKind, Replacement, StoreError, check_stranger};
+use crate::store::{Adoption, Carried, Catalog, DatabaseKind, Replacement, StoreError};
 
 /// Time between two looks at whether to stop while an index is built.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -47,8 +48,7 @@ pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
     let of = Arc::clone(&state);
     let unpacked = blocking(move || unpacking.unpack(&of, &looked)).await;
     context.check()?;
-    let rows = unpacked?;
-    let ended = put_in_place(context, &state, &restore, rows).await;
+    let ended = put_in_place(context, &state, &restore, unpacked?).await;
     let folder = restore.folder.clone();
     let _ = std::fs::remove_dir_all(folder);
     if ended.is_err() && !restore.is_done(&state) {
@@ -57,11 +57,18 @@ pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
     ended
 }
 
-async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, rows: Vec<Collection>) -> Result<(), Halt> {
-    let mut opened = Vec::with_capacity(rows.len());
-    for row in rows {
+/// A collection whose database lies ready.
+struct Prepared {
+    row: Collection,
+    /// What was found damaged in it.
+    damage: Vec<StoreError>,
+}
+
+async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, all: Vec<Prepared>) -> Result<(), Halt> {
+    let mut opened = Vec::with_capacity(all.len());
+    for prepared in all {
         let (opening, of) = (restore.clone(), Arc::clone(state));
-        let collection = blocking(move || opening.open(&of, row)).await;
+        let collection = blocking(move || opening.open(&of, prepared)).await;
         let recovered = match collection {
             Ok(collection) => {
                 opened.push(Arc::clone(&collection));
@@ -253,8 +260,8 @@ impl Restore {
         }
     }
 
-    /// Unpacks and checks the archive; gives the rows of the new collections. Blocks.
-    fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Collection>, Error> {
+    /// Unpacks and checks the archive and takes its databases over; gives the new collections. Blocks.
+    fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Prepared>, Error> {
         let access = |source| Error::Folder { path: self.folder.clone(), source };
         if self.folder.exists() {
             std::fs::remove_dir_all(&self.folder).map_err(access)?;
@@ -268,33 +275,41 @@ impl Restore {
                 Err(source) => return Err(Error::Folder { path: folder, source }),
             }
         }
-        let rows = self.folder.join("catalog");
-        std::fs::create_dir_all(&rows).map_err(access)?;
+        let (rows, foreign) = (self.folder.join("catalog"), self.folder.join("foreign"));
+        [&rows, &foreign].into_iter().try_for_each(std::fs::create_dir_all).map_err(access)?;
         let description = state.describe(&self.snapshot)?;
-        let mut places = vec![(CATALOG.to_owned(), rows.join(CATALOG))];
+        let place = |name: &str| foreign.join(name.replace('/', "-"));
+        let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
         for target in &self.targets {
             let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from);
             let entry = entry.ok_or_else(|| invalid(format!("does not hold {}", target.from)))?;
             let folder = self.folder.join(&target.id);
             std::fs::create_dir(&folder).map_err(access)?;
-            places.push((file_name(&entry.id), folder.join(DATABASE)));
+            databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
         }
-        let place = |name: &str| places.iter().find(|(file, _)| file == name).map(|(_, path)| path.clone());
-        let unpacked = unpack(&state.snapshot_archive(&self.snapshot), u64::MAX, place, |read| {
+        let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| place(name));
+        let collections_max = description.manifest.collections.len().max(state.limits.collections_max);
+        let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
+        let unpacked = unpack(&state.snapshot_archive(&self.snapshot), bounds, wanted, |read| {
             context.set_done(read);
             context.check().map_err(|_| Error::Stopping)
         })?;
         if unpacked.sum != description.archive {
             return Err(invalid("is another than its description says: its SHA-256 differs"));
         }
-        for (name, path) in &places {
-            let kind = if name == CATALOG { DatabaseKind::Catalog } else { DatabaseKind::Collection };
-            check_stranger(kind, path).map_err(|error| usable(error.into()))?;
+        let mut damage = Vec::with_capacity(databases.len());
+        for (kind, name, to) in &databases {
+            let (from, watched) = (place(name), context.clone());
+            let adoption = Adoption { kind: *kind, from: &from, to, terms_of: passage_terms };
+            damage.push(adoption.run(move || watched.check().is_err()).map_err(|error| usable(error.into()))?);
+            std::fs::remove_file(&from).map_err(access)?;
         }
         let catalog = Catalog::open(&rows).map_err(|error| usable(error.into()))?;
         self.check_rest(state, &catalog).map_err(usable)?;
-        let row = |target| restored_row(&catalog, target, state.embedder.model()).map_err(usable);
-        self.targets.iter().map(row).collect()
+        let prepared = |(target, damage)| {
+            Ok(Prepared { row: restored_row(&catalog, target, state.embedder.model()).map_err(usable)?, damage })
+        };
+        self.targets.iter().zip(damage.into_iter().skip(1)).map(prepared).collect()
     }
 
     /// Checks that the catalog of the archive has the aliases and classifiers that its manifest names, and that these can answer.
@@ -308,7 +323,8 @@ impl Restore {
     }
 
     /// Moves a checked database to its place and opens it. Blocks.
-    fn open(&self, state: &State, row: Collection) -> Result<Arc<OpenCollection>, Error> {
+    fn open(&self, state: &State, prepared: Prepared) -> Result<Arc<OpenCollection>, Error> {
+        let Prepared { row, damage } = prepared;
         let folder = state.collections_dir().join(&row.id.0);
         let access = |source| Error::Folder { path: folder.clone(), source };
         let unpacked = self.folder.join(&row.id.0);
@@ -316,8 +332,7 @@ impl Restore {
         std::fs::rename(unpacked, &folder).map_err(access)?;
         sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
         let collection = state.open_collection(row, &folder).map_err(usable)?;
-        // Checkpoints are of jobs of another time, or of another server.
-        collection.store.forget_job_checkpoints(&[])?;
+        damage.iter().for_each(|error| drop(collection.note_damage(error)));
         Ok(Arc::new(collection))
     }
 }

@@ -1,18 +1,19 @@
 //! Making a snapshot: copies each collection's database as it is at one moment, one after the other, and packs it. One of the
 //! whole server also gets the aliases and the classifiers that have learned, but no keys: an archive leaves the server. Writers
-//! and searches go on meanwhile. A restart begins anew; what was there of the archive is removed.
+//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job names
+//! it. A restart begins anew; what was there of the archive is removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name};
+use super::super::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
 use super::super::collections::now_ms;
 use super::super::runtime::OpenCollection;
 use super::super::snapshots::Description;
 use super::super::{Error, State, blocking};
 use super::{Halt, JobContext};
-use crate::domain::{Collection, CollectionName, Metadata, Page, SnapshotId};
-use crate::store::Catalog;
+use crate::domain::{Collection, CollectionName, Metadata, Page, SnapshotId, chain};
+use crate::store::{Catalog, DatabaseKind, check_stranger};
 
 /// A snapshot that is being made.
 struct Making {
@@ -43,27 +44,23 @@ pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
     context.measure(0, collections.len() as u64);
     let folder = state.snapshot_partial(live.id.as_str());
     let (begun, whole) = (id.clone(), names.is_empty());
-    let mut making = blocking(move || Making::begin(state, begun, folder, whole)).await?;
-    let details = Metadata::from_iter([("snapshot".to_owned(), id.as_str().into())]);
+    let of = Arc::clone(&state);
+    let mut making = blocking(move || Making::begin(of, begun, folder, whole)).await?;
+    let mut details = Metadata::from_iter([("snapshot".to_owned(), id.as_str().into())]);
+    let mut skipped: Vec<String> = Vec::new();
     for (done, collection) in collections.into_iter().enumerate() {
         context.check()?;
         context.progress(done as u64, details.clone()).await?;
-        let watched = context.clone();
-        let collection = collection.latest();
-        let of = Arc::clone(&collection);
-        let added = blocking(move || {
-            making.add(&of, move || watched.check().is_err())?;
-            Ok(making)
-        })
-        .await;
-        // A copy that was told to stop fails; that is no failure of the job.
-        context.check()?;
-        making = match added {
-            Err(_) if collection.is_deleted() => {
-                return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());
-            }
-            added => added?,
-        };
+        let name = collection.row.name.clone();
+        let (with_it, added) = making.add_newest(context, &state, collection.latest()).await?;
+        making = with_it;
+        if !added && !whole {
+            return Err(Error::CollectionNotFound { name }.into());
+        }
+        if !added {
+            skipped.push(name.as_str().to_owned());
+            details.insert("skipped".to_owned(), skipped.clone().into());
+        }
         context.progress(done as u64 + 1, details.clone()).await?;
     }
     Ok(blocking(move || making.finish()).await?)
@@ -80,10 +77,49 @@ impl Making {
         Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
     }
 
-    fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<(), Error> {
+    /// Adds a collection, or another one that has taken its place under its name; says whether there was one.
+    async fn add_newest(
+        mut self,
+        context: &JobContext,
+        state: &State,
+        mut collection: Arc<OpenCollection>,
+    ) -> Result<(Self, bool), Halt> {
+        loop {
+            let (watched, of) = (context.clone(), Arc::clone(&collection));
+            let added = blocking(move || {
+                let added = self.add(&of, move || watched.check().is_err())?;
+                Ok((self, added))
+            })
+            .await;
+            // A copy that was told to stop fails; that is no failure of the job.
+            context.check()?;
+            let (with_it, added) = added?;
+            self = with_it;
+            let name = &collection.row.name;
+            match state.collection(name) {
+                Ok(other) if !added && !other.is_deleted() && other.row.name == *name => collection = other,
+                _ => return Ok((self, added)),
+            }
+        }
+    }
+
+    /// Adds a collection; says whether it was there until it was copied.
+    fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
         let copy = self.folder.join("copy.sqlite");
-        let copied = collection.store.copy_to(&copy, stop).map_err(|error| collection.tell_damage(error.into()))?;
+        // What an earlier one left that was deleted meanwhile.
+        match std::fs::remove_file(&copy) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
+            _ => (),
+        }
+        let copied = match collection.store.copy_to(&copy, stop) {
+            Err(_) if collection.is_deleted() => return Ok(false),
+            copied => copied.map_err(|error| collection.tell_damage(error.into()))?,
+        };
         let row = collection.current();
+        // Better now than when somebody needs it.
+        check_stranger(DatabaseKind::Collection, &copy).map_err(|error| {
+            invalid(format!("would hold collection {} and could not be restored: {}", row.name, chain(&error)))
+        })?;
         let file = self.packer.add(&file_name(&row.id.0), &copy)?;
         std::fs::remove_file(&copy).map_err(|source| Error::Folder { path: copy, source })?;
         self.entries.push(Entry {
@@ -96,7 +132,7 @@ impl Making {
             file,
         });
         self.rows.push(row);
-        Ok(())
+        Ok(true)
     }
 
     fn finish(mut self) -> Result<(), Error> {

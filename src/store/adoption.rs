@@ -1,0 +1,254 @@
+//! Takes the rows of a database from elsewhere into one that our own migrations make. Nothing of the stranger is copied but rows of
+//! known tables: not its indexes, not its triggers, not its counts, not its index of terms. Ours are made anew.
+//!
+//! The new database is of the stranger's version at first and is then migrated, as the stranger itself would have been. Until
+//! it is whole nobody may rely on it: a crash leaves a file that is of no use.
+
+use std::fs::File;
+use std::path::Path;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::checksum::{passage_checksum, unseal_embedding};
+use super::connection::file_error;
+use super::error::Fault;
+use super::metadata_indexes::declare;
+use super::migrate::{apply, migrate};
+use super::rows::{self, DOCUMENT_COLUMNS};
+use super::strangers::{DatabaseKind, Stranger, cause};
+use super::{StoreError, TermsOf, lexical};
+
+/// KiB of pages that the new database keeps in memory.
+const CACHE_KIB: i64 = 32 << 10;
+/// Steps of SQLite's machine between two looks at whether to stop.
+const STEPS_PER_LOOK: i32 = 10_000;
+/// The largest whole number that a row may have: what counts on from there never comes to the end of the numbers.
+const NUMBER_MAX: i64 = i64::MAX / 2;
+/// Damaged rows that are told.
+const DAMAGE_MAX: usize = 100;
+const DOING: &str = "reading a database from elsewhere";
+
+/// The tables whose rows are taken, those before others that refer to them. What jobs noted is of another time, an index is saved
+/// anew, and keys never come with an archive.
+const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "classifier_texts"];
+const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers"];
+
+/// A database from elsewhere that becomes one of ours.
+#[derive(Debug, Clone, Copy)]
+pub struct Adoption<'a> {
+    /// Which kind it should be.
+    pub kind: DatabaseKind,
+    /// Its file, which nobody else has open.
+    pub from: &'a Path,
+    /// The file that is made, which must not exist.
+    pub to: &'a Path,
+    /// Makes the terms of a passage.
+    pub terms_of: TermsOf,
+}
+
+impl Adoption<'_> {
+    /// Copies the rows. Gives the damage that was found in them, of the first rows that have some: these are there as they are,
+    /// to be named when somebody reads them; a damaged embedding is left out and made anew. `stop` is asked now and then;
+    /// once it says so, this ends with `StoreError::Interrupted`. The file is durable when this is done.
+    pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
+        let stranger = Stranger::open(self.kind, self.from, stop.clone())?;
+        let told = |fault: Fault| match fault.while_doing(DOING) {
+            StoreError::Interrupted { doing } if stranger.is_endless() => {
+                StoreError::Damaged { doing, source: cause("reading a row does not come to an end") }
+            }
+            // Our own statements are right: what SQLite refuses is in the file.
+            StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
+            error => error,
+        };
+        let damage = self.copy(&stranger, stop).map_err(told)?;
+        File::open(self.to).and_then(|file| file.sync_all()).map_err(|error| file_error(self.to, error))?;
+        Ok(damage)
+    }
+
+    fn copy(&self, stranger: &Stranger, stop: impl Fn() -> bool + Send + 'static) -> Result<Vec<StoreError>, Fault> {
+        let schema = self.kind.schema();
+        let mut ours = create(self.to)?;
+        ours.progress_handler(STEPS_PER_LOOK, Some(stop))?;
+        apply(&mut ours, schema, stranger.version)?;
+        let tables = match self.kind {
+            DatabaseKind::Catalog => CATALOG_TABLES,
+            DatabaseKind::Collection => COLLECTION_TABLES,
+        };
+        let transaction = ours.transaction()?;
+        for table in tables {
+            copy_table(stranger, &transaction, table)?;
+        }
+        if self.kind == DatabaseKind::Collection {
+            copy_state(stranger, &transaction)?;
+        }
+        transaction.commit()?;
+        migrate(&mut ours, schema)?;
+        if self.kind == DatabaseKind::Catalog {
+            return Ok(Vec::new());
+        }
+        let transaction = ours.transaction()?;
+        for (number, path) in (1..).zip(&stranger.indexes) {
+            declare(&transaction, path, number)?;
+        }
+        let damage = read_through(&transaction, self.terms_of)?;
+        transaction.commit()?;
+        Ok(damage)
+    }
+}
+
+/// A new database, without what makes it survive a crash.
+fn create(path: &Path) -> Result<Connection, Fault> {
+    if let Err(error) = File::create_new(path) {
+        return Err(file_error(path, error).into());
+    }
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "off")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    Ok(connection)
+}
+
+/// Copies all rows of a table, if there is one in this version. Our own definition of it says which columns there are.
+fn copy_table(stranger: &Stranger, ours: &Connection, table: &'static str) -> Result<(), Fault> {
+    let columns = columns(ours, table)?;
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let places = vec!["?"; columns.len()].join(", ");
+    let columns_sql = columns.join(", ");
+    let mut insert = ours.prepare(&format!("insert into {table} ({columns_sql}) values ({places})"))?;
+    // In the order in which they lie: a row that comes twice, as in a tree that a hostile hand has tied, fits no key of ours.
+    let mut select = stranger.connection.prepare(&format!("select {columns_sql} from main.{table} not indexed"))?;
+    let mut rows = select.query([])?;
+    let mut number = 0;
+    while let Some(row) = rows.next()? {
+        stranger.row_came();
+        number += 1;
+        for column in 0..columns.len() {
+            let value = row.get_ref(column)?;
+            if matches!(value, ValueRef::Integer(value) if !(0..=NUMBER_MAX).contains(&value)) {
+                let problem = "it has a number that this program never writes";
+                return Err(StoreError::CorruptRow { table, row: number, problem }.into());
+            }
+            insert.raw_bind_parameter(column + 1, ToSqlOutput::Borrowed(value))?;
+        }
+        insert.raw_execute().map_err(|error| unfit(error, table, number))?;
+    }
+    Ok(())
+}
+
+/// What a table of ours refuses is no row of it: a key comes twice, a type is wrong, a reference leads nowhere.
+fn unfit(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
+            StoreError::CorruptRow { table, row, problem: "it does not fit the table" }.into()
+        }
+        _ => error.into(),
+    }
+}
+
+fn columns(ours: &Connection, table: &str) -> Result<Vec<String>, Fault> {
+    let mut statement = ours.prepare("select name from pragma_table_info(?1)")?;
+    Ok(statement.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Takes over where the sequence stands, who the database is, and the last key of a passage. Counts are our own triggers' already.
+fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
+    let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "state", row: 1, problem });
+    let has_identity = columns(ours, "state")?.iter().any(|column| column == "identity");
+    let sql = format!("select sequence, {} from main.state not indexed", if has_identity { "identity" } else { "null" });
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Vec<u8>>>(1)?));
+    let (sequence, identity) = stranger.connection.query_row(&sql, [], read).map_err(|error| match error {
+        rusqlite::Error::QueryReturnedNoRows => corrupt("it is missing"),
+        other => other.into(),
+    })?;
+    stranger.row_came();
+    let sql = "select max(coalesce((select max(sequence) from documents), 0),
+               coalesce((select max(embedded_sequence) from passages), 0))";
+    let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
+    if !(reached..=NUMBER_MAX).contains(&sequence) {
+        return Err(corrupt("its sequence is before that of a row"));
+    }
+    // Removals are for an index that was saved before them, and none comes along.
+    ours.execute("update state set sequence = ?1, removals_forgotten = ?1", [sequence])?;
+    if has_identity {
+        let identity = identity.filter(|identity| identity.len() == IDENTITY_BYTES);
+        ours.execute("update state set identity = ?1", [identity.ok_or_else(|| corrupt("it has no identity"))?])?;
+    }
+    let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
+    let mut statement = stranger.connection.prepare(sql)?;
+    let last = statement.query([])?.next()?.map(|row| row.get::<_, i64>(0)).transpose()?;
+    stranger.row_came();
+    match last {
+        Some(last) if (0..=NUMBER_MAX).contains(&last) => {
+            let own = "select coalesce(max(id), 0) from passages";
+            let last = last.max(ours.query_row(own, [], |row| row.get(0))?);
+            ours.execute("delete from sqlite_sequence where name = 'passages'", [])?;
+            ours.execute("insert into sqlite_sequence (name, seq) values ('passages', ?1)", [last])?;
+            Ok(())
+        }
+        Some(_) => {
+            let problem = "it has a number that this program never writes";
+            Err(StoreError::CorruptRow { table: "sqlite_sequence", row: 1, problem }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Bytes of a database's identity.
+const IDENTITY_BYTES: usize = 16;
+
+/// Reads every document, passage and embedding as the server will, and gives passages their terms.
+fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, Fault> {
+    let mut damage = Vec::new();
+    let mut note = |found: Result<(), Fault>| -> Result<bool, Fault> {
+        let Err(fault) = found else { return Ok(true) };
+        let error = fault.while_doing(DOING);
+        if !error.is_damage() {
+            return Err(error.into());
+        }
+        if damage.len() < DAMAGE_MAX {
+            damage.push(error);
+        }
+        Ok(false)
+    };
+    let mut select = ours.prepare(&format!("select {DOCUMENT_COLUMNS} from documents d order by d.key"))?;
+    let mut documents = select.query([])?;
+    while let Some(row) = documents.next()? {
+        note(rows::document(row).map(drop))?;
+        let text = row.get_ref(8)?.as_str().unwrap_or_default();
+        let mut unreadable = Vec::new();
+        let sql =
+            "select id, document, ordinal, start, end, checksum, embedding from passages where document = ?1 order by ordinal";
+        let mut select = ours.prepare_cached(sql)?;
+        let mut passages = select.query([row.get::<_, i64>(0)?])?;
+        while let Some(passage) = passages.next()? {
+            let id: i64 = passage.get(0)?;
+            if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms_of(text))))?
+                && let ValueRef::Blob(sealed) = passage.get_ref(6)?
+                && unseal_embedding(id, sealed).is_err()
+            {
+                unreadable.push(id);
+            }
+        }
+        for id in unreadable {
+            let sql = "update passages set embedding = null, embedded_sequence = null where id = ?1";
+            ours.prepare_cached(sql)?.execute([id])?;
+        }
+    }
+    ours.execute("update lexical_fill set filled = until", [])?;
+    Ok(damage)
+}
+
+/// The text of a passage whose row is whole.
+fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, Fault> {
+    let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+    let checksum: Option<i64> = row.get(5)?;
+    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored))) {
+        let problem = "it does not fit its checksum";
+        return Err(StoreError::CorruptRow { table: "passages", row: stored[0], problem }.into());
+    }
+    Ok(&text[rows::range(stored[0], stored[3], stored[4], text)?])
+}

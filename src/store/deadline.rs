@@ -1,0 +1,78 @@
+//! When the statements of a store have to come to an end. Closing it must not wait for one that runs for minutes, or forever.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rusqlite::Connection;
+
+use super::error::Fault;
+
+/// Steps of SQLite's machine between two looks at the time: well under a millisecond of most statements.
+const STEPS_PER_LOOK: i32 = 10_000;
+
+/// A point in time for all connections of a store; none until it is set. Clones are one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Deadline(Arc<Mutex<Option<Instant>>>);
+
+impl Deadline {
+    /// From `time` on, statements that run are ended with `StoreError::Interrupted`. It is never put off.
+    pub(super) fn set(&self, time: Instant) {
+        let mut deadline = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *deadline = Some(deadline.map_or(time, |set| set.min(time)));
+    }
+
+    /// Has the statements of a connection watched.
+    pub(super) fn watch(&self, connection: &mut Connection) -> Result<(), Fault> {
+        let deadline = self.clone();
+        Ok(connection.progress_handler(STEPS_PER_LOOK, Some(move || deadline.is_over()))?)
+    }
+
+    fn is_over(&self) -> bool {
+        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{DocumentStore, StoreError, StoreOptions};
+    use super::*;
+
+    const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+
+    fn store() -> (tempfile::TempDir, DocumentStore) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 2, terms_of: |_| Default::default() };
+        let store = DocumentStore::open(folder.path(), &options).unwrap();
+        (folder, store)
+    }
+
+    fn count(connection: &Connection) -> Result<i64, Fault> {
+        Ok(connection.query_row(ENDLESS, [], |row| row.get(0))?)
+    }
+
+    #[test]
+    fn statements_without_an_end_are_interrupted_and_the_store_closes() {
+        let (_folder, store) = store();
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| store.read("counting", count));
+            let writing = scope.spawn(|| store.write_patiently("writing", |transaction| count(transaction.connection)));
+            store.end_by(Instant::now() + Duration::from_millis(50));
+            for (ended, doing) in [(reading.join().unwrap(), "counting"), (writing.join().unwrap(), "writing")] {
+                assert!(matches!(&ended, Err(StoreError::Interrupted { doing: of }) if *of == doing), "{ended:?}");
+            }
+        });
+        store.close().unwrap();
+    }
+
+    #[test]
+    fn a_deadline_is_never_put_off() {
+        let deadline = Deadline::default();
+        assert!(!deadline.is_over());
+        deadline.set(Instant::now());
+        deadline.set(Instant::now() + Duration::from_secs(1_000));
+        assert!(deadline.is_over());
+    }
+}

@@ -1,0 +1,62 @@
+//! Stopping a server ends it promptly, whatever a statement in one of its databases is doing.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use serde_json::json;
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::{Program, command};
+
+/// Until a stopped server must be gone: its grace for requests, that for statements, and what a slow machine takes besides.
+const PROMPTLY: Duration = Duration::from_secs(30);
+
+/// The database of a data directory with one collection.
+fn database(data: &Path) -> Connection {
+    let folder = std::fs::read_dir(data.join("collections")).unwrap().next().unwrap().unwrap().path();
+    Connection::open(folder.join("documents.sqlite")).unwrap()
+}
+
+/// Starts a server whose writer never comes to the end of a document with the id `endless`.
+fn with_endless_writes(data: &Path) -> Program {
+    let server = Program::start(data, "fake:16");
+    assert_eq!(server.client().post("/v1/collections", &json!({"name": "news"})).0, 201);
+    assert!(server.terminate().success());
+    let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    let trigger = format!("create trigger endless after insert on documents when new.id = 'endless' begin {endless}; end");
+    database(data).execute_batch(&trigger).unwrap();
+    let mut serve = command(data, "fake:16");
+    serve.args(["--shutdown-grace-s", "1"]);
+    Program::run(serve)
+}
+
+#[test]
+fn a_statement_that_never_ends_does_not_keep_the_server_from_stopping() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_endless_writes(data.path());
+    let client = server.client();
+    let stored = json!({"documents": [{"id": "before", "text": "Der Zug"}]});
+    assert_eq!(client.post("/v1/collections/news/documents", &stored).0, 200);
+    let endless = json!({"documents": [{"id": "endless", "text": "Le train"}]});
+    let caller = std::thread::spawn(move || client.try_post("/v1/collections/news/documents", &endless));
+    // The writer holds its lock: it has begun.
+    let held = database(data.path());
+    held.busy_timeout(Duration::ZERO).unwrap();
+    let deadline = Instant::now() + program::PATIENCE;
+    while held.execute_batch("begin immediate; rollback").is_ok() {
+        assert!(Instant::now() < deadline, "the write does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(held);
+    let begun = Instant::now();
+    assert!(server.terminate_within(PROMPTLY).success());
+    assert!(begun.elapsed() < PROMPTLY);
+    drop(caller.join().unwrap());
+    database(data.path()).execute_batch("drop trigger endless").unwrap();
+    let server = Program::start(data.path(), "fake:16");
+    let documents = server.client().get("/v1/collections/news").1["documents"].clone();
+    assert_eq!(documents, 1, "what was acknowledged is there, what was interrupted is not");
+}
