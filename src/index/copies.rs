@@ -52,6 +52,15 @@ struct Group {
     passages: Vec<Vec<u64>>,
 }
 
+/// What a node stood for.
+#[derive(Debug)]
+pub(super) struct Dissolved {
+    /// Whether the passage that the node was made for was gone.
+    pub(super) hollow: bool,
+    /// Its near-copies, with their values.
+    pub(super) members: Vec<(Embedding, Vec<u64>)>,
+}
+
 /// What must happen to the graph so that a passage is gone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Removal {
@@ -126,6 +135,42 @@ impl Copies {
         group.hollow = true;
         self.hollow += 1;
         self.rename(id)
+    }
+
+    /// Takes a node's near-copies away from it.
+    pub(super) fn dissolve(&mut self, node: u64) -> Dissolved {
+        let group = self.nodes.remove(&node).and_then(|id| self.groups.remove(&id));
+        let Some(group) = group else { return Dissolved { hollow: false, members: Vec::new() } };
+        self.hollow -= usize::from(group.hollow);
+        let members = group.members(self.dimension).map(|(values, passages)| (values, passages.to_vec())).collect::<Vec<_>>();
+        for passage in members.iter().flat_map(|(_, passages)| passages) {
+            self.homes.remove(passage);
+        }
+        Dissolved { hollow: group.hollow, members }
+    }
+
+    /// The node that a near-copy is beside.
+    pub(super) fn host(&self, passage: u64) -> Option<u64> {
+        self.homes.get(&passage).and_then(|id| self.groups.get(id)).map(|group| group.node)
+    }
+
+    /// The values of a near-copy, and the passages that have the same.
+    pub(super) fn member(&self, passage: u64) -> Option<(Embedding, Vec<u64>)> {
+        let group = self.groups.get(self.homes.get(&passage)?)?;
+        let mut members = group.members(self.dimension);
+        let (values, passages) = members.find(|(_, passages)| passages.binary_search(&passage).is_ok())?;
+        Some((values, passages.to_vec()))
+    }
+
+    /// One passage of each member of groups that reach farther than `GAP`: of those that no walk led to.
+    pub(super) fn far(&self) -> Vec<(u64, Embedding)> {
+        let wide = |group: &&Group| {
+            let norm = group.members(self.dimension).map(|(values, _)| values.norm()).fold(f32::INFINITY, f32::min);
+            // What was rounded to be compared may seem a little farther than it is.
+            group.radius > 1.01 * GAP * norm
+        };
+        let members = self.groups.values().filter(wide).flat_map(|group| group.members(self.dimension));
+        members.filter_map(|(values, passages)| Some((*passages.first()?, values))).collect()
     }
 
     fn take_out_member(&mut self, passage: u64, id: u32) -> Removal {
@@ -273,6 +318,11 @@ impl Copies {
 }
 
 impl Group {
+    fn members(&self, dimension: usize) -> impl Iterator<Item = (Embedding, &[u64])> {
+        let values = self.values.chunks_exact(dimension).map(|values| Embedding::unscaled(values.to_vec()));
+        values.zip(&self.passages).filter_map(|(values, passages)| Some((values?, passages.as_slice())))
+    }
+
     fn forget(&mut self, passage: u64, dimension: usize) {
         for place in 0..self.passages.len() {
             let Ok(at) = self.passages[place].binary_search(&passage) else { continue };

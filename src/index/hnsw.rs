@@ -1,21 +1,25 @@
 //! The index of a collection: a graph and the near-copies beside it, with locks where usearch asks its caller for them.
 //!
 //! usearch lets `add` and `search` run side by side, each in one of a fixed number of thread contexts (`Permits`). It forbids
-//! everything else beside them: growing, removing, renaming, and reusing the node of a removed key (whose vector it overwrites in
-//! place). Comparing with all nodes is not safe beside adding either: it would meet a node's slot before it is filled. These
+//! everything else beside them: growing, renaming, and reusing the node of a key that it removed itself (whose vector it overwrites
+//! in place). Comparing with all nodes is not safe beside adding either: it would meet a node's slot before it is filled. These
 //! take the graph's lock exclusively; plain adding and searching share it.
 
+mod adding;
 mod among;
+mod compaction;
+mod reach;
 
 pub use among::Compared;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::IndexError;
 use super::copies::{Copies, GAP, Removal};
-use super::engine::{Engine, Scored, check_head};
+use super::engine::{Engine, GRAVES, Scored, check_head};
 use super::nearest::Nearest;
 use super::permits::Permits;
 use crate::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
@@ -70,12 +74,17 @@ pub struct Neighbor {
 ///
 /// Locks are taken in the order of the fields; within the graph, that of the near-copies last.
 pub struct Index {
+    upkeep: Mutex<reach::Upkeep>,
     keys: [Mutex<()>; KEY_LOCKS],
     /// Shared by what changes the graph, exclusive for saving it: searches go on meanwhile.
     changes: RwLock<()>,
     permits: Permits,
     graph: RwLock<Graph>,
     parameters: IndexParameters,
+    /// Nodes added since `check` last looked which ones links lead to: each may have taken the place of the last link to another.
+    added: AtomicU64,
+    /// Nodes that `check` still has to walk to.
+    unwalked: AtomicU64,
 }
 
 struct Graph {
@@ -84,9 +93,12 @@ struct Graph {
     viewed: Option<PathBuf>,
     /// Nodes in use or promised to a running `add`; those of removed keys count. At most the engine's capacity.
     nodes: AtomicUsize,
-    /// Nodes of removed keys: the next `add` reuses one. Changes only under the exclusive lock.
+    /// Nodes that an earlier version of the program removed: usearch gives their slots to the next ones that are added. Changes only
+    /// under the exclusive lock; `compact` ends it.
     free: usize,
     copies: RwLock<Copies>,
+    /// Keys whose nodes changed while `compact` makes the graph anew.
+    moved: Mutex<Option<HashSet<u64>>>,
 }
 
 impl IndexParameters {
@@ -106,27 +118,11 @@ impl Index {
             nodes: AtomicUsize::new(0),
             free: 0,
             copies: RwLock::new(Copies::new(parameters.dimension)),
+            moved: Mutex::new(None),
         };
         let permits = Permits::new(contexts());
         graph.engine.reserve(CAPACITY_MIN, permits.total)?;
         Ok(Self::over(graph, permits, parameters))
-    }
-
-    /// Adds a passage; replaces it when it is there.
-    pub fn add(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
-        self.check_dimension(embedding)?;
-        // usearch marks the node of a removed key with this number.
-        debug_assert_ne!(passage.0, u64::MAX);
-        let _key = lock(&self.keys[(passage.0 % KEY_LOCKS as u64) as usize]);
-        let _change = read(&self.changes);
-        self.make_writable()?;
-        if read(&self.graph).contains(passage) {
-            write(&self.graph).remove(passage)?;
-        }
-        if self.add_shared(passage, embedding)? {
-            return Ok(());
-        }
-        self.add_exclusive(passage, embedding)
     }
 
     /// Removes a passage; says whether it was there.
@@ -236,6 +232,7 @@ impl Index {
             nodes: AtomicUsize::new(present + free),
             free,
             copies: RwLock::new(copies),
+            moved: Mutex::new(None),
         };
         let permits = Permits::new(contexts());
         if view {
@@ -251,11 +248,14 @@ impl Index {
 
     fn over(graph: Graph, permits: Permits, parameters: &IndexParameters) -> Self {
         Self {
+            upkeep: Mutex::default(),
             keys: std::array::from_fn(|_| Mutex::new(())),
             changes: RwLock::new(()),
             permits,
             graph: RwLock::new(graph),
             parameters: parameters.clone(),
+            added: AtomicU64::new(0),
+            unwalked: AtomicU64::new(0),
         }
     }
 
@@ -280,44 +280,6 @@ impl Index {
         Ok(())
     }
 
-    /// Adds beside other adds and searches; gives false when this one needs the graph for itself.
-    fn add_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
-        let _permit = self.permits.take();
-        let graph = read(&self.graph);
-        if let Some((node, gap)) = graph.near(embedding)?
-            && write(&graph.copies).attach(passage.0, embedding, node, gap)
-        {
-            return Ok(true);
-        }
-        // A small index is searched node by node, and must not grow meanwhile. It cannot shrink below the bound while this holds
-        // the lock, so no such search begins beside the adding below.
-        if graph.engine.size() <= EXACT_SIZE_MAX || graph.free > 0 {
-            return Ok(false);
-        }
-        let capacity = graph.engine.capacity();
-        let promise = |nodes: usize| (nodes > 0 && nodes < capacity).then_some(nodes + 1);
-        if graph.nodes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, promise).is_err() {
-            return Ok(false);
-        }
-        graph.engine.add(passage.0, embedding)?;
-        Ok(true)
-    }
-
-    fn add_exclusive(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
-        let mut graph = write(&self.graph);
-        let reuse = graph.free > 0;
-        if !reuse && *graph.nodes.get_mut() >= graph.engine.capacity() {
-            graph.engine.reserve(graph.engine.capacity() * 2, self.permits.total)?;
-        }
-        graph.engine.add(passage.0, embedding)?;
-        if reuse {
-            graph.free -= 1;
-        } else {
-            *graph.nodes.get_mut() += 1;
-        }
-        Ok(())
-    }
-
     fn check_dimension(&self, embedding: &Embedding) -> Result<(), IndexError> {
         let (expected, got) = (self.parameters.dimension, embedding.dimension());
         if expected == got { Ok(()) } else { Err(IndexError::Dimension { expected, got }) }
@@ -334,15 +296,44 @@ impl Graph {
     }
 
     fn remove(&mut self, passage: PassageId) -> Result<bool, IndexError> {
-        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
-        match copies.take_out(passage.0) {
+        match self.copies_mut().take_out(passage.0) {
             Removal::Done => Ok(true),
-            Removal::Rename { from, to } => self.engine.rename(from, to).map(|()| true),
-            Removal::Node => {
-                let removed = self.engine.remove(passage.0)?;
-                self.free += removed;
-                Ok(removed > 0)
+            Removal::Rename { from, to } => {
+                self.note_moved(from);
+                self.note_moved(to);
+                self.engine.rename(from, to).map(|()| true)
             }
+            Removal::Node => {
+                self.note_moved(passage.0);
+                self.engine.bury(passage.0)
+            }
+        }
+    }
+
+    /// Adds a node and makes room for it.
+    fn add_node(&mut self, passage: PassageId, embedding: &Embedding, threads: usize) -> Result<(), IndexError> {
+        let reuse = self.free > 0;
+        if !reuse && *self.nodes.get_mut() >= self.engine.capacity() {
+            self.engine.reserve(self.engine.capacity() * 2, threads)?;
+        }
+        self.note_moved(passage.0);
+        self.engine.add(passage.0, embedding)?;
+        if reuse {
+            self.free -= 1;
+        } else {
+            *self.nodes.get_mut() += 1;
+        }
+        Ok(())
+    }
+
+    fn copies_mut(&mut self) -> &mut Copies {
+        self.copies.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a running compaction that it must look at a node again.
+    fn note_moved(&self, key: u64) {
+        if let Some(moved) = lock(&self.moved).as_mut() {
+            moved.insert(key);
         }
     }
 

@@ -85,6 +85,9 @@ fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_
         let (expected, got) = (description.count.to_string(), index.len().to_string());
         return Err(IndexError::Parameters { what: "count", expected, got });
     }
+    if !description.checked {
+        index.distrust();
+    }
     Ok(Loaded { index, sequence: Sequence(description.sequence) })
 }
 
@@ -106,6 +109,9 @@ struct Description {
     graph: FileSum,
     /// `index.copies`.
     copies: FileSum,
+    /// Whether every node was known to be found. A saved index of before this was written is looked through.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    checked: bool,
     /// CRC-32 of this description with 0 in this place: a flipped digit of `sequence` would lose documents from searches.
     description_crc32: u32,
 }
@@ -175,6 +181,8 @@ impl Description {
 
 fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[PathBuf; 3]) -> Result<(), IndexError> {
     let [graph, copies, description] = paths;
+    // What is added from here on is in doubt, whether it is still saved or not.
+    let checked = index.is_checked();
     let count = index.write_to(graph, copies)?;
     sync(graph)?;
     sync(copies)?;
@@ -191,6 +199,7 @@ fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[Pat
         expansion_add: parameters.expansion_add,
         graph: FileSum::of(graph)?,
         copies: FileSum::of(copies)?,
+        checked,
         description_crc32: 0,
     };
     described.write(description)?;

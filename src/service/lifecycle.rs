@@ -15,7 +15,7 @@ use super::keys::Keyring;
 use super::repair::recover;
 use super::runtime::{OpenCollection, lock};
 use super::spool::UPLOADS_MAX;
-use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers};
+use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers, upkeep};
 use crate::domain::{Collection, CollectionName, Page, chain};
 use crate::store::{Catalog, StoreError};
 
@@ -128,6 +128,7 @@ impl Service {
                 // After all of them: searching by meaning does not wait for searching by words.
                 recovered.iter().for_each(|collection| fill_terms(collection));
                 recovered.iter().for_each(|collection| check_after_crash(collection));
+                recovered.iter().for_each(|collection| look_through(collection));
             });
             lock(&self.state.recovery_threads).push(thread.map_err(Error::Thread)?);
         }
@@ -215,6 +216,14 @@ fn fill_terms(collection: &OpenCollection) {
                 std::thread::park_timeout(RETRY_PAUSE);
             }
         }
+    }
+}
+
+/// Looks through a saved index that nobody knows to find everything. Its collection may have no worker that would.
+fn look_through(collection: &OpenCollection) {
+    if let Err(error) = upkeep::catch_up(collection) {
+        let error = &error as &dyn std::error::Error;
+        tracing::error!(collection = %collection.row.name, error, "looking through the index failed");
     }
 }
 

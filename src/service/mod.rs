@@ -27,6 +27,7 @@ mod runtime;
 pub mod search;
 pub mod snapshots;
 mod spool;
+mod upkeep;
 mod worker;
 
 use std::collections::BTreeMap;

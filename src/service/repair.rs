@@ -2,7 +2,7 @@
 //! no embedding yet is then the worker's.
 
 use super::Error;
-use super::runtime::{Applied, OpenCollection, add_all};
+use super::runtime::{Applied, OpenCollection};
 use crate::domain::{PassageId, Sequence};
 use crate::index::{self, Index};
 use crate::store::StoreError;
@@ -78,7 +78,7 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
         collection.set_progress(done, total);
         let embeddings = collection.read_mending(|store| store.embeddings(after, EMBEDDINGS_PER_READ))?;
         let Some(&(last, _)) = embeddings.last() else { break };
-        add_all(&index, &embeddings)?;
+        index.add_all(&embeddings)?;
         done += embeddings.len() as u64;
         after = last;
     }

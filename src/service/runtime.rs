@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 use super::collections::{index_files, sync_dir};
 use super::damage::FoundDamage;
 use super::search::PassageSets;
-use super::{Error, leftovers};
-use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
+use super::{Error, leftovers, upkeep};
+use crate::domain::{Collection, Limits, ModelInfo, PassageId, Sequence};
 use crate::embed::Tokens;
 use crate::index::{self, Index, IndexParameters};
 use crate::store::{Change, DocumentStore, PendingPassage, StoreError};
@@ -49,6 +49,8 @@ pub(super) struct OpenCollection {
     pub(super) identity: String,
     /// Wakes the worker: there is something to embed, or it is time to stop.
     pub(super) wake: Notify,
+    /// Tells the upkeep that the index changed, or that it is time to stop.
+    pub(super) changed: Notify,
     /// Bounds the writes that wait.
     pub(super) write_slots: Arc<Semaphore>,
     /// The collection that took this one's place, where writes go then. Read while a write runs, so that none is lost between
@@ -65,6 +67,8 @@ pub(super) struct OpenCollection {
     /// Whether the index has caught up since then.
     caught_up: AtomicBool,
     applied: Mutex<Applied>,
+    /// Whether the index was mended since it was saved.
+    mended: AtomicBool,
     /// Changes after which the index is saved, at least.
     save_changes: u64,
     /// When another save may be tried, after one failed.
@@ -109,6 +113,7 @@ impl OpenCollection {
             sequence_at_open,
             identity,
             wake: Notify::new(),
+            changed: Notify::new(),
             write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
             successor: Arc::default(),
             worker: Mutex::new(None),
@@ -117,6 +122,7 @@ impl OpenCollection {
             index: OnceLock::new(),
             caught_up: AtomicBool::new(false),
             applied: Mutex::new(Applied::default()),
+            mended: AtomicBool::new(false),
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
             reserved: Mutex::new(HashSet::new()),
@@ -198,6 +204,7 @@ impl OpenCollection {
             take_in(index, changes)?;
             applied.sequence = reached;
             applied.unsaved += taken as u64;
+            self.changed.notify_one();
         }
         Ok(taken == CHANGES_PER_READ)
     }
@@ -223,11 +230,18 @@ impl OpenCollection {
             let more = self.apply_some(index, &mut applied)?;
             self.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
+                // What one of the changes hid is found again before anybody asks for it.
+                upkeep::check(self, index)?;
                 self.caught_up.store(true, Ordering::Release);
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Has the index saved with the next occasion though no change was taken in: it was mended.
+    pub(super) fn note_unsaved(&self) {
+        self.mended.store(true, Ordering::Relaxed);
     }
 
     /// Saves the index when much has changed since it was last saved.
@@ -247,10 +261,12 @@ impl OpenCollection {
     pub(super) fn save(&self) -> Result<(), Error> {
         let Some(index) = self.index.get() else { return Ok(()) };
         let mut applied = lock(&self.applied);
-        if applied.unsaved == 0 || self.is_deleted() {
+        if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
             return Ok(());
         }
-        index::save(index, &self.folder, applied.sequence, &self.identity)?;
+        // Before: what is mended while it is saved may be missing there.
+        self.mended.store(false, Ordering::Relaxed);
+        index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.note_unsaved())?;
         applied.unsaved = 0;
         match self.store.forget_removals(applied.sequence) {
             // The server stops. Until the next save they take room, nothing else.
@@ -283,6 +299,7 @@ impl OpenCollection {
     pub(super) fn destroy(&self) -> Result<(), Error> {
         self.deleted.store(true, Ordering::Release);
         self.wake.notify_one();
+        self.changed.notify_one();
         self.store.end_by(Instant::now() + LAST_STATEMENTS);
         // Nobody may be saving the index into the folder while it is removed.
         let _applied = lock(&self.applied);
@@ -296,6 +313,7 @@ impl OpenCollection {
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake.notify_one();
+        self.changed.notify_one();
     }
 
     /// Whether the collection was deleted.
@@ -372,41 +390,11 @@ fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error>
             Change::Removed(passage) => removed.push(passage),
         }
     }
-    add_all(index, &embedded)?;
+    index.add_all(&embedded)?;
     for passage in removed {
         index.remove(passage)?;
     }
     Ok(())
-}
-
-/// Adds embeddings, on all cores when they are many.
-pub(super) fn add_all(index: &Index, embeddings: &[(PassageId, Embedding)]) -> Result<(), Error> {
-    /// Fewer than this per thread are not worth starting one.
-    const PER_THREAD_MIN: usize = 128;
-    /// What a thread takes at a time.
-    const PER_TURN: usize = 16;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(embeddings.len().div_ceil(PER_THREAD_MIN)).max(1);
-    // Each takes some whenever it is done: one that other work keeps from its core leaves the rest to the others.
-    let begun = AtomicUsize::new(0);
-    let add = || {
-        loop {
-            let begin = begun.fetch_add(PER_TURN, Ordering::Relaxed).min(embeddings.len());
-            let part = &embeddings[begin..embeddings.len().min(begin + PER_TURN)];
-            if part.is_empty() {
-                return Ok(());
-            }
-            part.iter().try_for_each(|(passage, embedding)| index.add(*passage, embedding))?;
-        }
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(add)).collect();
-        let added: Result<(), Error> = add();
-        others.into_iter().fold(added, |added, thread| match thread.join() {
-            Ok(other) => added.and(other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
-    })
 }
 
 /// Locks; after a panic of another holder too: what these mutexes guard is valid between any two statements.

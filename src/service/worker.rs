@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::runtime::OpenCollection;
-use super::{Error, blocking};
+use super::{Error, blocking, upkeep};
 use crate::domain::{Embedded, Embedding, PassageId};
 use crate::embed::{EmbedError, Embedder, Priority, Tokens};
 use crate::store::{PendingPassage, StoreError};
@@ -33,8 +33,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Works until the collection is told to stop.
+    /// Works until the collection is told to stop, and keeps its index up.
     pub(super) async fn run(self) {
+        tokio::join!(self.work(), upkeep::run(&self.collection));
+    }
+
+    async fn work(&self) {
         let mut failures = 0u32;
         loop {
             if self.collection.should_stop() {

@@ -265,3 +265,103 @@ fn what_an_unfinished_save_left_is_removed() {
     load(folder.path(), &PARAMETERS, ORIGIN).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len());
 }
+
+/// A folder with a graph as earlier versions left it: after rounds of replacing, each removed node's slot taken by a new one, which
+/// cut off others. Gives its passages.
+fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> Vec<(PassageId, Embedding)> {
+    let around = |key: u64| {
+        let center = embedding(key % 8);
+        let values = (0..parameters.dimension).map(|place| {
+            let noise = embedding(key * 1_000 + place as u64).as_slice()[place % 8];
+            center.as_slice()[place % 8] + 1.2 * noise
+        });
+        (PassageId(key), Embedding::normalized(values.collect()).unwrap())
+    };
+    let mut passages: Vec<_> = (0..4_000).map(around).collect();
+    let graph = usearch::Index::new(&usearch::IndexOptions {
+        dimensions: parameters.dimension,
+        metric: usearch::MetricKind::IP,
+        quantization: usearch::ScalarKind::F16,
+        connectivity: parameters.connectivity,
+        expansion_add: parameters.expansion_add,
+        expansion_search: 1,
+        multi: false,
+    })
+    .unwrap();
+    graph.reserve(4_100).unwrap();
+    passages.iter().for_each(|(key, embedding)| graph.add(key.0, embedding.as_slice()).unwrap());
+    for round in 0..12 {
+        let begin = round % 4 * 1_000;
+        passages[begin..begin + 1_000].iter().for_each(|(key, _)| assert_eq!(graph.remove(key.0).unwrap(), 1));
+        for (place, key) in (begin..begin + 1_000).zip(4_000 + 1_000 * round as u64..) {
+            passages[place] = around(key);
+            graph.add(key, passages[place].1.as_slice()).unwrap();
+        }
+    }
+    // Some slots are free at the end.
+    passages.drain(..20).for_each(|(key, _)| assert_eq!(graph.remove(key.0).unwrap(), 1));
+    save(&Index::create(parameters).unwrap(), folder, Sequence(7), ORIGIN).unwrap();
+    graph.save(folder.join(GRAPH).to_str().unwrap()).unwrap();
+    let description = Description::read(&folder.join(DESCRIPTION)).unwrap();
+    let described =
+        Description { count: passages.len(), graph: FileSum::of(&folder.join(GRAPH)).unwrap(), checked: false, ..description };
+    described.write(&folder.join(DESCRIPTION)).unwrap();
+    passages
+}
+
+#[test]
+fn an_index_that_an_earlier_version_saved_is_looked_through_and_mended() {
+    let parameters = IndexParameters { dimension: 32, ..PARAMETERS };
+    let folder = tempfile::tempdir().unwrap();
+    let passages = saved_by_an_earlier_version(folder.path(), &parameters);
+    let index = load(folder.path(), &parameters, ORIGIN).unwrap().index;
+    assert_eq!(index.len(), passages.len());
+    let lost = |index: &Index| {
+        let is_found = |key: &PassageId, embedding| index.search(embedding, 10).unwrap().iter().any(|hit| hit.passage == *key);
+        passages.iter().filter(|(key, embedding)| !is_found(key, embedding)).count()
+    };
+    assert!(lost(&index) > 0, "the graph is whole, so this shows nothing");
+    assert!(index.needs_check() && index.needs_compaction());
+    assert!(index.compact(&|| false).unwrap());
+    while index.needs_check() {
+        index.check(&|_| None, &|| false).unwrap();
+    }
+    assert_eq!(lost(&index), 0);
+    save(&index, folder.path(), Sequence(8), ORIGIN).unwrap();
+    let again = load(folder.path(), &parameters, ORIGIN).unwrap().index;
+    assert_eq!((lost(&again), again.needs_check(), again.needs_compaction()), (0, false, false));
+}
+
+#[test]
+fn an_index_that_lies_in_its_file_can_be_looked_through_and_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = index_of(0..3_000);
+    save(&index, folder.path(), Sequence(1), ORIGIN).unwrap();
+    let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
+    assert!(viewed.needs_check());
+    while viewed.needs_check() {
+        viewed.check(&|_| None, &|| false).unwrap();
+    }
+    save(&viewed, folder.path(), Sequence(1), ORIGIN).unwrap();
+    let again = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
+    assert!(!again.needs_check());
+    assert_alike(&viewed, &again);
+}
+
+#[test]
+fn removed_nodes_stay_removed_in_a_saved_index() {
+    let index = index_of(0..3_000);
+    (0..1_200).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
+    let folder = tempfile::tempdir().unwrap();
+    save(&index, folder.path(), Sequence(1), ORIGIN).unwrap();
+    for view_bytes_min in [0, u64::MAX] {
+        let loaded = load_or_view(folder.path(), &PARAMETERS, ORIGIN, view_bytes_min).unwrap().index;
+        assert_eq!(loaded.len(), 1_800);
+        assert!(loaded.needs_compaction());
+        assert!(loaded.search(&embedding(7), 50).unwrap().iter().all(|hit| hit.passage.0 >= 1_200));
+        assert!(loaded.search_all(&embedding(7), 3_000).unwrap().iter().all(|hit| hit.passage.0 >= 1_200));
+        assert!(loaded.compact(&|| false).unwrap());
+        assert_eq!(loaded.len(), 1_800);
+        assert!(!loaded.needs_compaction());
+    }
+}

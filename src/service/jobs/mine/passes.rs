@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::super::runtime::{OpenCollection, add_all};
+use super::super::super::runtime::OpenCollection;
 use super::super::super::{Error, blocking};
 use super::super::{Halt, JobContext};
 use super::memory;
@@ -75,7 +75,7 @@ impl<'a> Passes<'a> {
             self.context.check()?;
             let (side, index) = (Arc::clone(side), Arc::clone(&index));
             let end = side.sentences().min(begin + ADDED_PER_BATCH);
-            blocking(move || add_all(&index, &side.keyed(begin..end)?)).await?;
+            blocking(move || Ok(index.add_all(&side.keyed(begin..end)?)?)).await?;
             self.count((end - begin) as u64).await?;
         }
         side.install(index);

@@ -1,0 +1,136 @@
+//! Adding passages, on all cores when they are many, and seeing to it that each is found afterwards.
+//!
+//! What usearch adds is not always reached afterwards. A node of a higher layer can be met there before it has links in the lowest:
+//! whoever is added meanwhile may link to it alone, and it throws their link back away when it forms its own. And among many that
+//! are close together a full list of neighbors may take a new node and drop it at once. So after adding, a walk looks for each.
+
+use super::reach::Standing;
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EXPANSION, Ordering, lock, read, write};
+use crate::domain::{Embedding, PassageId};
+use crate::index::IndexError;
+
+/// Fewer than this per thread are not worth starting one.
+const PER_THREAD_MIN: usize = 128;
+
+/// What a thread takes at a time.
+const PER_TURN: usize = 16;
+
+impl Index {
+    /// Adds a passage; replaces it when it is there. Then a search for it finds it, unless another thread adds at the same time:
+    /// `add_all` is for that.
+    pub fn add(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
+        if self.put(passage, embedding)? { self.make_found(passage, embedding) } else { Ok(()) }
+    }
+
+    /// Adds passages as `add` does, on all cores when they are many. A search for each finds it, unless others add meanwhile.
+    pub fn add_all(&self, embeddings: &[(PassageId, Embedding)]) -> Result<(), IndexError> {
+        let put = |(passage, embedding): &(PassageId, Embedding)| self.put(*passage, embedding);
+        let nodes = side_by_side(embeddings, put)?;
+        let make_found = |place: &usize| {
+            let (passage, embedding) = &embeddings[*place];
+            self.make_found(*passage, embedding).map(|()| false)
+        };
+        side_by_side(&nodes, make_found).map(drop)
+    }
+
+    /// Puts a passage in; says whether it became a node.
+    fn put(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
+        self.check_dimension(embedding)?;
+        // Keys from there on are those of removed nodes.
+        debug_assert!(passage.0 < super::GRAVES);
+        let _key = lock(&self.keys[(passage.0 % KEY_LOCKS as u64) as usize]);
+        let _change = read(&self.changes);
+        self.make_writable()?;
+        if read(&self.graph).contains(passage) {
+            write(&self.graph).remove(passage)?;
+        }
+        match self.put_shared(passage, embedding)? {
+            Put::Copy => return Ok(false),
+            Put::Node => (),
+            Put::NotYet => write(&self.graph).add_node(passage, embedding, self.permits.total)?,
+        }
+        self.added.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Adds beside other adds and searches, unless this one needs the graph for itself.
+    fn put_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<Put, IndexError> {
+        let _permit = self.permits.take();
+        let graph = read(&self.graph);
+        if let Some((node, gap)) = graph.near(embedding)?
+            && write(&graph.copies).attach(passage.0, embedding, node, gap)
+        {
+            return Ok(Put::Copy);
+        }
+        // A small index is searched node by node, and must not grow meanwhile. It cannot shrink below the bound while this holds
+        // the lock, so no such search begins beside the adding below.
+        if graph.engine.size() <= EXACT_SIZE_MAX || graph.free > 0 {
+            return Ok(Put::NotYet);
+        }
+        let capacity = graph.engine.capacity();
+        let promise = |nodes: usize| (nodes > 0 && nodes < capacity).then_some(nodes + 1);
+        if graph.nodes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, promise).is_err() {
+            return Ok(Put::NotYet);
+        }
+        graph.note_moved(passage.0);
+        graph.engine.add(passage.0, embedding)?;
+        Ok(Put::Node)
+    }
+
+    /// Walks to a node that was just added, and settles it elsewhere when the walk does not come to it.
+    fn make_found(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
+        let (standing, _) = {
+            let _permit = self.permits.take();
+            read(&self.graph).walk_to(passage.0, NEAR_EXPANSION)?
+        };
+        // A wider walk comes to more, but to nothing less.
+        if standing == Standing::Lost {
+            self.settle(passage, Standing::Lost, &|_| Some(embedding.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of a passage.
+enum Put {
+    /// It is beside the node that it is a near-copy of.
+    Copy,
+    Node,
+    /// Nothing so far.
+    NotYet,
+}
+
+/// Calls `work` for each item, on all cores when they are many. Gives the places of those for which it gave true.
+fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<bool, IndexError> + Sync) -> Result<Vec<usize>, IndexError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(items.len().div_ceil(PER_THREAD_MIN)).max(1);
+    // Each takes some whenever it is done: one that other work keeps from its core leaves the rest to the others.
+    let begun = std::sync::atomic::AtomicUsize::new(0);
+    let run = || -> Result<Vec<usize>, IndexError> {
+        let mut places = Vec::new();
+        loop {
+            let begin = begun.fetch_add(PER_TURN, Ordering::Relaxed).min(items.len());
+            let end = items.len().min(begin + PER_TURN);
+            if begin == end {
+                return Ok(places);
+            }
+            for place in begin..end {
+                if work(&items[place])? {
+                    places.push(place);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut all = run();
+        for thread in others {
+            let other = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all = all.and_then(|mut all| {
+                all.extend(other?);
+                Ok(all)
+            });
+        }
+        all
+    })
+}

@@ -1,0 +1,98 @@
+//! Making the graph anew without its removed nodes, beside searches and changes.
+//!
+//! The new graph is filled node by node from the old one, which goes on answering. What changes meanwhile is noted and looked at
+//! again at the end, the last of it while changes wait. It takes as much memory again as the graph, and one core for as long as a
+//! thread takes to add all nodes. Begun when there is a removed node for every two others, it costs two added nodes for each that is
+//! replaced, at most.
+
+use std::collections::HashSet;
+
+use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, lock, read, write};
+use crate::index::IndexError;
+
+/// A part of the nodes, so many of which may be removed ones before the graph is made anew.
+const GRAVES_PER_NODES: usize = 2;
+
+/// Changes that wait while so many nodes are looked at again: some 10 ms.
+const LAST_MOVED_MAX: usize = 64;
+
+/// How often the new graph catches up before changes have to wait for it.
+const ROUNDS_MAX: usize = 8;
+
+impl Index {
+    /// Whether there are so many removed nodes that `compact` is worth its while.
+    pub fn needs_compaction(&self) -> bool {
+        let graph = read(&self.graph);
+        graph.free > 0 || graph.engine.graves() > EXACT_SIZE_MAX.max(graph.engine.size() / GRAVES_PER_NODES)
+    }
+
+    /// Makes the graph anew without removed nodes; says whether it came to the end before `stop`. Searches and changes go on.
+    pub fn compact(&self, stop: &dyn Fn() -> bool) -> Result<bool, IndexError> {
+        let _upkeep = lock(&self.upkeep);
+        {
+            let _no_changes = write(&self.changes);
+            *lock(&read(&self.graph).moved) = Some(HashSet::new());
+        }
+        let compacted = self.refill(stop);
+        if !matches!(compacted, Ok(true)) {
+            *lock(&read(&self.graph).moved) = None;
+        }
+        compacted
+    }
+
+    fn refill(&self, stop: &dyn Fn() -> bool) -> Result<bool, IndexError> {
+        self.make_writable()?;
+        let fresh = Engine::create(&self.parameters)?;
+        let reached = self.follow_links(stop)?;
+        fresh.reserve(CAPACITY_MIN.max(reached.len() as usize), self.permits.total)?;
+        for key in reached.iter().chain(self.not_among(&reached)?) {
+            if stop() {
+                return Ok(false);
+            }
+            self.carry_over(key, &fresh)?;
+        }
+        for _ in 0..ROUNDS_MAX {
+            if lock(&read(&self.graph).moved).as_ref().is_none_or(|moved| moved.len() <= LAST_MOVED_MAX) {
+                break;
+            }
+            let moved = {
+                let _no_changes = write(&self.changes);
+                lock(&read(&self.graph).moved).replace(HashSet::new())
+            };
+            for key in moved.into_iter().flatten() {
+                if stop() {
+                    return Ok(false);
+                }
+                self.carry_over(key, &fresh)?;
+            }
+        }
+        let _no_changes = write(&self.changes);
+        let mut graph = write(&self.graph);
+        let moved = lock(&graph.moved).take();
+        for key in moved.into_iter().flatten() {
+            graph.carry_over(key, &fresh, self.permits.total)?;
+        }
+        *graph.nodes.get_mut() = fresh.size() + fresh.graves();
+        (graph.engine, graph.free, graph.viewed) = (fresh, 0, None);
+        self.distrust();
+        Ok(true)
+    }
+
+    fn carry_over(&self, key: u64, fresh: &Engine) -> Result<(), IndexError> {
+        // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+        let _key = lock(&self.keys[(key % KEY_LOCKS as u64) as usize]);
+        read(&self.graph).carry_over(key, fresh, self.permits.total)
+    }
+}
+
+impl Graph {
+    /// Makes a node of another graph what it is in this one.
+    fn carry_over(&self, key: u64, fresh: &Engine, threads: usize) -> Result<(), IndexError> {
+        fresh.bury(key)?;
+        let Some(values) = self.engine.stored(key)? else { return Ok(()) };
+        if fresh.size() + fresh.graves() >= fresh.capacity() {
+            fresh.reserve(fresh.capacity() * 2, threads)?;
+        }
+        fresh.add_values(key, &values)
+    }
+}

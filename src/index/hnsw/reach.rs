@@ -1,0 +1,273 @@
+//! The check that searches still find what was added before: adding a node may drop the last link to another, which then no walk
+//! comes to, however wide.
+//!
+//! `check` follows all links of the lowest layer from where a walk arrives (about a microsecond a node). To what they do not lead
+//! to it walks; and to others in turn, two for each node added since, as a walk can also go astray where links would lead. What no
+//! walk comes to is settled beside the nearest node that one comes to, like a near-copy: its node is removed, and its values are
+//! compared whenever a search meets that other node. Measured on embeddings of real texts and clustered vectors, that is one
+//! passage of some thousands.
+
+use roaring::RoaringTreemap;
+
+use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EXPANSION, Ordering, PassageId, lock, read, write};
+use crate::domain::{Embedding, Metric};
+use crate::index::IndexError;
+use crate::index::engine::Scored;
+
+/// Nodes whose links are followed while changes wait: some milliseconds.
+const FOLLOWED_PER_TURN: usize = 4_096;
+
+/// Nodes of before that are walked to for each that is added.
+const WALKED_PER_ADDED: u64 = 2;
+
+/// Nodes that one `check` walks to in turn.
+const WALKED_PER_CHECK: usize = 4_096;
+
+/// Where the walks in turn are.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    /// The nodes that links led to when they were last followed.
+    reached: RoaringTreemap,
+    /// How many of them were walked to.
+    walked: u64,
+}
+
+/// How a node stands to walks for its own values, from worst to best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// A walk does not come to it though it would be among the nearest.
+    Lost,
+    /// Under the product, others score higher than it does itself, so that a walk for it says nothing.
+    Unclear,
+    /// A walk comes to it, or it is gone.
+    Found,
+}
+
+impl Index {
+    /// Whether `check` has something to do. A small index is searched by comparing with all: nothing is lost in it.
+    pub fn needs_check(&self) -> bool {
+        let due = self.added.load(Ordering::Relaxed) > 0 || self.unwalked.load(Ordering::Relaxed) > 0;
+        due && read(&self.graph).engine.size() > EXACT_SIZE_MAX
+    }
+
+    /// Has `check` look at everything.
+    pub(in crate::index) fn distrust(&self) {
+        self.added.fetch_add(1, Ordering::Relaxed);
+        self.unwalked.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Whether nothing changed since `check` had looked at everything.
+    pub(in crate::index) fn is_checked(&self) -> bool {
+        self.added.load(Ordering::Relaxed) == 0 && self.unwalked.load(Ordering::Relaxed) == 0
+    }
+
+    /// Looks for passages that searches no longer find, and settles them where they do. One call follows all links and walks to a
+    /// part of the nodes; call it until nothing `needs_check`. `original` gives a passage's embedding, where there is one; `stop`
+    /// may end it early. Gives how many it settled. Searches and changes go on meanwhile.
+    pub fn check(&self, original: &dyn Fn(PassageId) -> Option<Embedding>, stop: &dyn Fn() -> bool) -> Result<usize, IndexError> {
+        if !self.needs_check() {
+            return Ok(0);
+        }
+        let mut upkeep = lock(&self.upkeep);
+        let added = self.added.swap(0, Ordering::Relaxed);
+        let settled = self.check_from(&mut upkeep, added, original, stop);
+        if settled.is_err() || stop() {
+            self.added.fetch_add(added, Ordering::Relaxed);
+        }
+        settled
+    }
+
+    fn check_from(
+        &self,
+        upkeep: &mut Upkeep,
+        added: u64,
+        original: &dyn Fn(PassageId) -> Option<Embedding>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<usize, IndexError> {
+        let mut settled = 0;
+        let mut suspects = Vec::new();
+        if added > 0 {
+            upkeep.reached = self.follow_links(stop)?;
+            let more = self.unwalked.load(Ordering::Relaxed).saturating_add(WALKED_PER_ADDED * added);
+            self.unwalked.store(more.min(upkeep.reached.len()), Ordering::Relaxed);
+            suspects = self.not_among(&upkeep.reached)?;
+            let far = match self.parameters.metric {
+                // No walk says whether they are found.
+                Metric::Dot => Vec::new(),
+                Metric::Cosine | Metric::L2 => read(&read(&self.graph).copies).far(),
+            };
+            for (passage, embedding) in far {
+                if stop() {
+                    return Ok(settled);
+                }
+                settled += usize::from(!self.meets_host(passage, &embedding)? && self.settle_copy(PassageId(passage))?);
+            }
+        }
+        let turns = self.unwalked.load(Ordering::Relaxed).min(WALKED_PER_CHECK as u64);
+        let begin = upkeep.walked % upkeep.reached.len().max(1);
+        let in_turn = upkeep.reached.iter().skip(begin as usize).chain(upkeep.reached.iter());
+        let suspects = suspects.into_iter().map(|key| (key, Standing::Unclear));
+        for (key, bad) in suspects.chain(in_turn.take(turns as usize).map(|key| (key, Standing::Lost))) {
+            if stop() {
+                return Ok(settled);
+            }
+            settled += usize::from(self.standing(key)? <= bad && self.settle(PassageId(key), bad, original)?);
+        }
+        upkeep.walked += turns;
+        let left = self.unwalked.fetch_sub(turns, Ordering::Relaxed) - turns;
+        if left == 0 {
+            upkeep.reached = RoaringTreemap::new();
+        }
+        Ok(settled)
+    }
+
+    /// The nodes that links of the lowest layer lead to from where a walk arrives; those of removed keys are passed through.
+    pub(super) fn follow_links(&self, stop: &dyn Fn() -> bool) -> Result<RoaringTreemap, IndexError> {
+        let mut reached = RoaringTreemap::new();
+        let mut graves: Vec<bool> = Vec::new();
+        let mut next: Vec<u64> = {
+            let _permit = self.permits.take();
+            read(&self.graph).engine.any_reached()?.into_iter().collect()
+        };
+        reached.extend(next.iter().copied());
+        let mut links = Vec::new();
+        while !next.is_empty() && !stop() {
+            // Links must not change while they are read.
+            let _no_changes = write(&self.changes);
+            let graph = read(&self.graph);
+            for _ in 0..FOLLOWED_PER_TURN {
+                let Some(key) = next.pop() else { break };
+                graph.engine.read_links(key, &mut links);
+                graves.resize(graves.len().max(graph.engine.graves()), false);
+                next.extend(links.iter().copied().filter(|key| match key.checked_sub(GRAVES) {
+                    None => reached.insert(*key),
+                    // usearch's own mark of a removed node is beyond them.
+                    Some(grave) => graves.get_mut(grave as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
+                }));
+            }
+        }
+        Ok(reached)
+    }
+
+    /// The nodes that are not among those.
+    pub(super) fn not_among(&self, reached: &RoaringTreemap) -> Result<Vec<u64>, IndexError> {
+        let _no_changes = write(&self.changes);
+        let _permit = self.permits.take();
+        let graph = read(&self.graph);
+        if graph.engine.size() as u64 <= reached.len() {
+            return Ok(Vec::new());
+        }
+        let mut keys = graph.engine.keys()?;
+        keys.retain(|key| !reached.contains(*key));
+        Ok(keys)
+    }
+
+    fn standing(&self, key: u64) -> Result<Standing, IndexError> {
+        let _key = lock(&self.keys[(key % super::KEY_LOCKS as u64) as usize]);
+        let _permit = self.permits.take();
+        let graph = read(&self.graph);
+        // The wider walk comes to all that the narrower one comes to.
+        match graph.walk_to(key, NEAR_EXPANSION)? {
+            (Standing::Found, _) => Ok(Standing::Found),
+            _ => Ok(graph.walk_to(key, self.parameters.expansion_search)?.0),
+        }
+    }
+
+    /// Whether a walk to a near-copy comes to the node that it is beside.
+    fn meets_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
+        let _permit = self.permits.take();
+        let graph = read(&self.graph);
+        let found = graph.engine.search(embedding, self.parameters.expansion_search)?;
+        Ok(read(&graph.copies).host(passage).is_none_or(|host| is_among(host, &found)))
+    }
+
+    /// Settles a passage that stands no better than `bad`, and the near-copies beside it, where walks come to; says whether it did.
+    pub(super) fn settle(
+        &self,
+        passage: PassageId,
+        bad: Standing,
+        original: &dyn Fn(PassageId) -> Option<Embedding>,
+    ) -> Result<bool, IndexError> {
+        let _change = read(&self.changes);
+        self.make_writable()?;
+        let mut graph = write(&self.graph);
+        let (key, expansion) = (passage.0, self.parameters.expansion_search);
+        let (standing, found) = graph.walk_to(key, expansion)?;
+        if standing > bad || found.is_empty() {
+            return Ok(false);
+        }
+        // The embedding as it is: that of the node may be rounded.
+        let rounded = graph.engine.values_of(key)?;
+        let dissolved = graph.copies_mut().dissolve(key);
+        let mut homeless = dissolved.members;
+        if !dissolved.hollow {
+            homeless.extend(original(passage).or(rounded).map(|embedding| (embedding, vec![key])));
+        }
+        graph.note_moved(key);
+        graph.engine.bury(key)?;
+        for (embedding, passages) in homeless {
+            graph.take_in(&embedding, &passages, expansion, self.permits.total)?;
+        }
+        Ok(true)
+    }
+
+    /// Puts a near-copy, and what equals it, beside the node that is nearest now.
+    fn settle_copy(&self, passage: PassageId) -> Result<bool, IndexError> {
+        let _change = read(&self.changes);
+        self.make_writable()?;
+        let mut graph = write(&self.graph);
+        let Some((embedding, passages)) = graph.copies_mut().member(passage.0) else { return Ok(false) };
+        for passage in &passages {
+            graph.remove(PassageId(*passage))?;
+        }
+        graph.take_in(&embedding, &passages, self.parameters.expansion_search, self.permits.total)?;
+        Ok(true)
+    }
+}
+
+impl Graph {
+    /// How a node stands to a walk for its own values, and what that walk comes to, nearest first.
+    pub(super) fn walk_to(&self, key: u64, expansion: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
+        let Some(values) = self.engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
+        let found = self.engine.search_values(&values, expansion)?;
+        let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
+        let standing = if is_among(key, &found) {
+            Standing::Found
+        } else if self.engine.own_score(&values).is_some_and(|own| own < last) {
+            Standing::Unclear
+        } else {
+            Standing::Lost
+        };
+        Ok((standing, found))
+    }
+
+    /// Puts passages of one embedding beside the nearest node that a walk comes to and that has room; makes a node of them when
+    /// none has.
+    fn take_in(&mut self, embedding: &Embedding, passages: &[u64], expansion: usize, threads: usize) -> Result<(), IndexError> {
+        let Some((first, others)) = passages.split_first() else { return Ok(()) };
+        let mut home = None;
+        for host in self.engine.search(embedding, expansion)? {
+            let gap = self.engine.gap(embedding, host)?;
+            if self.copies_mut().attach(*first, embedding, host.0, gap) {
+                home = Some((host.0, gap));
+                break;
+            }
+        }
+        let (node, gap) = match home {
+            Some(home) => home,
+            None => {
+                self.add_node(PassageId(*first), embedding, threads)?;
+                (*first, 0.0)
+            }
+        };
+        for other in others {
+            // What has the same values finds room.
+            self.copies_mut().attach(*other, embedding, node, gap);
+        }
+        Ok(())
+    }
+}
+
+fn is_among(key: u64, found: &[Scored]) -> bool {
+    found.iter().any(|(other, _)| *other == key)
+}
