@@ -67,6 +67,12 @@ codes! {
     NoModel = ("no_model", 422, Client);
     /// The request has no key, or one that this server does not know or that has expired.
     Unauthorized = ("unauthorized", 401, Client);
+    /// The header `host` is no host, or was sent more than once.
+    InvalidHost = ("invalid_host", 400, Client);
+    /// The server has no keys, and answers only under the names of this machine and those of its setting `hosts`.
+    HostNotAllowed = ("host_not_allowed", 403, Client);
+    /// The server has no keys, and the request comes from a web page of another origin.
+    OriginNotAllowed = ("origin_not_allowed", 403, Client);
     /// The key may not do this: its scope is too narrow, or it is restricted to other collections.
     Forbidden = ("forbidden", 403, Client);
     /// There is no collection of this name.

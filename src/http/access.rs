@@ -153,10 +153,28 @@ pub fn find(method: &Method, route: Option<&str>) -> &'static Operation {
 
 /// Codes that every operation with this access can answer with, besides its own.
 pub fn codes(access: Access) -> &'static [Code] {
-    const KEYLESS: &[Code] = &[];
-    const ANY_KEY: &[Code] = &[Code::Unauthorized, Code::RateLimited, Code::RequestTimeout, Code::Overloaded, Code::Unavailable];
-    const SOME_KEYS: &[Code] =
-        &[Code::Unauthorized, Code::Forbidden, Code::RateLimited, Code::RequestTimeout, Code::Overloaded, Code::Unavailable];
+    const KEYLESS: &[Code] = &[Code::InvalidHost];
+    const ANY_KEY: &[Code] = &[
+        Code::InvalidHost,
+        Code::Unauthorized,
+        Code::HostNotAllowed,
+        Code::OriginNotAllowed,
+        Code::RateLimited,
+        Code::RequestTimeout,
+        Code::Overloaded,
+        Code::Unavailable,
+    ];
+    const SOME_KEYS: &[Code] = &[
+        Code::InvalidHost,
+        Code::Unauthorized,
+        Code::HostNotAllowed,
+        Code::OriginNotAllowed,
+        Code::Forbidden,
+        Code::RateLimited,
+        Code::RequestTimeout,
+        Code::Overloaded,
+        Code::Unavailable,
+    ];
     match access {
         Access::Open => KEYLESS,
         Access::Key(Scope::Read, Reach::Server) => ANY_KEY,

@@ -9,6 +9,7 @@ mod server;
 
 mod aliases;
 mod archives;
+mod bounds;
 mod classifiers;
 mod collections;
 mod comparison;
@@ -17,8 +18,10 @@ mod duplicates;
 mod embeddings;
 mod filters;
 mod health;
+mod hidden;
 mod hostile_archives;
 mod hostile_requests;
+mod hosts;
 mod idempotency;
 mod jobs;
 mod keys;

@@ -1,5 +1,6 @@
 //! Which code each failure of a use case has.
 
+use super::super::shares::Refusal;
 use super::Error;
 use crate::domain::{Code, chain};
 use crate::embed::EmbedError;
@@ -39,7 +40,8 @@ impl Error {
             Self::NotIndexed(source) | Self::Open { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
-            Self::JobsWaiting { .. } | Self::UploadsRunning { .. } => Code::Overloaded,
+            Self::JobsWaiting { .. } | Self::UploadGaveWay | Self::Refused(Refusal::Full { .. }) => Code::Overloaded,
+            Self::Refused(Refusal::Share { .. }) => Code::RateLimited,
             Self::BodyIncomplete | Self::Encoding { .. } => Code::MalformedFile,
             Self::FileTooLarge { .. } | Self::PackedTooDensely { .. } => Code::BodyTooLarge,
             Self::Header { .. } => Code::InvalidRequest,
