@@ -139,6 +139,8 @@ codes! {
     InvalidSnapshot = ("invalid_snapshot", 422, Client);
     /// A queue is full; retry after the time that Retry-After gives.
     Overloaded = ("overloaded", 503, Capacity);
+    /// A document is stored but not embedded yet, so nothing can be found by it; retry after the time that Retry-After gives.
+    DocumentPending = ("document_pending", 503, Capacity);
     /// The server is starting or stopping; retry after the time that Retry-After gives.
     Unavailable = ("unavailable", 503, Capacity);
     /// The disk is full or read-only: reads work, writes do not.

@@ -301,3 +301,63 @@ impl std::fmt::Debug for Embedder {
         f.debug_struct("Embedder").field("model", &self.parts.info.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+
+    /// Takes as long for each text as the other end of `wait` is there.
+    struct Patient {
+        begun: Arc<AtomicUsize>,
+        wait: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Tokenize for Patient {
+        fn tokens(&self, _text: &str) -> Result<Tokens, EmbedError> {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            let _ = self.wait.lock().unwrap().recv();
+            Ok(Tokens { ids: vec![1], truncated: false })
+        }
+
+        fn split(&self, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn tokenizing_ends_with_the_request() {
+        let options = FakeOptions::of(4);
+        let (_, encoder, _control) = fake::make(&options);
+        let (hold, wait) = mpsc::channel();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let text = Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) };
+        let embedder =
+            Embedder::of(options.model(), text, LanguageDetector::by_rules(), vec![encoder], options.bounds()).unwrap();
+        let turns = embedder.parts.tokenizing.available_permits();
+        let texts = vec!["x".repeat(TURN_BYTES); 50];
+        let request = tokio::spawn({
+            let embedder = embedder.clone();
+            async move { embedder.embed(texts, Priority::Query).await }
+        });
+        while begun.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        request.abort();
+        assert!(request.await.unwrap_err().is_cancelled());
+        drop(hold);
+        let _all = embedder.parts.tokenizing.acquire_many(turns as u32).await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 1, "only the turn that ran has come to its end");
+    }
+
+    #[test]
+    fn of_a_long_text_only_the_beginning_is_tokenized() {
+        for (text, expect) in
+            [("short", "short"), ("a text of words", "a text"), ("été été été", "été"), ("no_white_space_at_all", "no_white_")]
+        {
+            assert_eq!(beginning(text, 9), expect, "{text}");
+        }
+    }
+}

@@ -22,7 +22,16 @@ use crate::domain::{self, Blame, Code, Document, DocumentId, UpsertOutcome, Upse
 pub const ERRORS: &[OperationErrors] = &[
     (
         "upsert_documents",
-        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict]],
+        &[
+            WRITE_ERRORS,
+            &[
+                Code::UnknownLanguage,
+                Code::CollectionNotFound,
+                Code::ModelMismatch,
+                Code::IdempotencyConflict,
+                Code::DocumentPending,
+            ],
+        ],
     ),
     ("list_documents", &[READ_ERRORS, &[Code::InvalidCursor, Code::CollectionNotFound]]),
     ("get_document", &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound]]),

@@ -18,7 +18,9 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::cursor::{self, List};
+use super::envelope::operation;
 use super::error::ApiError;
+use super::nulls;
 use super::traffic::refused;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::service::budget::RequestMemory;
@@ -91,8 +93,10 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for JsonBody<T> {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         require_json(request.headers())?;
+        let operation = operation(&request).id.as_str();
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
-        off_thread(bytes, |bytes| parse_json(bytes).map(Self)).await
+        let read = |bytes: &[u8]| parse_body(operation, bytes).map(Self);
+        off_thread(bytes, read).await
     }
 }
 
@@ -103,12 +107,13 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for KeyedBody<T> {
         require_json(request.headers())?;
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
         let caller = request.extensions().get::<Caller>().cloned();
+        let operation = operation(&request).id.as_str();
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let head = format!("{} {path}?{query}\n", request.method());
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
         let read = move |bytes: &[u8]| {
             let hash = key.as_ref().map(|_| Sha256::new().chain_update(head.as_bytes()).chain_update(bytes).finalize());
-            Ok((parse_json(bytes)?, key.zip(hash)))
+            Ok((parse_body(operation, bytes)?, key.zip(hash)))
         };
         let (body, key) = off_thread(bytes, read).await?;
         let key = key.map(|(key, hash)| {
@@ -222,6 +227,13 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
         return Ok(got);
     }
     Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
+}
+
+/// Parses the body of an operation, which has null only where the document does.
+fn parse_body<T: DeserializeOwned>(operation: &str, bytes: &[u8]) -> Result<T, ApiError> {
+    let parsed = parse_json(bytes);
+    // A null is also the better explanation of what cannot be read because of it.
+    nulls::check(operation, bytes).and(parsed)
 }
 
 /// Parses JSON and says where and why it does not fit.

@@ -116,9 +116,9 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
     request.extensions_mut().insert(caller);
     let response = memory.clone().scope(run(operation, &gate.settings, request, next)).await;
     memory.release_body();
-    if let Some(bytes) = response.body().size_hint().exact()
-        && let Err(refusal) = memory.answer_at_least(bytes)
-    {
+    let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
+    // What was written is told in any case; its answer is small beside the request.
+    if let (Err(refusal), Scope::Read) = (held, scope) {
         return refused(refusal).into_response();
     }
     response.map(|body| Body::new(InFlight::new(body, (place, admission, memory))))

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod aliases;
+mod browsers;
 pub mod classifiers;
 pub mod collection_settings;
 pub mod collections;
@@ -29,7 +30,9 @@ pub mod metrics;
 pub mod mining;
 pub mod mining_results;
 pub mod models;
+mod nulls;
 pub mod openapi;
+mod patterns;
 pub mod preconditions;
 pub mod reembedding;
 pub mod revisions;

@@ -26,6 +26,7 @@ const SEARCH_ERRORS: &[Code] = &[
     Code::InvalidFilter,
     Code::CollectionNotFound,
     Code::DocumentNotFound,
+    Code::DocumentPending,
     Code::NoModel,
     Code::ModelMismatch,
     Code::AnswerTooLarge,

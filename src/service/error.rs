@@ -345,7 +345,7 @@ pub enum Error {
         got: usize,
     },
     /// A document that hits are to be like has no embedding yet.
-    #[error("document {id} waits for its embedding")]
+    #[error("document {id} is stored but waits for its embedding: nothing can be like it yet")]
     NotEmbedded {
         /// The document.
         id: DocumentId,
@@ -376,6 +376,9 @@ pub enum Error {
     /// Mining cannot be done as asked.
     #[error(transparent)]
     Mine(#[from] MineError),
+    /// Nobody waits for the answer any more, and nothing was stored.
+    #[error("the caller is gone; nothing was stored")]
+    CallerGone,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
