@@ -114,7 +114,8 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     let listen = |source| AppError::Listen { address: config.listen.clone(), source };
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let (wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
+    let (mut wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
+    wire.hosts = wire.hosts.listening_on(address.ip());
     let limits = Limits::from(&config.limits);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
@@ -133,8 +134,11 @@ pub async fn run(config: Config) -> Result<(), AppError> {
                 announcing.announce_stop();
             });
             let reloading = tls.clone().map(|tls| tokio::spawn(tls.keep_current(hangup)));
+            let connections_max = open_files::connections_max(config.traffic.connections_max);
+            settings::leave_idle(&mut wire, connections_max);
             let options = ServeOptions {
-                connections_max: open_files::connections_max(config.traffic.connections_max),
+                connections_max,
+                connections: wire.connections.clone(),
                 header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
                 write_timeout: WRITE_TIMEOUT,
                 tls,

@@ -7,7 +7,7 @@ mod schema;
 
 use std::collections::BTreeSet;
 
-use dragoman::domain::{Code, Scope};
+use dragoman::domain::{Code, CollectionName, DocumentId, Scope};
 use dragoman::http;
 use dragoman::http::access::{Access, OPERATIONS, Reach, access};
 use serde_json::Value;
@@ -374,4 +374,45 @@ fn every_default_fits_its_schema() {
             assert!(problems.is_empty(), "{place}: {problems:?}");
         }
     });
+}
+
+/// The pattern of the parameter or member at `pointer`.
+fn pattern(document: &Value, pointer: &str) -> regex::Regex {
+    let pattern = document.pointer(&format!("{pointer}/pattern")).and_then(Value::as_str);
+    regex::Regex::new(pattern.unwrap_or_else(|| panic!("{pointer} has no pattern"))).expect("a pattern")
+}
+
+#[test]
+fn names_ids_and_cursors_have_patterns_that_say_what_the_server_accepts() {
+    let document = http::document();
+    let (name, id) = (
+        pattern(&document, "/components/schemas/CreateCollectionRequest/properties/name"),
+        pattern(&document, "/components/schemas/DocumentInput/properties/id"),
+    );
+    for text in ["news", "0", "News-2026_v1.2", "", "-a", ".a", "a b", "ä", "a/b", &"x".repeat(64), &"x".repeat(65)] {
+        assert_eq!(name.is_match(text), CollectionName::parse(text).is_ok(), "{text:?}");
+    }
+    for text in ["a", "été 1/2", "文書", "a\nb", "\u{7f}", "\u{85}", "", &"x".repeat(512), &"x".repeat(513)] {
+        assert_eq!(id.is_match(text), DocumentId::parse(text).is_ok(), "{text:?}");
+    }
+    let cursor = pattern(&document, "/components/schemas/ScrollDocumentsRequest/properties/cursor");
+    assert!(cursor.is_match("eyJ2IjoxLCJsaXN0IjoiY29sbGVjdGlvbnMiLCJhZnRlciI6ImEifQ") && !cursor.is_match("a=b"));
+    for operation in operations(&document) {
+        for parameter in operation.body["parameters"].as_array().into_iter().flatten() {
+            if parameter["in"] == "path" || parameter["name"] == "cursor" {
+                let pattern = parameter["schema"]["pattern"].as_str();
+                let pattern = pattern.unwrap_or_else(|| panic!("{} {} has no pattern", operation.id, parameter["name"]));
+                let example = parameter["example"].as_str();
+                assert!(
+                    example.is_none_or(|text| regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))),
+                    "{parameter}"
+                );
+            }
+        }
+    }
+    for (schema, content) in document["components"]["schemas"].as_object().expect("schemas") {
+        for member in ["cursor", "next_cursor"].iter().filter(|member| !content["properties"][**member].is_null()) {
+            pattern(&document, &format!("/components/schemas/{schema}/properties/{member}"));
+        }
+    }
 }

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::get;
 use dragoman::http::in_flight::InFlight;
-use dragoman::http::settings::Drain;
+use dragoman::http::settings::{ConnectionMeter, Drain};
 use dragoman::server::{ServeOptions, Tls, TlsError, serve};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -54,7 +54,8 @@ async fn listen(connections_max: usize, header_timeout: Duration, tls: Option<Ar
     let (stop, stopped) = watch::channel(false);
     let drain = Drain::default();
     let write_timeout = Duration::from_millis(200);
-    let options = ServeOptions { connections_max, header_timeout, write_timeout, tls, drain: drain.clone() };
+    let connections = ConnectionMeter::default();
+    let options = ServeOptions { connections_max, connections, header_timeout, write_timeout, tls, drain: drain.clone() };
     let serving = tokio::spawn(serve(listener, router, options, stopped));
     Listening { address, stop, drain, held, serving }
 }
@@ -189,7 +190,8 @@ async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() 
     let address = listener.local_addr().unwrap();
     let (_stop, stopped) = watch::channel(false);
     let (header_timeout, write_timeout, drain) = (PATIENCE, PATIENCE, Drain::default());
-    let options = ServeOptions { connections_max: 1, header_timeout, write_timeout, tls: None, drain };
+    let connections = ConnectionMeter::default();
+    let options = ServeOptions { connections_max: 1, connections, header_timeout, write_timeout, tls: None, drain };
     // The handler has one more, which it keeps.
     let idle = Arc::strong_count(&place);
     tokio::spawn(serve(listener, Router::new().route("/", get(large)), options, stopped));
@@ -210,15 +212,39 @@ async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() 
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_for_a_place() {
+async fn idle_connections_give_way_to_those_who_ask() {
+    let server = listen(4, PATIENCE, None).await;
+    let mut idle = Vec::new();
+    for number in 0..12 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        // Some say nothing, others begin a head and never end it.
+        let head: &[u8] = if number % 2 == 0 { b"" } else { b"GET / HTTP/1.1\r\nhost: " };
+        stream.write_all(head).await.unwrap();
+        idle.push(stream);
+    }
+    for _ in 0..8 {
+        let mut honest = TcpStream::connect(server.address).await.unwrap();
+        let answer = within("an honest client is answered", exchange(&mut honest, "/")).await.unwrap();
+        assert!(answer.ends_with("hello"), "{answer}");
+    }
+    let mut rest = Vec::new();
+    // It may be told by a reset, too.
+    let _ = within("the oldest idle connection is closed", idle[0].read_to_end(&mut rest)).await;
+    assert!(rest.is_empty());
+}
+
+#[tokio::test]
+async fn while_all_connections_work_others_wait_for_a_place() {
     let server = listen(1, PATIENCE, None).await;
-    let first = TcpStream::connect(server.address).await.unwrap();
+    let mut first = TcpStream::connect(server.address).await.unwrap();
+    first.write_all(b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    within("the first request runs", server.held.entered.notified()).await;
     let mut second = TcpStream::connect(server.address).await.unwrap();
-    let waited = tokio::time::timeout(Duration::from_millis(100), exchange(&mut second, "/")).await;
+    let mut exchanging = std::pin::pin!(exchange(&mut second, "/"));
+    let waited = tokio::time::timeout(Duration::from_millis(100), exchanging.as_mut()).await;
     assert!(waited.is_err(), "the first connection has the only place");
-    drop(first);
-    let mut answer = String::new();
-    within("the second connection is served", second.read_to_string(&mut answer)).await.unwrap();
+    server.held.release.notify_one();
+    let answer = within("the second connection is served", exchanging).await.unwrap();
     assert!(answer.ends_with("hello"), "{answer}");
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::AppError;
 use crate::bundle::{Bundle, MANIFEST};
 use crate::config::{Config, ModelSetting, Secret};
+use crate::http::hosts::Hosts;
 use crate::http::settings::{Origin, Rate, Settings};
 use crate::server::Tls;
 
@@ -46,8 +47,11 @@ pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
     let traffic = &config.traffic;
     let origins = config.access.cors_origins.iter().map(|text| Origin::parse(text)).collect::<Result<Vec<_>, _>>();
     let cors_origins = origins.map_err(|problem| AppError::Setting { setting: "cors_origins", problem })?;
+    let hosts = Hosts::parse(&config.access.hosts).map_err(|problem| AppError::Setting { setting: "hosts", problem })?;
     Ok(Settings {
+        hosts,
         requests_max: traffic.requests_max,
+        event_streams_max: traffic.event_streams_max,
         caller_requests_max: Some(traffic.caller_requests_max).filter(|max| *max > 0),
         rate: Some(Rate { per_second: traffic.rate_per_s, burst: traffic.rate_burst }).filter(|rate| rate.per_second > 0.0),
         request_timeout: Duration::from_secs(traffic.request_timeout_s),
@@ -55,6 +59,13 @@ pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
         metrics_open: config.access.metrics_open,
         ..Settings::default()
     })
+}
+
+/// Bounds requests and streams of events so that not all connections work at once: an idle one can give way to the next caller,
+/// who may only ask whether the server lives.
+pub(super) fn leave_idle(wire: &mut Settings, connections_max: usize) {
+    wire.requests_max = wire.requests_max.min((connections_max / 2).max(1));
+    wire.event_streams_max = wire.event_streams_max.min((connections_max / 4).max(1));
 }
 
 /// The admin key, given by itself or in a file.

@@ -46,6 +46,16 @@ pub struct LimitSettings {
     #[arg(long, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().answer_bytes_max, value_parser = at_least_one::<usize>)]
     pub answer_bytes_max: usize,
 
+    /// Bytes of memory that the bodies and answers of all requests may hold together, of one caller at most as many as are left
+    /// for others; more are refused. A small request or answer is not counted.
+    #[arg(long, env = "DRAGOMAN_IN_FLIGHT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().in_flight_bytes_max, value_parser = at_least_one::<u64>)]
+    pub in_flight_bytes_max: u64,
+
+    /// Files that are received at once, of one caller at most as many as are left for others. When there is no place, a file
+    /// that hardly comes gives its own to the next.
+    #[arg(long, env = "DRAGOMAN_UPLOADS_MAX", value_name = "COUNT", default_value_t = Limits::default().uploads_max, value_parser = at_least_one::<usize>)]
+    pub uploads_max: usize,
+
     /// Searches in one batch.
     #[arg(long, env = "DRAGOMAN_BATCH_SEARCHES_MAX", value_name = "COUNT", default_value_t = Limits::default().batch_searches_max, value_parser = at_least_one::<usize>)]
     pub batch_searches_max: usize,
@@ -124,6 +134,8 @@ impl From<&LimitSettings> for Limits {
             filter_depth_max: settings.filter_depth_max,
             page_max: settings.page_max,
             answer_bytes_max: settings.answer_bytes_max,
+            in_flight_bytes_max: settings.in_flight_bytes_max,
+            uploads_max: settings.uploads_max,
             batch_searches_max: settings.batch_searches_max,
             examples_max: settings.examples_max,
             embedding_inputs_max: settings.embedding_inputs_max,

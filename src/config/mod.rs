@@ -157,6 +157,10 @@ pub struct AccessSettings {
     #[arg(long, env = "DRAGOMAN_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_origins: Vec<String>,
 
+    /// Host names under which a server without keys answers, besides localhost and its addresses; * for every name.
+    #[arg(long, env = "DRAGOMAN_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+
     /// Whether /metrics needs no key.
     #[arg(long, env = "DRAGOMAN_METRICS_OPEN", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub metrics_open: bool,
@@ -166,13 +170,17 @@ pub struct AccessSettings {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Traffic")]
 pub struct TrafficSettings {
-    /// Connections at once; more wait until one is closed.
+    /// Connections at once; for one more the one that was idle for the longest is closed.
     #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = limits::at_least_one::<usize>)]
     pub connections_max: usize,
 
-    /// Requests that run at once; more are refused with 503.
+    /// Requests that run at once, of one caller at most as many as are left for others; more are refused.
     #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = limits::at_least_one::<usize>)]
     pub requests_max: usize,
+
+    /// Callers who wait for events of jobs at once, of one caller at most as many as are left for others; more are refused.
+    #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = limits::at_least_one::<usize>)]
+    pub event_streams_max: usize,
 
     /// Requests of one caller that run at once; more are refused with 429. 0 means no bound.
     #[arg(long, env = "DRAGOMAN_CALLER_REQUESTS_MAX", value_name = "COUNT", default_value_t = 0)]

@@ -67,6 +67,12 @@ codes! {
     NoModel = ("no_model", 422, Client);
     /// The request has no key, or one that this server does not know or that has expired.
     Unauthorized = ("unauthorized", 401, Client);
+    /// The header `host` is no host, or was sent more than once.
+    InvalidHost = ("invalid_host", 400, Client);
+    /// The server has no keys, and answers only under the names of this machine and those of its setting `hosts`.
+    HostNotAllowed = ("host_not_allowed", 403, Client);
+    /// The server has no keys, and the request comes from a web page of another origin.
+    OriginNotAllowed = ("origin_not_allowed", 403, Client);
     /// The key may not do this: its scope is too narrow, or it is restricted to other collections.
     Forbidden = ("forbidden", 403, Client);
     /// There is no collection of this name.
@@ -133,6 +139,8 @@ codes! {
     InvalidSnapshot = ("invalid_snapshot", 422, Client);
     /// A queue is full; retry after the time that Retry-After gives.
     Overloaded = ("overloaded", 503, Capacity);
+    /// A document is stored but not embedded yet, so nothing can be found by it; retry after the time that Retry-After gives.
+    DocumentPending = ("document_pending", 503, Capacity);
     /// The server is starting or stopping; retry after the time that Retry-After gives.
     Unavailable = ("unavailable", 503, Capacity);
     /// The disk is full or read-only: reads work, writes do not.

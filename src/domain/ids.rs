@@ -61,6 +61,15 @@ impl DocumentId {
         Ok(Self(text.to_owned()))
     }
 
+    /// Accepts the id of a document that is about to be stored: also not `.` or `..`, which clients take out of a path before they
+    /// send it, so that such a document could never be asked for.
+    pub fn parse_new(text: &str) -> Result<Self, InvalidId> {
+        if text == "." || text == ".." {
+            return Err(InvalidId { what: "document id", problem: format!("must not be \".\" or \"..\", got {text:?}") });
+        }
+        Self::parse(text)
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -131,5 +140,9 @@ mod tests {
         for bad in ["", "a\nb", &"x".repeat(513)] {
             assert!(DocumentId::parse(bad).is_err(), "{bad:?} must be refused");
         }
+        for unreachable in [".", ".."] {
+            assert!(DocumentId::parse_new(unreachable).is_err() && DocumentId::parse(unreachable).is_ok(), "{unreachable:?}");
+        }
+        assert!(DocumentId::parse_new("...").is_ok());
     }
 }

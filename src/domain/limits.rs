@@ -21,6 +21,10 @@ pub struct Limits {
     pub page_max: usize,
     /// Bytes of text, metadata, passages and vectors in the answer to one search request.
     pub answer_bytes_max: usize,
+    /// Bytes of memory that the bodies and answers of all requests may hold together; more are refused.
+    pub in_flight_bytes_max: u64,
+    /// Files that are received at once, over all callers.
+    pub uploads_max: usize,
     /// Searches in one batch.
     pub batch_searches_max: usize,
     /// Examples of each kind in one recommendation.
@@ -69,6 +73,8 @@ impl Default for Limits {
             filter_depth_max: 16,
             page_max: 1_000,
             answer_bytes_max: 64 << 20,
+            in_flight_bytes_max: 512 << 20,
+            uploads_max: 16,
             batch_searches_max: 100,
             examples_max: 100,
             embedding_inputs_max: 2_048,

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod metadata;
 pub mod model;
 pub mod passages;
+pub mod payer;
 pub mod request_key;
 pub mod search;
 pub mod selection;
@@ -45,6 +46,7 @@ pub use language::{DetectedLanguage, Language};
 pub use limits::Limits;
 pub use model::{Device, Embedded, ModelInfo};
 pub use passages::{MiningUnit, PassageBounds};
+pub use payer::Payer;
 pub use request_key::RequestKey;
 pub use search::{
     Breadth, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,

@@ -13,6 +13,7 @@ pub mod session;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 pub use error::EmbedError;
@@ -29,6 +30,12 @@ use queue::{Encode, Queue, QueueBounds};
 /// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
 /// as handing it over.
 const INLINE_BYTES_MAX: usize = 1_024;
+
+/// Bytes of text that one turn of tokenizing takes, about.
+const TURN_BYTES: usize = 64 << 10;
+/// Of a text that is longer than so many bytes for each token that the model reads, only the beginning is tokenized: no token is
+/// nearly as long.
+const BYTES_PER_TOKEN_MAX: usize = 256;
 
 /// How the encoder is run.
 #[derive(Debug, Clone)]
@@ -76,6 +83,8 @@ struct Parts {
     text: Box<dyn Tokenize>,
     detector: LanguageDetector,
     queue: Queue,
+    /// Turns of callers who tokenize: as many as there are cores.
+    tokenizing: Arc<Semaphore>,
 }
 
 /// From text to token ids and passages; callers' threads share it.
@@ -143,7 +152,8 @@ impl Embedder {
         bounds: QueueBounds,
     ) -> Result<Self, EmbedError> {
         let queue = Queue::start(encoders, bounds)?;
-        Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), detector, queue }) })
+        let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+        Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), detector, queue, tokenizing }) })
     }
 
     /// What is loaded.
@@ -164,12 +174,33 @@ impl Embedder {
         let tokens = if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES_MAX {
             self.parts.tokens(&texts)?
         } else {
-            let parts = Arc::clone(&self.parts);
-            let tokenizing = tokio::task::spawn_blocking(move || parts.tokens(&texts));
-            // Cancelled with the runtime, when it does not come back.
-            tokenizing.await.unwrap_or(Err(EmbedError::Stopping))?
+            self.tokens_in_turns(texts).await?
         };
         self.parts.queue.submit(tokens, priority)?.wait().await
+    }
+
+    /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request keeps no small one waiting.
+    /// Dropping the future ends it with the turn that runs.
+    async fn tokens_in_turns(&self, texts: Vec<String>) -> Result<Vec<Tokens>, EmbedError> {
+        let mut tokens = Vec::with_capacity(texts.len());
+        let mut rest = texts.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut bytes = 0;
+            let mut turn = Vec::new();
+            while let Some(text) = rest.next_if(|_| bytes < TURN_BYTES) {
+                bytes += text.len();
+                turn.push(text);
+            }
+            let place = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
+            let parts = Arc::clone(&self.parts);
+            let tokenizing = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                parts.tokens(&turn)
+            });
+            // Cancelled with the runtime, when it does not come back.
+            tokens.extend(tokenizing.await.unwrap_or(Err(EmbedError::Stopping))?);
+        }
+        Ok(tokens)
     }
 
     /// Embeds texts whose tokens are known, as `embed` does.
@@ -234,7 +265,14 @@ struct BundleText {
 
 impl Tokenize for BundleText {
     fn tokens(&self, text: &str) -> Result<Tokens, EmbedError> {
-        Ok(self.tokenizer.encode(text, self.tokens_max)?)
+        let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
+        let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
+        // A beginning with fewer tokens than the model reads is white space for the most part.
+        if tokens.truncated || begin.len() == text.len() {
+            Ok(tokens)
+        } else {
+            Ok(self.tokenizer.encode(text, self.tokens_max)?)
+        }
     }
 
     fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
@@ -247,8 +285,79 @@ impl Tokenize for BundleText {
     }
 }
 
+/// The beginning of a text, of at most so many bytes, up to a white space if there is one.
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let begin = &text[..end];
+    // A mark that changes the last character would come at once, not after a white space.
+    begin.rfind(char::is_whitespace).map_or(begin, |at| &begin[..at])
+}
+
 impl std::fmt::Debug for Embedder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Embedder").field("model", &self.parts.info.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+
+    /// Takes as long for each text as the other end of `wait` is there.
+    struct Patient {
+        begun: Arc<AtomicUsize>,
+        wait: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Tokenize for Patient {
+        fn tokens(&self, _text: &str) -> Result<Tokens, EmbedError> {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            let _ = self.wait.lock().unwrap().recv();
+            Ok(Tokens { ids: vec![1], truncated: false })
+        }
+
+        fn split(&self, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn tokenizing_ends_with_the_request() {
+        let options = FakeOptions::of(4);
+        let (_, encoder, _control) = fake::make(&options);
+        let (hold, wait) = mpsc::channel();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let text = Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) };
+        let embedder =
+            Embedder::of(options.model(), text, LanguageDetector::by_rules(), vec![encoder], options.bounds()).unwrap();
+        let turns = embedder.parts.tokenizing.available_permits();
+        let texts = vec!["x".repeat(TURN_BYTES); 50];
+        let request = tokio::spawn({
+            let embedder = embedder.clone();
+            async move { embedder.embed(texts, Priority::Query).await }
+        });
+        while begun.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        request.abort();
+        assert!(request.await.unwrap_err().is_cancelled());
+        drop(hold);
+        let _all = embedder.parts.tokenizing.acquire_many(turns as u32).await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 1, "only the turn that ran has come to its end");
+    }
+
+    #[test]
+    fn of_a_long_text_only_the_beginning_is_tokenized() {
+        for (text, expect) in
+            [("short", "short"), ("a text of words", "a text"), ("été été été", "été"), ("no_white_space_at_all", "no_white_")]
+        {
+            assert_eq!(beginning(text, 9), expect, "{text}");
+        }
     }
 }

@@ -129,6 +129,8 @@ fn other(id: &str, access: Access) -> Operation {
     Operation { id: id.to_owned(), access, streams: false }
 }
 
+static BY_ROUTE: LazyLock<HashMap<(Method, String), Operation>> = LazyLock::new(|| by_route(&super::document()));
+
 /// What an operation needs, by its id.
 pub fn access(id: &str) -> Access {
     OPERATIONS.iter().find(|(name, _)| *name == id).map_or(UNLISTED.access, |(_, access)| *access)
@@ -136,7 +138,6 @@ pub fn access(id: &str) -> Access {
 
 /// The operation of a request, by its method and the route that it matched.
 pub fn find(method: &Method, route: Option<&str>) -> &'static Operation {
-    static BY_ROUTE: LazyLock<HashMap<(Method, String), Operation>> = LazyLock::new(|| by_route(&super::document()));
     let Some(route) = route else { return &UNMATCHED };
     if ["/openapi.json", "/docs"].contains(&route) || route.starts_with("/docs/") {
         return &PAGE;
@@ -151,12 +152,44 @@ pub fn find(method: &Method, route: Option<&str>) -> &'static Operation {
     listed(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
 }
 
+/// The methods that the document has for a route, those of the operations on one document among them where the last part of the
+/// path can be an id; none for a route that is not in the document.
+pub fn methods(route: &str) -> Vec<&str> {
+    let as_id = route.rsplit_once('/').map(|(folder, _)| format!("{folder}/{{id}}"));
+    let mut methods: Vec<&str> = BY_ROUTE
+        .keys()
+        .filter(|(_, path)| path == route || Some(path) == as_id.as_ref())
+        .map(|(method, _)| method.as_str())
+        .collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
 /// Codes that every operation with this access can answer with, besides its own.
 pub fn codes(access: Access) -> &'static [Code] {
-    const KEYLESS: &[Code] = &[];
-    const ANY_KEY: &[Code] = &[Code::Unauthorized, Code::RateLimited, Code::RequestTimeout, Code::Overloaded, Code::Unavailable];
-    const SOME_KEYS: &[Code] =
-        &[Code::Unauthorized, Code::Forbidden, Code::RateLimited, Code::RequestTimeout, Code::Overloaded, Code::Unavailable];
+    const KEYLESS: &[Code] = &[Code::InvalidHost];
+    const ANY_KEY: &[Code] = &[
+        Code::InvalidHost,
+        Code::Unauthorized,
+        Code::HostNotAllowed,
+        Code::OriginNotAllowed,
+        Code::RateLimited,
+        Code::RequestTimeout,
+        Code::Overloaded,
+        Code::Unavailable,
+    ];
+    const SOME_KEYS: &[Code] = &[
+        Code::InvalidHost,
+        Code::Unauthorized,
+        Code::HostNotAllowed,
+        Code::OriginNotAllowed,
+        Code::Forbidden,
+        Code::RateLimited,
+        Code::RequestTimeout,
+        Code::Overloaded,
+        Code::Unavailable,
+    ];
     match access {
         Access::Open => KEYLESS,
         Access::Key(Scope::Read, Reach::Server) => ANY_KEY,

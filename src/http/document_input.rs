@@ -15,8 +15,8 @@ pub const ZERO_IN_KEY: &str = "must have no key with the character U+0000";
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentInput {
-    /// The caller's own id: any text of 1 to 512 bytes without control characters. A stored document of the same id is
-    /// replaced. Left out, the server makes a UUIDv7.
+    /// The caller's own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document of
+    /// the same id is replaced. Left out, the server makes a UUIDv7.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 512)]
     pub id: Option<String>,
@@ -70,7 +70,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
 
 /// Checks a document by itself, and against what the collection asks of its documents.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
-    let id = input.id.as_deref().map(DocumentId::parse).transpose();
+    let id = input.id.as_deref().map(DocumentId::parse_new).transpose();
     let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;
     let refuse = |code, member, detail| Refusal { id: id.clone(), code, member, detail };
     let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));

@@ -15,13 +15,23 @@ use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, objects};
 use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
+use super::streamed::Streamed;
 use crate::domain::{self, Blame, Code, Document, DocumentId, UpsertOutcome, UpsertStatus, Wait};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "upsert_documents",
-        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict]],
+        &[
+            WRITE_ERRORS,
+            &[
+                Code::UnknownLanguage,
+                Code::CollectionNotFound,
+                Code::ModelMismatch,
+                Code::IdempotencyConflict,
+                Code::DocumentPending,
+            ],
+        ],
     ),
     ("list_documents", &[READ_ERRORS, &[Code::InvalidCursor, Code::CollectionNotFound]]),
     ("get_document", &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound]]),
@@ -209,8 +219,8 @@ pub async fn upsert_documents(
 
 /// List documents
 ///
-/// Lists a collection's documents in the order of their ids, page by page. A page ends early when its texts and metadata are large (64
-/// MiB unless configured otherwise); `next_cursor` leads on.
+/// Lists a collection's documents in the order of their ids, page by page. A page ends early when its texts and metadata are large (more
+/// than 1 MiB, and than 16 KiB for each document that is asked for); `next_cursor` leads on.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), PageParameters),
@@ -220,14 +230,13 @@ pub async fn list_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     Parameters(parameters): Parameters<PageParameters>,
-) -> Result<Json<DocumentList>, ApiError> {
+) -> Result<Streamed<StoredDocument>, ApiError> {
     let list = List::Documents(&collection);
     let page = parameters.page(&api, &list, DocumentId::parse)?;
     let page = api.service.list_documents(&collection, page).await?;
-    Ok(Json(DocumentList {
-        documents: page.documents.into_iter().map(StoredDocument::from).collect(),
-        next_cursor: page.next.map(|id| cursor::encode(&list, id.as_str())),
-    }))
+    let next_cursor = page.next.map(|id| cursor::encode(&list, id.as_str()));
+    let documents = page.documents.into_iter().map(StoredDocument::from);
+    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor }, documents))
 }
 
 /// Get a document

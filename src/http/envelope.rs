@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -12,6 +13,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::access::{self, Operation};
+use super::browsers;
 use super::error::{self, ApiError, Shape};
 use super::metrics::RequestMeter;
 use crate::domain::Blame;
@@ -53,6 +55,13 @@ async fn surround(State(requests): State<RequestMeter>, request: Request, next: 
         let shape = if path == super::embeddings::PATH { Shape::OpenAi } else { Shape::Problem };
         let headers = std::mem::take(response.headers_mut());
         response = failure.render(shape, &id, &path, kept(headers));
+    }
+    browsers::protect(&path, response.headers_mut());
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED
+        && let Ok(allowed) = HeaderValue::from_str(&access::methods(&route).join(", "))
+        && !allowed.is_empty()
+    {
+        response.headers_mut().insert(ALLOW, allowed);
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);

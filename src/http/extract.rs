@@ -18,11 +18,20 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::cursor::{self, List};
+use super::envelope::operation;
 use super::error::ApiError;
+use super::nulls;
+use super::traffic::refused;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
+use crate::service::budget::RequestMemory;
 
 /// Rows on one page of a list when the caller does not say.
 pub const PAGE_DEFAULT: usize = 20;
+
+/// Bytes of a body that are read where they arrive.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+/// How often a body is in memory: as it was sent, and as it was read.
+const BODY_COPIES: u64 = 2;
 
 /// The header with a caller's own name for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -79,28 +88,35 @@ impl PageParameters {
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         require_json(request.headers())?;
+        let operation = operation(&request).id.as_str();
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
-        parse_json(&bytes).map(Self)
+        let read = |bytes: &[u8]| parse_body(operation, bytes).map(Self);
+        off_thread(bytes, read).await
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Api> for KeyedBody<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for KeyedBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         require_json(request.headers())?;
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
         let caller = request.extensions().get::<Caller>().cloned();
+        let operation = operation(&request).id.as_str();
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let head = format!("{} {path}?{query}\n", request.method());
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
-        let key = key.map(|key| {
-            let hash = Sha256::new().chain_update(head.as_bytes()).chain_update(&bytes).finalize();
+        let read = move |bytes: &[u8]| {
+            let hash = key.as_ref().map(|_| Sha256::new().chain_update(head.as_bytes()).chain_update(bytes).finalize());
+            Ok((parse_body(operation, bytes)?, key.zip(hash)))
+        };
+        let (body, key) = off_thread(bytes, read).await?;
+        let key = key.map(|(key, hash)| {
             let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
             let key = RequestKey::new(&key, fingerprint);
             let key = key.map(|key| match &caller {
@@ -109,7 +125,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for KeyedBody<T> {
             });
             key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
         });
-        Ok(Self(parse_json(&bytes)?, key.transpose()?))
+        Ok(Self(body, key.transpose()?))
     }
 }
 
@@ -213,6 +229,13 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
     Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
 }
 
+/// Parses the body of an operation, which has null only where the document does.
+fn parse_body<T: DeserializeOwned>(operation: &str, bytes: &[u8]) -> Result<T, ApiError> {
+    let parsed = parse_json(bytes);
+    // A null is also the better explanation of what cannot be read because of it.
+    nulls::check(operation, bytes).and(parsed)
+}
+
 /// Parses JSON and says where and why it does not fit.
 pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -287,7 +310,19 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     if json && utf8 { Ok(()) } else { refuse("content-type", format!("must be application/json, got {media_type:?}")) }
 }
 
-/// Reads the whole body, at most `bytes_max`.
+/// Reads a body, a long one on a thread of its own: those that answer others are not to be busy with it.
+async fn off_thread<T: Send + 'static>(
+    bytes: Vec<u8>,
+    read: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if bytes.len() <= INLINE_BYTES_MAX {
+        return read(&bytes);
+    }
+    let reading = tokio::task::spawn_blocking(move || read(&bytes));
+    reading.await.map_err(|error| ApiError::internal(format!("reading a body failed: {error}")))?
+}
+
+/// Reads the whole body, at most `bytes_max`, and no more than there is memory for beside the other requests.
 ///
 /// A body beyond the limit is read on and thrown away up to once more the limit before the refusal is sent: most clients read
 /// an answer only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
@@ -301,19 +336,25 @@ async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiErr
     if beyond && request.headers().contains_key(EXPECT) {
         return Err(too_large());
     }
-    let mut body = Vec::with_capacity(announced.unwrap_or(0).min(bytes_max));
-    let mut received = 0_usize;
+    let memory = RequestMemory::current();
+    let mut body = Vec::with_capacity(announced.unwrap_or(0).min(INLINE_BYTES_MAX));
+    let (mut received, mut no_room) = (0_usize, None);
     let mut stream = request.into_body().into_data_stream();
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| ApiError::new(Code::MalformedJson, "the body ended before it was complete"))?;
         received = received.saturating_add(chunk.len());
-        if received <= bytes_max && !beyond {
+        if received <= bytes_max && !beyond && no_room.is_none() {
+            no_room = memory.add_body(chunk.len() as u64 * BODY_COPIES).err();
             body.extend_from_slice(&chunk);
         } else if received > bytes_max.saturating_mul(2) {
             break;
         } else {
             body = Vec::new();
+            memory.release_body();
         }
+    }
+    if let Some(refusal) = no_room {
+        return Err(refused(refusal));
     }
     if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }

@@ -10,15 +10,18 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use hyper::body::Body as _;
 
 use super::Api;
 use super::access::{Access, Operation, Reach};
 use super::error::ApiError;
+use super::hosts::Addressed;
 use super::in_flight::InFlight;
 use super::settings::Settings;
-use super::traffic::{ClientAddress, Payer, Traffic};
-use crate::domain::{Caller, Code, CollectionName, Scope};
+use super::traffic::{ClientAddress, Traffic, refused};
+use crate::domain::{Caller, Code, CollectionName, Payer, Scope};
 use crate::service::Service;
+use crate::service::shares::Bound;
 
 /// The scheme of the header `authorization`, in lower case, with the space after it.
 const BEARER: &str = "bearer ";
@@ -39,6 +42,13 @@ impl Gate {
     pub fn new(service: Service, settings: Settings) -> Self {
         let traffic = Traffic::new(&settings);
         Self { service, settings: Arc::new(settings), traffic }
+    }
+
+    /// What all requests share.
+    pub fn bounds(&self) -> Vec<Arc<Bound>> {
+        let mut bounds = self.traffic.bounds().to_vec();
+        bounds.extend(self.service.shared_bounds());
+        bounds
     }
 
     /// Who sends a request with these headers.
@@ -63,25 +73,38 @@ impl Gate {
 /// Lets a request through to its handler, or refuses it.
 pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let operation = super::envelope::operation(&request);
+    let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
+    if let Err(error) = addressed.host() {
+        return error.into_response();
+    }
     if gate.settings.drain.has_begun() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
         return ([(CONNECTION, HeaderValue::from_static("close"))], error).into_response();
     }
     let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
-    let address = request.extensions().get::<ClientAddress>().copied();
+    let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     let admitted = async {
         // Who watches a server is answered also when all places are taken, which is what it has to see.
         let watches = operation.id == "get_metrics";
-        let place = if watches { None } else { Some(gate.traffic.enter()?) };
         if watches && gate.settings.metrics_open {
-            return Ok((place, None, Caller::Anyone));
+            return Ok((None, None, Caller::Anyone));
+        }
+        if !gate.service.is_guarded() {
+            let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
+            addressed.check(&gate.settings.hosts, &gate.settings.cors_origins)?;
         }
         let caller = match gate.caller(request.headers()) {
             Ok(caller) => caller,
             // Whoever tries keys pays for it.
             Err(error) => return Err(gate.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
-        let admission = gate.traffic.admit(Payer::of(&caller, address))?;
+        let payer = Payer::of(&caller, address);
+        let place = match operation.id.as_str() {
+            "watch_job" => Some(gate.traffic.listen(payer.clone())?),
+            _ if watches => None,
+            _ => Some(gate.traffic.enter(payer.clone())?),
+        };
+        let admission = gate.traffic.admit(payer)?;
         permit(&caller, scope, reach, &mut request).await?;
         Ok((place, Some(admission), caller))
     };
@@ -89,9 +112,16 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
         Ok(admitted) => admitted,
         Err(error) => return error.into_response(),
     };
+    let memory = gate.service.request_memory(Payer::of(&caller, address));
     request.extensions_mut().insert(caller);
-    let response = run(operation, &gate.settings, request, next).await;
-    response.map(|body| Body::new(InFlight::new(body, (place, admission))))
+    let response = memory.clone().scope(run(operation, &gate.settings, request, next)).await;
+    memory.release_body();
+    let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
+    // What was written is told in any case; its answer is small beside the request.
+    if let (Err(refusal), Scope::Read) = (held, scope) {
+        return refused(refusal).into_response();
+    }
+    response.map(|body| Body::new(InFlight::new(body, (place, admission, memory))))
 }
 
 /// Checks what the caller may do and touch.

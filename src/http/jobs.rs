@@ -206,7 +206,8 @@ pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
 
 /// List jobs
 ///
-/// Lists jobs, the newest first, page by page; with a key that is restricted to collections, only theirs. Finished jobs are forgotten after a week, and earlier when there are many.
+/// Lists jobs, the newest first, page by page; with a key that is restricted to collections, only those that it may see, so that
+/// a page may have fewer. Finished jobs are forgotten after a week, and earlier when there are many.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", params(ListJobsParameters),
     responses((status = 200, description = "One page of jobs.", body = JobList)),
@@ -236,7 +237,7 @@ pub async fn list_jobs(
     let page = PageParameters { limit, cursor }.page(&api, &List::Jobs, JobId::parse)?;
     let (jobs, next) = api.service.list_jobs(filter, page).await?;
     Ok(Json(JobList {
-        jobs: jobs.into_iter().map(JobInfo::from).collect(),
+        jobs: jobs.into_iter().filter(|job| check_visible(&caller, job).is_ok()).map(JobInfo::from).collect(),
         next_cursor: next.map(|id| cursor::encode(&List::Jobs, id.as_str())),
     }))
 }
@@ -301,34 +302,40 @@ fn starter(kind: JobType) -> &'static str {
     }
 }
 
-/// A job that the caller may see: of a collection that it reaches; any, when its key is not restricted.
+/// A job that the caller may see.
 pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
     let job = api.service.get_job(id).await?;
-    if job.kind == JobType::Mine {
-        return check_mining(caller, &job).map(|()| job);
-    }
-    match &job.collection {
-        Some(collection) => check_reach(caller, collection)?,
-        // A classifier of texts alone is everybody's, its training too.
-        None if caller.collections().is_some() && job.kind != JobType::Train => {
-            return Err(ApiError::new(Code::Forbidden, "the job is not about a single collection of the key's".to_owned()));
-        }
-        None => (),
-    }
-    Ok(job)
+    check_visible(caller, &job).map(|()| job)
 }
 
-/// A job of mining is for those who reach all of its collections; one with texts of its request, among restricted keys, for the
-/// key that sent them.
-fn check_mining(caller: &Caller, job: &Job) -> Result<(), ApiError> {
-    let names = job.request.get("collections").and_then(|names| names.as_array()).into_iter().flatten();
-    for name in names.filter_map(|name| CollectionName::parse(name.as_str()?).ok()) {
+/// Refuses a job that the caller may not see. Without restriction all may be seen; else those of a collection that the key reaches,
+/// and of no others besides.
+fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
+    if caller.collections().is_none() {
+        return Ok(());
+    }
+    let named = job.request.get("collections").and_then(|names| names.as_array());
+    for name in named.into_iter().flatten().filter_map(|name| CollectionName::parse(name.as_str()?).ok()) {
         check_reach(caller, &name)?;
     }
+    let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
+    match (job.kind, &job.collection) {
+        (JobType::Mine, _) => check_texts(caller, job),
+        // Whose labels it shows is not known of a job of an earlier version.
+        (JobType::Evaluate, _) if named.is_none() => refuse("the job may show labels of other collections than the key's"),
+        (_, Some(collection)) => check_reach(caller, collection),
+        // A classifier of texts alone is everybody's, its training too.
+        (JobType::Train, None) => Ok(()),
+        (_, None) => refuse("the job is not about a single collection of the key's"),
+    }
+}
+
+/// A job of mining with texts of its request is, among restricted keys, for the key that sent them.
+fn check_texts(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     let lists = ["first", "second"].iter().any(|side| job.request.get(*side).is_none_or(|side| side["collection"].is_null()));
     let sent = job.request.get("key").and_then(|key| key.as_str());
     match caller {
-        Caller::Holder(key) if lists && key.collections.is_some() && sent != Some(key.id.as_str()) => {
+        Caller::Holder(key) if lists && sent != Some(key.id.as_str()) => {
             Err(ApiError::new(Code::Forbidden, "the job has texts of another caller".to_owned()))
         }
         _ => Ok(()),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
@@ -24,9 +24,11 @@ use tokio::sync::Mutex;
 
 use super::Api;
 use super::error::ApiError;
+use super::settings::{ConnectionCounts, ConnectionMeter};
 use crate::domain::{JobStatus, JobType};
 use crate::service::Service;
 use crate::service::gauges::{CollectionGauges, Gauges};
+use crate::service::shares::Bound;
 
 /// The media type of the answer.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -53,10 +55,20 @@ pub struct Running<'a>(&'a RequestMeter);
 /// A look at the collections, and when it was taken.
 type Seen = (Instant, Arc<Gauges>);
 
+/// What all requests share.
+#[derive(Clone, Default)]
+pub struct Bounds {
+    /// What is shared fairly.
+    pub shared: Vec<Arc<Bound>>,
+    /// Connections, which are the listener's.
+    pub connections: ConnectionMeter,
+}
+
 /// All that `/metrics` shows.
 #[derive(Clone)]
 pub struct Metrics {
     counted: Arc<Registry>,
+    bounds: Arc<Bounds>,
     seen: Arc<Mutex<Option<Seen>>>,
 }
 
@@ -69,6 +81,11 @@ struct Answered {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
     operation: Name,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BoundLabel {
+    bound: Name,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -126,7 +143,7 @@ impl Drop for Running<'_> {
 
 impl Metrics {
     /// Registers what is counted as it happens.
-    pub fn new(service: &Service, requests: &RequestMeter, started_at: Timestamp) -> Self {
+    pub fn new(service: &Service, requests: &RequestMeter, bounds: Bounds, started_at: Timestamp) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let model = service.model();
         let build = [
@@ -151,7 +168,7 @@ impl Metrics {
         registry.register("embed_texts", "Texts embedded", meter.texts);
         registry.register("embed_tokens", "Tokens embedded, without padding", meter.tokens);
         registry.register("embed_failures", "Forward passes that failed", meter.failures);
-        Self { counted: Arc::new(registry), seen: Arc::default() }
+        Self { counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
     }
 
     /// The state of the server, a few seconds old at most. Two that ask at once wait for one look.
@@ -169,7 +186,8 @@ impl Metrics {
 /// Serves the metrics.
 pub async fn serve_metrics(State(api): State<Api>) -> Result<impl IntoResponse, ApiError> {
     let gauges = api.metrics.gauges(&api.service).await?;
-    let state = state(&gauges, api.service.embed_queue_texts());
+    let mut state = state(&gauges, api.service.embed_queue_texts());
+    register_bounds(&mut state, &api.metrics.bounds);
     let mut text = String::new();
     let written = encode_registry(&mut text, &api.metrics.counted)
         .and_then(|()| encode_registry(&mut text, &state))
@@ -216,6 +234,26 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
         }
     }
     registry
+}
+
+/// How much of each bound there is and is taken, and how often somebody found no room.
+fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
+    let (limits, used) = (Family::<BoundLabel, Gauge>::default(), Family::<BoundLabel, Gauge>::default());
+    let refused = Family::<BoundLabel, Counter>::default();
+    let add = |name, [limit, taken, refusals]: [u64; 3]| {
+        let label = BoundLabel { bound: Name(name) };
+        limits.get_or_create(&label).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        used.get_or_create(&label).set(i64::try_from(taken).unwrap_or(i64::MAX));
+        refused.get_or_create(&label).inc_by(refusals);
+    };
+    for bound in &bounds.shared {
+        add(bound.name(), [bound.limit(), bound.used(), bound.refused()]);
+    }
+    let ConnectionCounts { open, limit, gave_way } = &*bounds.connections;
+    add("connections_max", [limit, open, gave_way].map(|count| count.load(Ordering::Relaxed)));
+    registry.register("bound_limit", "What all requests share, by the name of its setting", limits);
+    registry.register("bound_used", "How much of it is taken", used);
+    registry.register("bound_refusals", "How often there was no room; connections: closed for another one", refused);
 }
 
 /// Jobs by type and status, also where there are none, so that a rule can compare with what was before the first.

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod aliases;
+mod browsers;
 pub mod classifiers;
 pub mod collection_settings;
 pub mod collections;
@@ -20,6 +21,7 @@ pub mod facets;
 pub mod filter;
 pub mod guard;
 pub mod health;
+pub mod hosts;
 pub mod in_flight;
 pub mod job_streams;
 pub mod jobs;
@@ -28,7 +30,9 @@ pub mod metrics;
 pub mod mining;
 pub mod mining_results;
 pub mod models;
+mod nulls;
 pub mod openapi;
+mod patterns;
 pub mod preconditions;
 pub mod reembedding;
 pub mod revisions;
@@ -37,6 +41,7 @@ pub mod selections;
 pub mod settings;
 pub mod similarity;
 pub mod snapshots;
+mod streamed;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;
@@ -50,7 +55,7 @@ use utoipa_axum::routes;
 
 use crate::service::Service;
 use guard::Gate;
-use metrics::{Metrics, RequestMeter};
+use metrics::{Bounds, Metrics, RequestMeter};
 use settings::Settings;
 
 /// What every handler can reach.
@@ -78,19 +83,21 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         let one = get(documents::get_document).put(revisions::put_document).patch(revisions::patch_document);
         routes = routes.route(&path, one.delete(documents::delete_document));
     }
+    let gate = Gate::new(service.clone(), settings.clone());
+    let bounds = Bounds { shared: gate.bounds(), connections: settings.connections.clone() };
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
         .route(access::METRICS_PATH, get(metrics::serve_metrics))
         .route("/docs/errors", get(openapi::serve_errors_page))
         .merge(openapi::swagger_ui())
         .fallback(error::route_not_found)
-        .layer(axum::middleware::from_fn_with_state(Gate::new(service.clone(), settings.clone()), guard::guard));
+        .layer(axum::middleware::from_fn_with_state(gate, guard::guard));
     let routes = match settings.cors() {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
-    let metrics = Metrics::new(&service, &requests, started_at);
+    let metrics = Metrics::new(&service, &requests, bounds, started_at);
     envelope::wrap(routes, requests).with_state(Api { service, started_at, metrics })
 }
 

@@ -14,7 +14,7 @@ use super::error::{ApiError, CHALLENGE, OpenAiProblem, PROBLEM_JSON, Problem, re
 use super::transfer::ExportInclude;
 use super::{
     aliases, classifiers, collections, detection, documents, embeddings, health, job_streams, jobs, keys, mining, mining_results,
-    models, reembedding, revisions, search, selections, similarity, snapshots, transfer,
+    models, patterns, reembedding, revisions, search, selections, similarity, snapshots, transfer,
 };
 use crate::domain::Code;
 
@@ -171,10 +171,10 @@ examples![
         description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
             any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
             errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
-            that a path does not have `method_not_allowed` (405). On a server with keys every request needs one, as `authorization: Bearer KEY`, \
+            that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
             except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
             sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
-            name; null in an optional member means the same as leaving it out. In answers optional members are omitted, \
+            name, and null where the schema has none: an optional member is left out. In answers optional members are omitted, \
             not null.",
         license(name = "Apache License 2.0", identifier = "Apache-2.0"),
     ),
@@ -228,6 +228,7 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
         let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
         add_errors(&id, &instance, operation);
         add_examples(&id, operation);
+        operation["parameters"].as_array_mut().into_iter().flatten().for_each(patterns::of_parameter);
         if access::access(&id) == Access::Open {
             operation["security"] = json!([]);
         }
@@ -239,7 +240,10 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
         }
     }
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
-    schemas.into_iter().flat_map(Map::values_mut).for_each(say_defaults_in_words);
+    if let Some(schemas) = schemas {
+        schemas.values_mut().for_each(say_defaults_in_words);
+        patterns::of_schemas(schemas);
+    }
     document
 }
 

@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
 use super::openapi::{OperationErrors, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
-use crate::domain::{Code, DocumentPatch, Language, UpsertStatus, metadata};
+use crate::domain::{Code, DocumentId, DocumentPatch, InvalidId, Language, UpsertStatus, metadata};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -96,6 +96,8 @@ pub async fn put_document(
     JsonBody(body): JsonBody<PutDocumentRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
+    let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
+    let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
     let PutDocumentRequest { text, vector, language, metadata } = body;
     let input = DocumentInput { id: Some(id.as_str().to_owned()), text, vector, language, metadata };
     let row = api.service.collection_row(&collection)?;

@@ -6,7 +6,6 @@ mod request;
 
 use std::time::Instant;
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,6 +16,7 @@ use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
 use super::facets::Facet;
 use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use super::streamed::Streamed;
 use crate::domain::{Code, DenseMethod, Hit, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
 pub use request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights};
@@ -26,6 +26,7 @@ const SEARCH_ERRORS: &[Code] = &[
     Code::InvalidFilter,
     Code::CollectionNotFound,
     Code::DocumentNotFound,
+    Code::DocumentPending,
     Code::NoModel,
     Code::ModelMismatch,
     Code::AnswerTooLarge,
@@ -193,13 +194,14 @@ pub async fn search_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<SearchDocumentsRequest>,
-) -> Result<Json<SearchResult>, ApiError> {
+) -> Result<Streamed<SearchHit>, ApiError> {
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
     let row = api.service.collection_row(&collection)?;
     let request = request::check(body, &row, api.service.limits())?;
     let answer = api.service.search(&collection, request).await?;
-    Ok(Json(SearchResult { took_ms: since(started), ..result(answer, explain) }))
+    let (result, hits) = result(answer, explain);
+    Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
 }
 
 /// Search several times
@@ -216,14 +218,18 @@ pub async fn search_batch(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<SearchBatchRequest>,
-) -> Result<Json<SearchBatchResult>, ApiError> {
+) -> Result<Streamed<SearchHit>, ApiError> {
     let started = Instant::now();
     let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
     let row = api.service.collection_row(&collection)?;
     let requests = request::check_batch(body, &row, api.service.limits())?;
     let answers = api.service.search_batch(&collection, requests).await?;
-    let results = answers.into_iter().zip(explain).map(|(answer, explain)| result(answer, explain)).collect();
-    Ok(Json(SearchBatchResult { results, took_ms: since(started) }))
+    let frame = SearchBatchResult { results: Vec::new(), took_ms: since(started) };
+    let results = answers.into_iter().zip(explain).map(|(answer, explain)| {
+        let (result, hits) = result(answer, explain);
+        Streamed::within(&result, hits)
+    });
+    Ok(Streamed::nested(&frame, results))
 }
 
 /// Recommend documents
@@ -242,22 +248,24 @@ pub async fn recommend_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<RecommendDocumentsRequest>,
-) -> Result<Json<SearchResult>, ApiError> {
+) -> Result<Streamed<SearchHit>, ApiError> {
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
     let row = api.service.collection_row(&collection)?;
     let request = recommend::check_examples(body, &row, api.service.limits())?;
     let answer = api.service.search(&collection, request).await?;
-    Ok(Json(SearchResult { took_ms: since(started), ..result(answer, explain) }))
+    let (result, hits) = result(answer, explain);
+    Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
 }
 
-fn result(answer: SearchAnswer, explain: bool) -> SearchResult {
+/// The answer without its hits, and these.
+fn result(answer: SearchAnswer, explain: bool) -> (SearchResult, impl Iterator<Item = SearchHit>) {
     let SearchAnswer { hits, facets, query_truncated, complete, statistics } = answer;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
     let explanation = explain.then(|| statistics.into());
-    let hits = hits.into_iter().map(|hit| search_hit(hit, explain)).collect();
+    let hits = hits.into_iter().map(move |hit| search_hit(hit, explain));
     let facets = (!facets.is_empty()).then(|| facets.into_iter().map(Facet::from).collect());
-    SearchResult { hits, facets, query_truncated, incomplete: !complete, explanation, took_ms }
+    (SearchResult { hits: Vec::new(), facets, query_truncated, incomplete: !complete, explanation, took_ms }, hits)
 }
 
 fn search_hit(hit: Hit, explain: bool) -> SearchHit {

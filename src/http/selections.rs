@@ -14,6 +14,7 @@ use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_li
 use super::facets::{self, Facet, FacetInput};
 use super::filter::{self, FilterNode};
 use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::streamed::Streamed;
 use crate::domain::{Code, DocumentId, DocumentOrder, ScrollPosition, ScrollRequest};
 
 /// What each operation can answer besides success.
@@ -123,8 +124,8 @@ pub struct FacetsResult {
 /// Scroll documents
 ///
 /// Lists the documents that a filter leaves, in the order asked for, page by page. Every document that is there from begin to
-/// end and does not change comes exactly once. A page ends early when its texts and metadata are large (64 MiB unless configured
-/// otherwise); `next_cursor` leads on.
+/// end and does not change comes exactly once. A page ends early when its texts and metadata are large (more than 1 MiB, and
+/// than 16 KiB for each document that is asked for); `next_cursor` leads on.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -135,7 +136,7 @@ pub async fn scroll_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<ScrollDocumentsRequest>,
-) -> Result<Json<DocumentList>, ApiError> {
+) -> Result<Streamed<StoredDocument>, ApiError> {
     let filter = filter::parse(body.filter, api.service.limits())?;
     let limits = api.service.limits();
     let limit = check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits)?;
@@ -150,10 +151,8 @@ pub async fn scroll_documents(
     let request = ScrollRequest { filter, order, descending: body.descending, limit, after };
     let page = api.service.scroll_documents(&collection, request).await?;
     let next = |after: ScrollPosition| cursor::encode(&list, &json!([after.at_ms, after.id.as_str()]).to_string());
-    Ok(Json(DocumentList {
-        documents: page.documents.into_iter().map(StoredDocument::from).collect(),
-        next_cursor: page.next.map(next),
-    }))
+    let documents = page.documents.into_iter().map(StoredDocument::from);
+    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, documents))
 }
 
 /// Count documents

@@ -1,7 +1,7 @@
 //! What the operator sets about the wire: bounds on traffic, who may call from a browser, what needs a key.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
@@ -9,6 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::envelope::REQUEST_ID;
+use super::hosts::Hosts;
 
 /// How long a browser may remember what is allowed.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
@@ -28,8 +29,10 @@ const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID]
 /// The settings of the wire. `Default` is what the server starts with.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Requests that run at once, over all callers; more are refused with 503.
+    /// Requests that run at once, over all callers, of one caller at most as many as are left for others; more are refused.
     pub requests_max: usize,
+    /// Callers who wait for events at once, over all; more are refused.
+    pub event_streams_max: usize,
     /// Requests of one caller that run at once; more are refused with 429. `None` means no bound.
     pub caller_requests_max: Option<usize>,
     /// Requests of one caller in time; more are refused with 429. `None` means no bound.
@@ -38,10 +41,37 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// Web pages of these origins may call; none when empty.
     pub cors_origins: Vec<Origin>,
+    /// Under which names the server answers while it has no keys.
+    pub hosts: Hosts,
     /// Whether `/metrics` needs no key.
     pub metrics_open: bool,
     /// Turned when the server stops.
     pub drain: Drain,
+    /// What the listener counts.
+    pub connections: ConnectionMeter,
+}
+
+/// Connections, as the listener counts them. Clones share the counts.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionMeter(Arc<ConnectionCounts>);
+
+/// The counts of a `ConnectionMeter`.
+#[derive(Debug, Default)]
+pub struct ConnectionCounts {
+    /// Open now.
+    pub open: AtomicU64,
+    /// As many as may be open.
+    pub limit: AtomicU64,
+    /// Closed because another one needed the place.
+    pub gave_way: AtomicU64,
+}
+
+impl std::ops::Deref for ConnectionMeter {
+    type Target = ConnectionCounts;
+
+    fn deref(&self) -> &ConnectionCounts {
+        &self.0
+    }
 }
 
 /// A token bucket: `burst` requests at once, and `per_second` more every second.
@@ -70,12 +100,15 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             requests_max: 1_024,
+            event_streams_max: 256,
             caller_requests_max: None,
             rate: None,
             request_timeout: Duration::from_secs(60),
             cors_origins: Vec::new(),
+            hosts: Hosts::default(),
             metrics_open: false,
             drain: Drain::default(),
+            connections: ConnectionMeter::default(),
         }
     }
 }

@@ -1,17 +1,18 @@
-//! Bounds on traffic: how many requests run at once, over all and per caller, and how many a caller may send in time.
+//! Bounds on traffic: how many requests run at once and how many callers wait for events, over all with fair shares; how many
+//! requests a caller may run at once, and send in time.
 //!
 //! A caller is a key; without keys, or with a wrong one, the client's address (of IPv6 its /64, which one subscriber has).
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use super::error::ApiError;
 use super::settings::{Rate, Settings};
-use crate::domain::{Caller, Code, KeyId};
+use crate::domain::{Code, Payer};
+use crate::service;
+use crate::service::shares::{Bound, Held, Refusal};
 
 /// Callers with an account of their own. When so many are active, further ones share one.
 const ACCOUNTS_MAX: usize = 10_000;
@@ -22,23 +23,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Who pays for a request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Payer {
-    /// A key.
-    Key(KeyId),
-    /// The admin key of the configuration.
-    Operator,
-    /// An address.
-    Address(IpAddr),
-    /// Callers without an account of their own.
-    Others,
-}
-
 /// The accounts of all callers.
 pub struct Traffic {
-    running: Arc<Semaphore>,
-    running_max: usize,
+    requests: Arc<Bound>,
+    event_streams: Arc<Bound>,
     caller_running_max: Option<usize>,
     rate: Option<Rate>,
     accounts: Mutex<Accounts>,
@@ -64,44 +52,32 @@ struct Account {
     running: usize,
 }
 
-impl Payer {
-    /// The payer for a caller whose request came from `address`.
-    pub fn of(caller: &Caller, address: Option<ClientAddress>) -> Self {
-        match caller {
-            Caller::Holder(key) => Self::Key(key.id.clone()),
-            Caller::Operator => Self::Operator,
-            Caller::Anyone => Self::at(address),
-        }
-    }
-
-    /// The payer for whoever is at `address`.
-    pub fn at(address: Option<ClientAddress>) -> Self {
-        let subscriber = |address: IpAddr| match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-            v4 => v4,
-        };
-        address.map_or(Self::Others, |ClientAddress(address)| Self::Address(subscriber(address)))
-    }
-}
-
 impl Traffic {
     /// Nothing runs, every account is full.
     pub fn new(settings: &Settings) -> Arc<Self> {
         Arc::new(Self {
-            running: Arc::new(Semaphore::new(settings.requests_max.min(Semaphore::MAX_PERMITS))),
-            running_max: settings.requests_max,
+            requests: Bound::new("requests_max", settings.requests_max as u64),
+            event_streams: Bound::new("event_streams_max", settings.event_streams_max as u64),
             caller_running_max: settings.caller_requests_max,
             rate: settings.rate,
             accounts: Mutex::default(),
         })
     }
 
-    /// A place among all requests.
-    pub fn enter(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.running).try_acquire_owned().map_err(|_| {
-            let detail = format!("{} requests run already, the most that may (requests_max)", self.running_max);
-            ApiError::new(Code::Overloaded, detail)
-        })
+    /// A place among all requests that run.
+    pub fn enter(&self, payer: Payer) -> Result<Held, ApiError> {
+        self.requests.take(payer, 1).map_err(refused)
+    }
+
+    /// A place among those who wait for events: they do nothing, but for long, and are not to take the places of requests that
+    /// work.
+    pub fn listen(&self, payer: Payer) -> Result<Held, ApiError> {
+        self.event_streams.take(payer, 1).map_err(refused)
+    }
+
+    /// The bounds on what runs at once.
+    pub fn bounds(&self) -> [Arc<Bound>; 2] {
+        [Arc::clone(&self.requests), Arc::clone(&self.event_streams)]
     }
 
     /// A place among the caller's own requests, and one token of its account.
@@ -166,6 +142,11 @@ impl Traffic {
     }
 }
 
+/// The answer to who finds no room.
+pub fn refused(refusal: Refusal) -> ApiError {
+    service::Error::from(refusal).into()
+}
+
 impl Account {
     fn refill(&mut self, rate: Rate, now: Instant) {
         let passed_s = now.saturating_duration_since(self.at).as_secs_f64();
@@ -192,7 +173,7 @@ mod tests {
     }
 
     fn address(text: &str) -> Payer {
-        Payer::at(Some(ClientAddress(text.parse().unwrap())))
+        Payer::at(Some(text.parse().unwrap()))
     }
 
     #[test]
@@ -234,13 +215,5 @@ mod tests {
         assert!(traffic.admit_at(nth(u32::MAX), soon).is_err(), "the shared account is spent, and nobody looks for room so soon");
         drop(traffic.admit_at(nth(u32::MAX), start + Duration::from_secs(5)).unwrap());
         assert!(traffic.lock().by_payer.len() == 1, "full accounts are forgotten");
-    }
-
-    #[test]
-    fn addresses_are_subscribers() {
-        assert_eq!(address("2001:db8:1:2::1"), address("2001:db8:1:2:ffff::9"));
-        assert_ne!(address("2001:db8:1:2::1"), address("2001:db8:1:3::1"));
-        assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));
-        assert_ne!(address("192.0.2.1"), address("192.0.2.2"));
     }
 }

@@ -1,8 +1,9 @@
 //! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at the end.
 //!
-//! Bounded everywhere: so many connections at once, so long for a TLS handshake, so long until the head of a request is there, so long
+//! Bounded everywhere: so many connections at once (`connections`), so long for a TLS handshake, so long until the head of a request is there, so long
 //! for a client that takes nothing of its answer.
 
+mod connections;
 pub mod tls;
 
 use std::convert::Infallible;
@@ -20,25 +21,31 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
-use crate::http::settings::Drain;
+use crate::http::in_flight::InFlight;
+use crate::http::settings::{ConnectionMeter, Drain};
 use crate::http::traffic::ClientAddress;
+use connections::{Connections, Place};
 pub use tls::{Tls, TlsError};
 
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of what is sent to it; a slow reader takes something now and then.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Bytes that a connection keeps of what it reads and of what it is about to send: the head of a request must fit.
+const CONNECTION_BYTES_MAX: usize = 64 << 10;
 /// Pause after a connection could not be accepted, for lack of file descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// How to serve.
 pub struct ServeOptions {
-    /// Connections at once; more wait in the system's queue.
+    /// Connections at once; for one more the longest idle one is closed.
     pub connections_max: usize,
+    /// What counts them.
+    pub connections: ConnectionMeter,
     /// How long a connection may stay without the complete head of its next request, also when it is idle.
     pub header_timeout: Duration,
     /// How long a client may take nothing of what is sent to it.
@@ -52,7 +59,7 @@ pub struct ServeOptions {
 /// Serves `router` until `stop` becomes true and the requests that run then have been answered. Meanwhile new requests reach the
 /// router, too, which refuses them: a client learns at once that it should go elsewhere. Dropping the future ends it early.
 pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
-    let slots = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
+    let connections = Connections::new(options.connections_max.max(1), options.connections.clone());
     // Each connection from before the end holds a sender; when all are gone, nothing is received.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     let mut alive = Some(alive);
@@ -67,12 +74,14 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                 options.drain.begin();
                 alive = None;
             }
-            accepted = accept(&listener, &slots) => {
-                let (stream, address, slot) = accepted;
-                let connection = Connection { shared: Arc::clone(&shared), address, alive: alive.clone() };
+            accepted = accept(&listener, &connections) => {
+                let (stream, address, place) = accepted;
+                let connection = Connection { shared: Arc::clone(&shared), address, place, alive: alive.clone() };
                 tokio::spawn(async move {
-                    connection.run(stream).await;
-                    drop(slot);
+                    tokio::select! {
+                        () = connection.run(stream) => (),
+                        () = connection.place.given_away() => tracing::debug!(%address, "an idle connection gave way to another"),
+                    }
                 });
             }
         }
@@ -90,16 +99,16 @@ struct Shared {
 struct Connection {
     shared: Arc<Shared>,
     address: SocketAddr,
+    place: Place,
     /// Gone when the connection came after the end began.
     alive: Option<mpsc::Sender<Infallible>>,
 }
 
-/// Waits for a free place, then for a connection.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+/// Waits for a connection, then for a place for it.
+async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, SocketAddr, Place) {
     loop {
-        let Ok(slot) = Arc::clone(slots).acquire_owned().await else { std::future::pending().await };
         match listener.accept().await {
-            Ok((stream, address)) => return (stream, address, slot),
+            Ok((stream, address)) => return (stream, address, connections.enter(address.ip()).await),
             Err(error) if is_of_one_connection(&error) => (),
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a connection cannot be accepted");
@@ -116,7 +125,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 impl Connection {
-    async fn run(self, stream: TcpStream) {
+    async fn run(&self, stream: TcpStream) {
         // Answers are written whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
@@ -135,10 +144,13 @@ impl Connection {
         let service = service_fn(|request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(client);
-            self.shared.router.clone().oneshot(request)
+            let working = self.place.work();
+            let answering = self.shared.router.clone().oneshot(request);
+            async move { answering.await.map(|answer| answer.map(|body| InFlight::new(body, working))) }
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(self.shared.header_timeout).keep_alive(self.alive.is_some());
+        http.max_buf_size(CONNECTION_BYTES_MAX);
         let connection = http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let mut stop = self.shared.stop.clone();

@@ -1,5 +1,7 @@
 //! Texts by themselves, without any collection: which language each is in, and how near they are to each other.
 
+use std::sync::Arc;
+
 use super::{Error, Service, blocking};
 use crate::domain::{DetectedLanguage, Embedded};
 
@@ -19,7 +21,16 @@ impl Service {
     pub async fn detect(&self, texts: Vec<String>) -> Result<Vec<Option<DetectedLanguage>>, Error> {
         self.check_running()?;
         let embedder = self.state.embedder.clone();
-        blocking(move || Ok(texts.iter().map(|text| embedder.detect(text)).collect())).await
+        let caller = Arc::new(());
+        let gone = Arc::downgrade(&caller);
+        // Many long texts take long: they are not gone through for somebody who went away.
+        let detect = move || {
+            let detected = texts.iter().take_while(|_| gone.strong_count() > 0).map(|text| embedder.detect(text));
+            Ok(detected.collect())
+        };
+        let detected = blocking(detect).await;
+        drop(caller);
+        detected
     }
 
     /// The cosine of each text of `first` and the one of `second` at the same place. Both have as many.

@@ -7,9 +7,14 @@ use super::runtime::OpenCollection;
 use super::{Error, Service};
 use crate::domain::{
     CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition,
-    RequestKey, ScrollPage, ScrollRequest,
+    RequestKey, ScrollPage, ScrollRequest, metadata,
 };
 use crate::store::SearchFilter;
+
+/// Bytes of a page for each document that is asked for.
+const BYTES_PER_DOCUMENT: u64 = 16 << 10;
+/// Bytes that every page may have.
+const PAGE_BYTES_MIN: u64 = 1 << 20;
 
 impl Service {
     /// Reads a document.
@@ -23,15 +28,27 @@ impl Service {
     /// Lists documents by id.
     pub async fn list_documents(&self, name: &CollectionName, page: Page<DocumentId>) -> Result<DocumentPage, Error> {
         let collection = self.collection(name)?;
-        let bytes_max = self.limits().answer_bytes_max as u64;
-        self.on_collection(&collection, move |collection| Ok(collection.store.list(&page, bytes_max)?)).await
+        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
+        let list = move |collection: &Arc<OpenCollection>| {
+            let reserved = budget.reserve(page_bytes(page.limit));
+            let page = collection.store.list(&page, reserved)?;
+            budget.settle(reserved, bytes_of(&page.documents))?;
+            Ok(page)
+        };
+        self.on_collection(&collection, list).await
     }
 
     /// Lists the documents that match, in any order.
     pub async fn scroll_documents(&self, name: &CollectionName, request: ScrollRequest) -> Result<ScrollPage, Error> {
         let collection = self.collection(name)?;
-        let bytes_max = self.limits().answer_bytes_max as u64;
-        self.on_collection(&collection, move |collection| Ok(collection.store.scroll(&request, bytes_max)?)).await
+        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
+        let scroll = move |collection: &Arc<OpenCollection>| {
+            let reserved = budget.reserve(page_bytes(request.limit));
+            let page = collection.store.scroll(&request, reserved)?;
+            budget.settle(reserved, bytes_of(&page.documents))?;
+            Ok(page)
+        };
+        self.on_collection(&collection, scroll).await
     }
 
     /// Counts the documents that match.
@@ -161,6 +178,16 @@ impl Service {
         }
         Ok(deleted)
     }
+}
+
+/// Bytes that a page of so many documents may take; it ends early when they are larger.
+fn page_bytes(documents: usize) -> u64 {
+    (documents as u64).saturating_mul(BYTES_PER_DOCUMENT).max(PAGE_BYTES_MIN)
+}
+
+/// Bytes of texts and metadata.
+fn bytes_of(documents: &[Document]) -> u64 {
+    documents.iter().map(|document| (document.text.len() + metadata::bytes(&document.metadata)) as u64).sum()
 }
 
 /// A filter of any language.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::classifiers::ClassifierError;
 use super::damage;
 use super::jobs::mine::MineError;
+use super::shares::Refusal;
 use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
 use crate::embed::EmbedError;
 use crate::index::IndexError;
@@ -247,12 +248,12 @@ pub enum Error {
         /// The bound.
         limit: usize,
     },
-    /// As many files are being received as may.
-    #[error("{limit} files are being received, the most that may at once; nothing was accepted")]
-    UploadsRunning {
-        /// The bound.
-        limit: usize,
-    },
+    /// What all requests share has no room for this one.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Somebody else waited for the place of a file that hardly came.
+    #[error("the file came too slowly to keep its place while others waited for one (uploads_max); nothing was accepted")]
+    UploadGaveWay,
     /// What a job stored cannot be read back: another program changed it.
     #[error("job {id} cannot go on: {problem}")]
     JobState {
@@ -344,7 +345,7 @@ pub enum Error {
         got: usize,
     },
     /// A document that hits are to be like has no embedding yet.
-    #[error("document {id} waits for its embedding")]
+    #[error("document {id} is stored but waits for its embedding: nothing can be like it yet")]
     NotEmbedded {
         /// The document.
         id: DocumentId,
@@ -375,6 +376,9 @@ pub enum Error {
     /// Mining cannot be done as asked.
     #[error(transparent)]
     Mine(#[from] MineError),
+    /// Nobody waits for the answer any more, and nothing was stored.
+    #[error("the caller is gone; nothing was stored")]
+    CallerGone,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::budget::RequestMemory;
 use super::runtime::OpenCollection;
 use super::{Error, Service};
 use crate::domain::{CollectionName, Document, DocumentId, Embedding, Page};
@@ -13,7 +14,9 @@ use crate::domain::{CollectionName, Document, DocumentId, Embedding, Page};
 /// Documents read at a time.
 const DOCUMENTS_PER_PAGE: usize = 200;
 /// Bytes of their texts and metadata; one document may have more.
-const BYTES_PER_PAGE: u64 = 16 << 20;
+const BYTES_PER_PAGE: u64 = 2 << 20;
+/// How often a page is in memory: as it was read, and packed.
+const PAGE_COPIES: u64 = 2;
 
 /// An export under way.
 pub struct Export {
@@ -29,6 +32,8 @@ impl Service {
     pub fn export(&self, name: &CollectionName, vectors: bool) -> Result<Export, Error> {
         let collection = self.collection(name)?;
         self.check_running()?;
+        // Held until all is sent: then the request is over.
+        RequestMemory::current().add_answer(BYTES_PER_PAGE * PAGE_COPIES)?;
         Ok(Export { service: self.clone(), collection, after: None, vectors, over: false })
     }
 }

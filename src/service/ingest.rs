@@ -1,8 +1,9 @@
 //! From a checked document to a searchable one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
 use uuid::Uuid;
@@ -19,6 +20,11 @@ use crate::store::{Kept, PendingPassage, PreparedDocument, Upserted};
 
 /// Passages of one request that wait for the encoder at once: a large request leaves room in the queue for others.
 const PASSAGES_PER_SUBMISSION: usize = 128;
+
+/// How long a request that is sent again waits for what the first one began to embed.
+const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 
 impl Service {
     /// Stores documents and makes them searchable. Answers one outcome per document, in order.
@@ -80,12 +86,16 @@ impl Service {
         }
         let (collection, bounds) = self.enter_write(collection).await?;
         let state = Arc::clone(&self.state);
+        let caller = Arc::new(());
+        let request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
         let stored = self.on_collection(&collection, move |collection| {
             let _bounds = bounds;
-            store(&state, collection, documents, wait, demand)
+            store(&state, collection, request)
         });
         let stored = stored.await?;
+        drop(caller);
         if wait == Wait::Indexed {
+            self.wait_until_embedded(&collection, stored.awaited).await?;
             let indexed = self.index_now(&collection, stored.pending.as_ref()).await;
             if collection.is_deleted() {
                 return Err(Error::CollectionNotFound { name: name.clone() });
@@ -124,6 +134,29 @@ impl Service {
         let waiting = self.state.embedder.queue_depth();
         let limit = self.state.limits.embed_queue_texts_max;
         if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
+    }
+
+    /// Waits for documents that an earlier request with the same idempotency key stored, and that this one or the worker embeds.
+    async fn wait_until_embedded(&self, collection: &Arc<OpenCollection>, ids: Vec<DocumentId>) -> Result<(), Error> {
+        let (mut ids, deadline) = (ids, Instant::now() + REPEAT_WAIT_MAX);
+        while !ids.is_empty() {
+            let look = move |collection: &Arc<OpenCollection>| {
+                let mut rest = Vec::new();
+                for id in ids {
+                    if collection.store.get(&id)?.is_some_and(|document| !document.indexed) {
+                        rest.push(id);
+                    }
+                }
+                Ok(rest)
+            };
+            ids = self.on_collection(collection, look).await?;
+            if !ids.is_empty() && Instant::now() >= deadline {
+                return Err(Error::StillIndexing);
+            }
+            self.check_running()?;
+            tokio::time::sleep(if ids.is_empty() { Duration::ZERO } else { REPEAT_PAUSE }).await;
+        }
+        Ok(())
     }
 
     /// Embeds the request's own passages, without waiting for the worker's backlog, and makes them searchable. Without any it
@@ -168,27 +201,37 @@ enum Demand {
     Once(RequestKey),
 }
 
+/// What is to be stored.
+struct Request {
+    documents: Vec<NewDocument>,
+    wait: Wait,
+    demand: Demand,
+    /// Goes when nobody waits for the answer any more.
+    caller: Weak<()>,
+}
+
 /// What a request's transaction left to do.
 struct Stored {
     outcomes: Vec<UpsertOutcome>,
     /// What the request embeds itself, when it waits for that.
     pending: Option<Reservation>,
+    /// Documents that an earlier request stored, for which this one waits.
+    awaited: Vec<DocumentId>,
 }
 
 /// Prepares and stores documents. Blocks until they are durable. From the commit on the passages are reserved or the worker
-/// is awake, so that nothing is forgotten when the caller goes away.
-fn store(
-    state: &State,
-    collection: &Arc<OpenCollection>,
-    documents: Vec<NewDocument>,
-    wait: Wait,
-    demand: Demand,
-) -> Result<Stored, Error> {
+/// is awake, so that nothing is forgotten when the caller goes away. Of a caller who went before nothing is stored: preparing many long
+/// documents takes a minute.
+fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
+    let Request { documents, wait, demand, caller } = request;
     let mut prepared = Vec::with_capacity(documents.len());
     let mut tokens = Vec::with_capacity(documents.len());
     let mut refused = Vec::new();
     let mut places: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
     for (place, document) in documents.into_iter().enumerate() {
+        if caller.strong_count() == 0 {
+            return Err(Error::CallerGone);
+        }
         let id = match &document.id {
             Some(id) => id.clone(),
             None => new_id()?,
@@ -216,7 +259,7 @@ fn store(
             let answer = move |upserted: &[Upserted]| kept::write(&outcomes(ids, refused, upserted));
             match collection.store.upsert_once(prepared, request, answer)? {
                 Kept::Now(upserted) => upserted,
-                Kept::Before(answer) => return done_before(collection, &answer, wait),
+                Kept::Before(answer) => return done_before(&answer, wait),
             }
         }
     };
@@ -232,7 +275,7 @@ fn store(
             None
         }
     };
-    Ok(Stored { outcomes, pending })
+    Ok(Stored { outcomes, pending, awaited: Vec::new() })
 }
 
 /// What waits for its embedding, and the tokens of it: none when a document has embeddings of some of its passages already.
@@ -264,18 +307,13 @@ fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted
     outcomes
 }
 
-/// The outcomes of a request that was done before. Its passages are the worker's by now; a caller who waits for them is told to
-/// come again when they are not embedded yet.
-fn done_before(collection: &OpenCollection, answer: &str, wait: Wait) -> Result<Stored, Error> {
+/// The outcomes of a request that was done before. Its passages are being embedded, or are already; a caller who waits for them
+/// goes on waiting.
+fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
     let outcomes = kept::read(answer)?;
-    if wait == Wait::Indexed {
-        for id in outcomes.iter().filter(|outcome| outcome.version.is_some()).filter_map(|outcome| outcome.id.as_ref()) {
-            if collection.store.get(id)?.is_some_and(|document| !document.indexed) {
-                return Err(Error::StillIndexing);
-            }
-        }
-    }
-    Ok(Stored { outcomes, pending: None })
+    let stored = outcomes.iter().filter(|outcome| wait == Wait::Indexed && outcome.version.is_some());
+    let awaited = stored.filter_map(|outcome| outcome.id.clone()).collect();
+    Ok(Stored { outcomes, pending: None, awaited })
 }
 
 /// Finds the language when the caller gave none, and the passages with the tokens of each. What comes with a vector is one passage

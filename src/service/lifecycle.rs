@@ -14,7 +14,8 @@ use super::jobs::Jobs;
 use super::keys::Keyring;
 use super::repair::recover;
 use super::runtime::{OpenCollection, lock};
-use super::spool::UPLOADS_MAX;
+use super::shares::Bound;
+use super::spool::Uploads;
 use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers, upkeep};
 use crate::domain::{Collection, CollectionName, Page, chain};
 use crate::store::{Catalog, StoreError};
@@ -40,6 +41,7 @@ impl Service {
         let runtime = tokio::runtime::Handle::try_current()?;
         let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
+        let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
         // Nothing else is touched before this has taken the directory for this process.
         let catalog = Catalog::open(&data_dir)?;
@@ -66,7 +68,8 @@ impl Service {
             read_document,
             jobs,
             classifiers: Default::default(),
-            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
+            memory: Bound::new("in_flight_bytes_max", memory_bytes),
+            uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
             runtime,
         };

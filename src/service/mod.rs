@@ -7,7 +7,7 @@
 
 pub mod aliases;
 mod archive;
-mod budget;
+pub mod budget;
 pub mod classifiers;
 pub mod collections;
 pub mod comparison;
@@ -25,6 +25,7 @@ pub mod lifecycle;
 pub mod repair;
 mod runtime;
 pub mod search;
+pub mod shares;
 pub mod snapshots;
 mod spool;
 mod upkeep;
@@ -39,6 +40,8 @@ use std::thread::JoinHandle;
 pub use error::Error;
 use jobs::Jobs;
 use runtime::OpenCollection;
+use shares::Bound;
+use spool::Uploads;
 use tokio::sync::{Semaphore, watch};
 
 use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo};
@@ -108,8 +111,10 @@ struct State {
     read_document: DocumentReader,
     jobs: Jobs,
     classifiers: classifiers::HeldClassifiers,
+    /// Bounds the memory of bodies and answers, over all requests.
+    memory: Arc<Bound>,
     /// Bounds the files that are received at once.
-    uploads: Arc<Semaphore>,
+    uploads: Uploads,
     /// Becomes true when the server is about to stop.
     stop_announced: watch::Sender<bool>,
     runtime: tokio::runtime::Handle,

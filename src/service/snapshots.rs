@@ -17,7 +17,7 @@ use super::archive::{ArchiveBounds, CATALOG, Manifest, ShownRest, Sum, invalid, 
 use super::classifiers::ClassifierError;
 use super::collections::sync_dir;
 use super::jobs::{Live, NewJob, new_job_id};
-use super::spool::{SpoolBounds, UPLOADS_MAX, check_room, receive};
+use super::spool::{SpoolBounds, check_room, receive};
 use super::{Error, Service, State, blocking};
 use crate::domain::{
     Alias, ClassifierName, CollectionName, FileEncoding, Job, JobType, JobUnit, Metadata, Page, RestoreRequest, Snapshot,
@@ -173,7 +173,7 @@ impl Service {
         S: Stream<Item = Result<B, E>> + Unpin,
     {
         self.check_running()?;
-        let _upload = self.state.uploads.try_acquire().map_err(|_| Error::UploadsRunning { limit: UPLOADS_MAX })?;
+        let upload = self.state.uploads.begin()?;
         let limits = self.limits();
         let bounds = SpoolBounds::new(limits);
         check_room(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
@@ -182,7 +182,7 @@ impl Service {
         }
         // A name of its own: the same snapshot may be coming twice.
         let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", Uuid::now_v7()));
-        receive(body, FileEncoding::Identity, partial.clone(), bounds).await?;
+        receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
             let (bytes_max, collections_max) = (bounds.bytes_max, state.limits.collections_max);

@@ -6,20 +6,26 @@
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
 use futures::{Stream, StreamExt as _};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
+use super::budget::RequestMemory;
 use super::collections::sync_dir;
+use super::runtime::lock;
+use super::shares::{Bound, Held, Refusal};
 use super::{Error, blocking};
-use crate::domain::{FileEncoding, Limits};
+use crate::domain::{FileEncoding, Limits, Payer};
 
-/// Files that are received at once.
-pub(super) const UPLOADS_MAX: usize = 8;
+/// A file of which less than `PACE_BYTES` came in so much time gives its place to one that waits for it. Whoever sends a little now and
+/// then would keep it for ever otherwise.
+const PACE: Duration = Duration::from_secs(10);
+/// What an honest sender sends within `PACE`.
+const PACE_BYTES: u64 = 64 << 10;
 /// A sender that is silent for so long is taken for gone: the network does not always say so, and a file that never ends would keep
 /// its place for ever.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
@@ -53,13 +59,91 @@ impl SpoolBounds {
     }
 }
 
+/// The files that are being received.
+pub(super) struct Uploads {
+    bound: Arc<Bound>,
+    pace: Duration,
+    coming: Mutex<Vec<Weak<Upload>>>,
+}
+
+/// A file that is being received, with its place among them.
+pub(super) struct Upload {
+    payer: Payer,
+    place: Mutex<Option<Held>>,
+    came: Mutex<Came>,
+    gives_way: Notify,
+}
+
+/// How much of a file came, and when it last kept its pace.
+struct Came {
+    at: Instant,
+    bytes: u64,
+}
+
+impl Uploads {
+    pub(super) fn new(uploads_max: usize) -> Self {
+        Self::with_pace(uploads_max, PACE)
+    }
+
+    fn with_pace(uploads_max: usize, pace: Duration) -> Self {
+        Self { bound: Bound::new("uploads_max", uploads_max as u64), pace, coming: Mutex::default() }
+    }
+
+    /// The bound on their number.
+    pub(super) fn bound(&self) -> Arc<Bound> {
+        Arc::clone(&self.bound)
+    }
+
+    /// A place for one more file of the request that the task runs. When there is none, the slowest of those that do not keep
+    /// their pace loses its own: any, or one of the same payer when it has its share.
+    pub(super) fn begin(&self) -> Result<Arc<Upload>, Error> {
+        let payer = RequestMemory::current().payer();
+        let place = self.bound.take(payer.clone(), 1).or_else(|refusal| {
+            let of = matches!(refusal, Refusal::Share { .. }).then_some(&payer);
+            if !self.make_room(of) {
+                return Err(refusal);
+            }
+            self.bound.take(payer.clone(), 1)
+        })?;
+        let came = Mutex::new(Came { at: Instant::now(), bytes: 0 });
+        let upload = Arc::new(Upload { payer, place: Mutex::new(Some(place)), came, gives_way: Notify::new() });
+        let mut coming = lock(&self.coming);
+        coming.retain(|upload| upload.strong_count() > 0);
+        coming.push(Arc::downgrade(&upload));
+        Ok(upload)
+    }
+
+    fn make_room(&self, of: Option<&Payer>) -> bool {
+        let coming: Vec<Arc<Upload>> = lock(&self.coming).iter().filter_map(Weak::upgrade).collect();
+        let late = coming.into_iter().filter(|upload| of.is_none_or(|payer| upload.payer == *payer));
+        let late = late.filter_map(|upload| {
+            let at = lock(&upload.came).at;
+            (at.elapsed() >= self.pace && lock(&upload.place).is_some()).then_some((at, upload))
+        });
+        let Some((_, slowest)) = late.min_by_key(|(at, _)| *at) else { return false };
+        lock(&slowest.place).take();
+        slowest.gives_way.notify_one();
+        true
+    }
+}
+
+impl Upload {
+    fn came(&self, bytes: u64) {
+        let mut came = lock(&self.came);
+        came.bytes += bytes;
+        if came.bytes >= PACE_BYTES {
+            *came = Came { at: Instant::now(), bytes: 0 };
+        }
+    }
+}
+
 /// Receives `body` into the new file `path`, whose folder is there; gives its bytes. The file is durable then. After an error,
 /// or when the caller goes away, there is no file.
 pub(super) async fn receive<B, E, S>(
     mut body: S,
     encoding: FileEncoding,
     path: PathBuf,
-    bounds: SpoolBounds,
+    (bounds, upload): (SpoolBounds, &Upload),
 ) -> Result<u64, Error>
 where
     B: AsRef<[u8]> + Send + 'static,
@@ -73,8 +157,15 @@ where
         Ok((bytes, unclaimed))
     }));
     loop {
-        let piece = match tokio::time::timeout(bounds.silence_max, body.next()).await {
-            Ok(Some(Ok(bytes))) => Some(bytes),
+        let next = tokio::select! {
+            next = tokio::time::timeout(bounds.silence_max, body.next()) => next,
+            () = upload.gives_way.notified() => return Err(Error::UploadGaveWay),
+        };
+        let piece = match next {
+            Ok(Some(Ok(bytes))) => {
+                upload.came(bytes.as_ref().len() as u64);
+                Some(bytes)
+            }
             Ok(None) => None,
             // Dropping the sender before the end tells the writer.
             Ok(Some(Err(_))) | Err(_) => break,
@@ -211,7 +302,8 @@ mod tests {
     ) -> Result<Vec<u8>, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let received = receive(stream::iter(pieces), encoding, path.clone(), bounds).await;
+        let upload = Uploads::new(1).begin().unwrap();
+        let received = receive(stream::iter(pieces), encoding, path.clone(), (bounds, &upload)).await;
         match received {
             Ok(bytes) => {
                 let content = std::fs::read(&path).unwrap();
@@ -275,9 +367,34 @@ mod tests {
         let path = folder.path().join("file");
         let silent = stream::iter([Ok::<_, ()>(b"half of".to_vec())]).chain(stream::pending());
         let bounds = SpoolBounds { silence_max: Duration::from_millis(20), ..BOUNDS };
-        let error = receive(silent, FileEncoding::Identity, path.clone(), bounds).await.unwrap_err();
+        let upload = Uploads::new(1).begin().unwrap();
+        let error = receive(silent, FileEncoding::Identity, path.clone(), (bounds, &upload)).await.unwrap_err();
         assert!(matches!(error, Error::BodyIncomplete), "{error:?}");
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_hardly_comes_gives_its_place_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let uploads = Uploads::with_pace(1, Duration::ZERO);
+        let slow = uploads.begin().unwrap();
+        let path = folder.path().join("slow");
+        let drops = stream::iter([Ok::<_, ()>(b"a drop".to_vec())]).chain(stream::pending());
+        let receiving = receive(drops, FileEncoding::Identity, path.clone(), (BOUNDS, &slow));
+        let next = async { uploads.begin().map(drop) };
+        let (received, next) = tokio::join!(receiving, next);
+        assert!(matches!(received, Err(Error::UploadGaveWay)), "{received:?}");
+        next.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_that_keeps_its_pace_keeps_its_place() {
+        let uploads = Uploads::with_pace(1, Duration::from_secs(3_600));
+        let steady = uploads.begin().unwrap();
+        steady.came(PACE_BYTES);
+        assert!(matches!(uploads.begin(), Err(Error::Refused(Refusal::Full { .. }))));
+        drop(steady);
+        assert!(uploads.begin().is_ok());
     }
 
     #[tokio::test]

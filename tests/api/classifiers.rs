@@ -435,14 +435,19 @@ async fn a_restricted_key_reaches_the_classifiers_of_its_collections() {
     let seen = restricted.get("/v1/classifiers").await.body;
     assert_eq!(seen["classifiers"].as_array().map(|all| all.iter().map(|one| text(&one["name"])).collect()), Some(vec!["news"]));
     assert_eq!(restricted.labels("news", json!({"texts": ["rain"]})).await, [["weather"]]);
-    let texts = json!({"name": "mood", "kind": "knn", "examples": weather_and_sports()});
+    let texts = json!({"name": "news.mood", "kind": "knn", "examples": weather_and_sports()});
     let made = restricted.post("/v1/classifiers", &texts).await.body;
     let training = restricted.get(&format!("/v1/jobs/{}", text(&made["job"]))).await;
     assert_eq!(training.status, 200, "a classifier of texts alone is anybody's: {}", training.text);
-    let refused = [
+    let hidden = [
         restricted.get("/v1/classifiers/blog").await,
         restricted.delete("/v1/classifiers/blog").await,
         restricted.predict("blog", json!({"texts": ["rain"]})).await,
+    ];
+    for answer in hidden {
+        answer.assert_error(404, "classifier_not_found", "", &["there is no classifier blog"]);
+    }
+    let refused = [
         restricted.predict("news", json!({"documents": {"collection": "blog", "ids": ["w0"]}})).await,
         restricted.post("/v1/classifiers/news/apply", &json!({"collection": "blog", "field": "a"})).await,
         restricted

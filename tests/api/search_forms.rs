@@ -78,6 +78,6 @@ async fn a_document_without_embedding_is_waited_for() {
     let body = json!({"documents": [{"id": "new", "text": "Ein neuer Text."}]});
     assert_eq!(server.post("/v1/collections/news/documents?wait=stored", &body).await.status, 200);
     let answer = server.post(PATH, &json!({"like": "new"})).await;
-    answer.assert_error(503, "unavailable", "", &["new waits for its embedding"]);
+    answer.assert_error(503, "document_pending", "", &["document new", "waits for its embedding"]);
     assert_eq!(answer.header("retry-after"), Some("1"));
 }

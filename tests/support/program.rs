@@ -171,7 +171,7 @@ impl Client {
 
     /// Streams a file of lines of JSON, gives status and body.
     pub fn post_lines(&self, path: &str, mut lines: impl std::io::Read + 'static) -> (u16, Value) {
-        let request = self.agent.post(format!("{}{path}", self.base)).header("content-type", "application/x-ndjson");
+        let request = self.keyed(self.agent.post(format!("{}{path}", self.base))).header("content-type", "application/x-ndjson");
         answer(request.send(ureq::SendBody::from_reader(&mut lines))).unwrap()
     }
 

@@ -14,7 +14,7 @@ use super::super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::info::{ClassifierInfo, ClassifierList};
 use super::request::{CreateClassifierRequest, check};
-use super::{ClassifierPath, check_visible, visible};
+use super::{ClassifierPath, check_name, is_visible, visible};
 use crate::domain::{ClassifierName, Code};
 
 /// What each operation can answer besides success.
@@ -67,7 +67,17 @@ pub async fn create_classifier(
     if let Some(source) = &new.definition.source {
         check_reach(&caller, &source.collection)?;
     }
-    let classifier = api.service.create_classifier_once(new, key).await?;
+    check_name(&caller, &new.name)?;
+    let name = new.name.clone();
+    let classifier = match api.service.create_classifier_once(new, key).await.map_err(ApiError::from) {
+        Err(error) if error.code == Code::ClassifierExists => {
+            let taken = api.service.get_classifier(&name).await;
+            let hidden = taken.is_ok_and(|classifier| !is_visible(&caller, &classifier));
+            // That it is there is not to be told.
+            Err(if hidden { ApiError::at(Code::Forbidden, "/name", "the key may not use this name") } else { error })
+        }
+        created => created,
+    }?;
     let location = format!("/v1/classifiers/{}", classifier.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(classifier.into())))
 }
@@ -87,7 +97,7 @@ pub async fn list_classifiers(
 ) -> Result<Json<ClassifierList>, ApiError> {
     let page = parameters.page(&api, &List::Classifiers, ClassifierName::parse)?;
     let (found, next) = api.service.list_classifiers(page).await?;
-    let seen = found.into_iter().filter(|classifier| check_visible(&caller, classifier).is_ok());
+    let seen = found.into_iter().filter(|classifier| is_visible(&caller, classifier));
     Ok(Json(ClassifierList {
         classifiers: seen.map(ClassifierInfo::from).collect(),
         next_cursor: next.map(|name| cursor::encode(&List::Classifiers, name.as_str())),

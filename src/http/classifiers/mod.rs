@@ -16,8 +16,7 @@ use axum::http::request::Parts;
 use super::Api;
 use super::error::ApiError;
 use super::extract::{path_param, path_params};
-use super::guard::check_reach;
-use crate::domain::{Caller, Classifier, ClassifierName, Code};
+use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
 
 /// Codes of every operation that asks a classifier.
 const ASKING: &[Code] = &[
@@ -41,19 +40,36 @@ impl FromRequestParts<Api> for ClassifierPath {
     }
 }
 
-/// A classifier that the caller may see: of a collection that it reaches, or of texts alone.
+/// A classifier that the caller may see: of a collection that it reaches, or of texts alone. To others it is as if it were not there.
 async fn visible(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Classifier, ApiError> {
     let classifier = api.service.get_classifier(name).await?;
-    check_visible(caller, &classifier)?;
-    Ok(classifier)
+    if is_visible(caller, &classifier) {
+        return Ok(classifier);
+    }
+    Err(ApiError::new(Code::ClassifierNotFound, format!("there is no classifier {name}")))
 }
 
-/// Refuses a classifier that learns from a collection that the caller may not touch: its answers quote documents.
-fn check_visible(caller: &Caller, classifier: &Classifier) -> Result<(), ApiError> {
-    match &classifier.definition.source {
-        Some(source) => check_reach(caller, &source.collection),
-        None => Ok(()),
+/// Whether the caller may see a classifier: not one that learns from a collection out of its reach, as its answers quote documents.
+fn is_visible(caller: &Caller, classifier: &Classifier) -> bool {
+    classifier.definition.source.as_ref().is_none_or(|source| caller.reaches(&source.collection))
+}
+
+/// Refuses a restricted key a name that is not after one of its collections. Names are all callers' together: a name that is
+/// taken would tell of a classifier that the key may not see.
+fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
+    let Some(collections) = caller.collections() else { return Ok(()) };
+    let after = |collection: &CollectionName| {
+        let rest = name.as_str().strip_prefix(collection.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if collections.iter().any(after) {
+        return Ok(());
     }
+    let detail = format!(
+        "a key that is restricted to collections names a classifier after one of them, such as {}.topics, got {name}",
+        collections.first().map_or("news", CollectionName::as_str)
+    );
+    Err(ApiError::at(Code::Forbidden, "/name", detail))
 }
 
 /// Reads a probability of a request.

@@ -22,8 +22,8 @@ use super::trained::{Trained, labeled};
 use super::training::wait_for_index;
 use super::voters::Electorate;
 use crate::domain::{
-    ClassifierName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit, LabeledDocuments,
-    LabeledText, Metadata, labels_at,
+    ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
+    LabeledDocuments, LabeledText, Metadata, labels_at,
 };
 use crate::store::EmbeddedDocument;
 
@@ -100,6 +100,8 @@ impl Service {
             let problem = format!("an evaluation may have at most {IN_JOB_MAX} labeled documents; narrow the filter");
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
+        let learned = trained.definition.source.as_ref().map(|source| &source.collection);
+        let sources: Vec<&str> = learned.into_iter().chain([&documents.collection]).map(CollectionName::as_str).collect();
         let members = [
             ("classifier", json!(trained.id)),
             ("name", json!(name.as_str())),
@@ -107,6 +109,8 @@ impl Service {
             ("filter", kept_filter::write(&documents.filter)),
             ("field", json!(documents.field.keys())),
             ("threshold", json!(threshold)),
+            // Its result shows the labels of both: whoever looks at the job must reach them.
+            ("collections", json!(sources)),
         ];
         let request: Metadata = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let details = Metadata::from_iter([("classifier".to_owned(), name.as_str().into())]);

@@ -1,5 +1,6 @@
 //! Which code each failure of a use case has.
 
+use super::super::shares::Refusal;
 use super::Error;
 use crate::domain::{Code, chain};
 use crate::embed::EmbedError;
@@ -24,8 +25,9 @@ impl Error {
             Self::TooManyKeys { .. } => Code::TooManyKeys,
             Self::CollectionExists { .. } => Code::CollectionExists,
             Self::CreatedAndGone { .. } => Code::IdempotencyConflict,
-            Self::StillIndexing => Code::Overloaded,
+            Self::StillIndexing | Self::NotEmbedded { .. } => Code::DocumentPending,
             Self::KeptAnswer => Code::Internal,
+            Self::CallerGone => Code::RequestTimeout,
             Self::AliasNotFound { .. } => Code::AliasNotFound,
             Self::AliasExists { .. } => Code::AliasExists,
             Self::TooManyCollections { .. } | Self::TooManyAliases { .. } => Code::TooManyCollections,
@@ -39,7 +41,8 @@ impl Error {
             Self::NotIndexed(source) | Self::Open { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
-            Self::JobsWaiting { .. } | Self::UploadsRunning { .. } => Code::Overloaded,
+            Self::JobsWaiting { .. } | Self::UploadGaveWay | Self::Refused(Refusal::Full { .. }) => Code::Overloaded,
+            Self::Refused(Refusal::Share { .. }) => Code::RateLimited,
             Self::BodyIncomplete | Self::Encoding { .. } => Code::MalformedFile,
             Self::FileTooLarge { .. } | Self::PackedTooDensely { .. } => Code::BodyTooLarge,
             Self::Header { .. } => Code::InvalidRequest,
@@ -48,7 +51,7 @@ impl Error {
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
             Self::InvalidSnapshot { .. } => Code::InvalidSnapshot,
-            Self::Recovering { .. } | Self::TermsPending { .. } | Self::NotEmbedded { .. } | Self::Stopping => Code::Unavailable,
+            Self::Recovering { .. } | Self::TermsPending { .. } | Self::Stopping => Code::Unavailable,
             Self::VectorDimension { .. } | Self::NoDirection => Code::InvalidRequest,
             Self::AnswerTooLarge { .. } => Code::AnswerTooLarge,
             Self::InBatch { source, .. } => source.code(),

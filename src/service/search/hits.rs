@@ -99,7 +99,10 @@ pub(super) fn read(
 ) -> Result<Vec<Hit>, Error> {
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
     let spent_before = budget.spent();
-    let too_large = || too_large(collection, &passages, parts, spent_before, budget.limit());
+    let too_large = || match budget.refusal() {
+        Some(refusal) => Ok(refusal),
+        None => too_large(collection, &passages, parts, spent_before, budget.limit()),
+    };
     if parts.vector && !budget.spend(passages.len() as u64 * vector_bytes(collection)) {
         return Err(too_large()?);
     }

@@ -94,10 +94,15 @@ async fn a_restricted_key_evaluates_and_trains_with_its_collections_alone() {
     let job = restricted.finished(&restricted.post("/v1/classifiers/news/evaluations", &of("news")).await).await;
     assert_eq!(restricted.get(&format!("/v1/jobs/{}/evaluation", text(&job["id"]))).await.status, 200);
     let others = admin.finished(&admin.post("/v1/classifiers/blog/evaluations", &of("blog")).await).await;
-    let refused = [
-        restricted.post("/v1/classifiers/news/evaluations", &of("blog")).await,
+    let hidden = [
         restricted.post("/v1/classifiers/blog/evaluations", &of("news")).await,
         restricted.post("/v1/classifiers/blog/train", &json!(null)).await,
+    ];
+    for answer in hidden {
+        answer.assert_error(404, "classifier_not_found", "", &["there is no classifier blog"]);
+    }
+    let refused = [
+        restricted.post("/v1/classifiers/news/evaluations", &of("blog")).await,
         restricted.get(&format!("/v1/jobs/{}/evaluation", text(&others["id"]))).await,
     ];
     for answer in refused {

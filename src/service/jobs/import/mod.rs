@@ -62,8 +62,7 @@ impl Service {
         self.check_running()?;
         collection.check_model(self.model())?;
         let place = self.job_place()?;
-        let limit = super::super::spool::UPLOADS_MAX;
-        let _upload = self.state.uploads.try_acquire().map_err(|_| Error::UploadsRunning { limit })?;
+        let upload = self.state.uploads.begin()?;
         let limits = self.limits();
         check_room(&self.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
 
@@ -71,7 +70,7 @@ impl Service {
         let folder = Folder::create(self.state.job_dir(&id))?;
         let bounds = SpoolBounds::new(limits);
         let source = folder.path.join(SOURCE);
-        let total = receive(body, file.encoding, source.clone(), bounds).await?;
+        let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
         let line_bytes_max = limits.import_line_bytes_max;
         // Only to look at the header row, while the caller is still there to be told.
         blocking(move || Records::open(&source, file.format, line_bytes_max).map(drop)).await?;

@@ -1,0 +1,52 @@
+//! Who pays for a request: bounds are shared between payers, not between requests.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::{Caller, KeyId};
+
+/// Who pays for a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Payer {
+    /// A key.
+    Key(KeyId),
+    /// The admin key of the configuration.
+    Operator,
+    /// An address; of IPv6 its /64, which one subscriber has.
+    Address(IpAddr),
+    /// Callers without an account of their own.
+    Others,
+}
+
+impl Payer {
+    /// The payer for a caller whose request came from `address`.
+    pub fn of(caller: &Caller, address: Option<IpAddr>) -> Self {
+        match caller {
+            Caller::Holder(key) => Self::Key(key.id.clone()),
+            Caller::Operator => Self::Operator,
+            Caller::Anyone => Self::at(address),
+        }
+    }
+
+    /// The payer for whoever is at `address`.
+    pub fn at(address: Option<IpAddr>) -> Self {
+        let subscriber = |address: IpAddr| match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            v4 => v4,
+        };
+        address.map_or(Self::Others, |address| Self::Address(subscriber(address)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_subscribers() {
+        let at = |text: &str| Payer::at(Some(text.parse().unwrap()));
+        assert_eq!(at("2001:db8:1:2::1"), at("2001:db8:1:2:ffff::9"));
+        assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));
+        assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));
+        assert_ne!(at("192.0.2.1"), at("192.0.2.2"));
+    }
+}

@@ -1,0 +1,19 @@
+//! What browsers are told of every answer: to take it for what it says it is, to run nothing in it, to show it in no frame.
+
+use axum::http::header::{CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue};
+
+/// For answers that are no pages, and pages without scripts.
+const NOTHING: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// For the browser of the document. Its scripts are files of this server; it sets styles of elements by itself.
+const SWAGGER: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+    font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Adds the headers to an answer to `path`.
+pub fn protect(path: &str, headers: &mut HeaderMap) {
+    let swagger = path.starts_with("/docs") && path != "/docs/errors";
+    let policy = if swagger { SWAGGER } else { NOTHING };
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+}

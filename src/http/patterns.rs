@@ -1,0 +1,75 @@
+//! What names, ids and cursors look like, said in the document wherever one stands.
+
+use serde_json::{Map, Value, json};
+
+const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
+const DOCUMENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,512}$";
+const KEY_ID: &str = "^[0-9a-f]{32}$";
+const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+const CURSOR: &str = "^[A-Za-z0-9_-]+$";
+
+/// Parameters by their names.
+const PARAMETERS: &[(&str, &str)] = &[
+    ("collection", NAME),
+    ("alias", NAME),
+    ("classifier", NAME),
+    ("id", DOCUMENT_ID),
+    ("key", KEY_ID),
+    ("job", UUID),
+    ("snapshot", UUID),
+    ("cursor", CURSOR),
+];
+
+/// Members that mean the same in every schema.
+const EVERYWHERE: &[(&str, &str)] =
+    &[("alias", NAME), ("collection", NAME), ("collections", NAME), ("cursor", CURSOR), ("next_cursor", CURSOR), ("job", UUID)];
+
+/// Members of one schema.
+const MEMBERS: &[(&str, &str, &str)] = &[
+    ("CreateCollectionRequest", "name", NAME),
+    ("CollectionInfo", "name", NAME),
+    ("CreateClassifierRequest", "name", NAME),
+    ("ClassifierInfo", "name", NAME),
+    ("DocumentInput", "id", DOCUMENT_ID),
+    ("StoredDocument", "id", DOCUMENT_ID),
+    ("SearchHit", "id", DOCUMENT_ID),
+    ("SearchDocumentsRequest", "like", DOCUMENT_ID),
+    ("JobInfo", "id", UUID),
+    ("SnapshotInfo", "id", UUID),
+    ("KeyInfo", "id", KEY_ID),
+];
+
+/// Adds the pattern of a parameter, when it has one.
+pub fn of_parameter(parameter: &mut Value) {
+    let name = parameter["name"].as_str().unwrap_or_default();
+    let known = PARAMETERS.iter().find(|(known, _)| *known == name);
+    // A header may have such a name, too.
+    if let Some((_, pattern)) = known.filter(|_| parameter["in"] != "header") {
+        add(&mut parameter["schema"], pattern);
+    }
+}
+
+/// Adds the patterns of the members of all schemas.
+pub fn of_schemas(schemas: &mut Map<String, Value>) {
+    for (schema, content) in schemas {
+        let members = content.get_mut("properties").and_then(Value::as_object_mut);
+        for (name, member) in members.into_iter().flatten() {
+            let everywhere = EVERYWHERE.iter().find(|(known, _)| known == name).map(|(_, pattern)| *pattern);
+            let here = MEMBERS.iter().find(|(of, known, _)| of == schema && known == name).map(|(_, _, pattern)| *pattern);
+            everywhere.or(here).into_iter().for_each(|pattern| add(member, pattern));
+        }
+    }
+}
+
+/// Adds a pattern to a text, or to each text of a list.
+fn add(schema: &mut Value, pattern: &str) {
+    let is = |schema: &Value, kind: &str| match &schema["type"] {
+        Value::Array(types) => types.iter().any(|one| one == kind),
+        one => one == kind,
+    };
+    if is(schema, "array") && is(&schema["items"], "string") {
+        schema["items"]["pattern"] = json!(pattern);
+    } else if is(schema, "string") {
+        schema["pattern"] = json!(pattern);
+    }
+}

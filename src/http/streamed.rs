@@ -1,0 +1,116 @@
+//! Answers with one long array, written piece by piece while they are sent: their JSON is never in memory as a whole, and no thread
+//! that answers others is busy for long with writing it.
+
+use std::collections::VecDeque;
+
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use serde::Serialize;
+
+/// Bytes of a piece, about: an item is not divided.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// JSON that is written while it is sent.
+pub struct Streamed<T> {
+    parts: VecDeque<Part<T>>,
+}
+
+enum Part<T> {
+    Text(Vec<u8>),
+    Item(T),
+}
+
+impl<T: Serialize> Streamed<T> {
+    /// The object `frame`, whose first member is an empty array, with `items` in that array.
+    pub fn within(frame: &impl Serialize, items: impl IntoIterator<Item = T>) -> Self {
+        let items = items.into_iter().map(|item| Self { parts: VecDeque::from([Part::Item(item)]) });
+        Self::nested(frame, items)
+    }
+
+    /// The same with items that are such answers themselves.
+    pub fn nested(frame: &impl Serialize, items: impl IntoIterator<Item = Self>) -> Self {
+        // Values of this program's own can always be written as JSON.
+        let mut head = serde_json::to_vec(frame).unwrap_or_default();
+        let at = head.iter().position(|byte| *byte == b'[').map_or(head.len(), |at| at + 1);
+        debug_assert_eq!(head.get(at), Some(&b']'), "the first array of the frame is empty");
+        let tail = head.split_off(at);
+        let mut parts = VecDeque::from([Part::Text(head)]);
+        for (place, item) in items.into_iter().enumerate() {
+            if place > 0 {
+                parts.push_back(Part::Text(vec![b',']));
+            }
+            parts.extend(item.parts);
+        }
+        parts.push_back(Part::Text(tail));
+        Self { parts }
+    }
+
+    /// The next piece; `None` at the end.
+    fn piece(&mut self) -> Option<Bytes> {
+        let mut piece = Vec::with_capacity(if self.parts.is_empty() { 0 } else { PIECE_BYTES / 8 });
+        while piece.len() < PIECE_BYTES {
+            match self.parts.pop_front() {
+                Some(Part::Text(text)) => piece.extend(text),
+                Some(Part::Item(item)) => {
+                    let _ = serde_json::to_writer(&mut piece, &item);
+                }
+                None => break,
+            }
+        }
+        (!piece.is_empty()).then(|| piece.into())
+    }
+}
+
+impl<T: Serialize + Send + 'static> IntoResponse for Streamed<T> {
+    fn into_response(mut self) -> Response {
+        let first = self.piece().unwrap_or_default();
+        let body = if self.parts.is_empty() {
+            Body::from(first)
+        } else {
+            let rest = stream::unfold(self, |mut rest| async move { Some((rest.piece()?, rest)) });
+            let pieces = futures::StreamExt::chain(stream::iter([first]), rest);
+            Body::from_stream(futures::StreamExt::map(pieces, Ok::<_, std::convert::Infallible>))
+        };
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use hyper::body::Body as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn written(streamed: Streamed<Value>) -> (Option<u64>, Value) {
+        let body = streamed.into_response().into_body();
+        let length = body.size_hint().exact();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (length, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_is_written_in_pieces_is_the_whole() {
+        let frame = json!({"hits": [], "more": [1, "]"]});
+        for count in [0, 1, 3, 5_000] {
+            let items: Vec<Value> = (0..count).map(|number| json!({"id": number, "text": "été \"[]\"".repeat(5)})).collect();
+            let (length, whole) = written(Streamed::within(&frame, items.clone())).await;
+            assert_eq!(whole, json!({"hits": items, "more": [1, "]"]}));
+            assert_eq!(length.is_some(), count < 5_000, "a small answer has a length");
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_are_nested() {
+        let one = |items: &[i32]| Streamed::within(&json!({"hits": []}), items.iter().map(|item| json!(item)));
+        let (_, whole) =
+            written(Streamed::nested(&json!({"results": [], "took_ms": 1}), [one(&[1, 2]), one(&[]), one(&[3])])).await;
+        assert_eq!(whole, json!({"results": [{"hits": [1, 2]}, {"hits": []}, {"hits": [3]}], "took_ms": 1}));
+    }
+}

@@ -1,0 +1,241 @@
+//! Bounds on what all requests take together, shared fairly: nobody gets more than is left for the others.
+//!
+//! Who holds something already may take more only while at least as much as he then holds stays free. So one caller alone gets half of
+//! a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::Payer;
+
+/// So much of something, for all requests together.
+#[derive(Debug)]
+pub struct Bound {
+    name: &'static str,
+    limit: u64,
+    used: Mutex<Used>,
+    refused: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    all: u64,
+    by_payer: HashMap<Payer, u64>,
+}
+
+/// What somebody has of a bound; dropping it gives it back.
+#[derive(Debug)]
+pub struct Held {
+    bound: Arc<Bound>,
+    payer: Payer,
+    amount: u64,
+}
+
+/// Why there is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// All is taken.
+    #[error("{name} is {limit} for all callers together, and there is no room left; come again")]
+    Full {
+        /// The setting.
+        name: &'static str,
+        /// The bound.
+        limit: u64,
+    },
+    /// The caller has its share.
+    #[error("{name} is {limit} for all callers together, and this caller has its share of {held}; come again")]
+    Share {
+        /// The setting.
+        name: &'static str,
+        /// The bound.
+        limit: u64,
+        /// What the caller holds.
+        held: u64,
+    },
+}
+
+impl Bound {
+    /// A bound of which nothing is taken; `name` is that of its setting.
+    pub fn new(name: &'static str, limit: u64) -> Arc<Self> {
+        Arc::new(Self { name, limit, used: Mutex::default(), refused: AtomicU64::new(0) })
+    }
+
+    /// The setting.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How much there is.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How much is taken now.
+    pub fn used(&self) -> u64 {
+        self.lock().all
+    }
+
+    /// How often somebody was refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Takes nothing so far.
+    pub fn nothing(self: &Arc<Self>, payer: Payer) -> Held {
+        Held { bound: Arc::clone(self), payer, amount: 0 }
+    }
+
+    /// Takes `amount` for `payer`.
+    pub fn take(self: &Arc<Self>, payer: Payer, amount: u64) -> Result<Held, Refusal> {
+        let mut held = self.nothing(payer);
+        held.grow(amount)?;
+        Ok(held)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much more a payer who has `held` may take.
+    fn left(&self, used: &Used, held: u64) -> u64 {
+        let free = self.limit.saturating_sub(used.all);
+        if held == 0 { free } else { free.saturating_sub(held) / 2 }
+    }
+
+    fn refuse(&self, used: &Used, held: u64, amount: u64) -> Refusal {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let (name, limit) = (self.name, self.limit);
+        if used.all.saturating_add(amount) > limit { Refusal::Full { name, limit } } else { Refusal::Share { name, limit, held } }
+    }
+}
+
+impl Used {
+    fn add(&mut self, payer: &Payer, amount: u64) {
+        self.all += amount;
+        *self.by_payer.entry(payer.clone()).or_default() += amount;
+    }
+
+    fn remove(&mut self, payer: &Payer, amount: u64) {
+        self.all = self.all.saturating_sub(amount);
+        if let Some(held) = self.by_payer.get_mut(payer) {
+            *held = held.saturating_sub(amount);
+            if *held == 0 {
+                self.by_payer.remove(payer);
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Takes so much more, or nothing of it.
+    pub fn grow(&mut self, amount: u64) -> Result<(), Refusal> {
+        let mut used = self.bound.lock();
+        let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
+        if amount == 0 {
+            return Ok(());
+        }
+        if amount > self.bound.left(&used, held) {
+            return Err(self.bound.refuse(&used, held, amount));
+        }
+        used.add(&self.payer, amount);
+        self.amount += amount;
+        Ok(())
+    }
+
+    /// Takes as much of `amount` as there is; gives how much that is.
+    pub fn grow_up_to(&mut self, amount: u64) -> u64 {
+        let mut used = self.bound.lock();
+        let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
+        let amount = amount.min(self.bound.left(&used, held));
+        if amount == 0 {
+            return 0;
+        }
+        used.add(&self.payer, amount);
+        self.amount += amount;
+        amount
+    }
+
+    /// Gives so much back.
+    pub fn shrink(&mut self, amount: u64) {
+        let amount = amount.min(self.amount);
+        self.bound.lock().remove(&self.payer, amount);
+        self.amount -= amount;
+    }
+
+    /// Who holds it.
+    pub fn payer(&self) -> &Payer {
+        &self.payer
+    }
+
+    /// Says that there is no more, and counts that.
+    pub fn refusal(&self) -> Refusal {
+        let used = self.bound.lock();
+        let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
+        let left = self.bound.left(&used, held);
+        self.bound.refuse(&used, held, left + 1)
+    }
+
+    /// What is held.
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.bound.lock().remove(&self.payer, self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn caller(number: u8) -> Payer {
+        Payer::at(Some(IpAddr::from([192, 0, 2, number])))
+    }
+
+    /// How much each of so many callers gets who take turns until none gets more.
+    fn shares(limit: u64, callers: u8) -> Vec<u64> {
+        let bound = Bound::new("requests_max", limit);
+        let mut held: Vec<Held> = (0..callers).map(|number| bound.nothing(caller(number))).collect();
+        while held.iter_mut().filter_map(|held| held.grow(1).ok()).count() > 0 {}
+        held.iter().map(Held::amount).collect()
+    }
+
+    #[test]
+    fn nobody_gets_more_than_is_left_for_the_others() {
+        assert_eq!(shares(100, 1), [50]);
+        let three = shares(100, 3);
+        assert!(three.iter().all(|share| (24..=26).contains(share)), "{three:?}");
+        assert!(shares(100, 99).iter().all(|share| *share >= 1), "there is room for everybody");
+    }
+
+    #[test]
+    fn the_first_one_may_take_what_is_there() {
+        let bound = Bound::new("requests_max", 1);
+        let first = bound.take(caller(1), 1).unwrap();
+        assert_eq!(bound.take(caller(1), 1).unwrap_err(), Refusal::Full { name: "requests_max", limit: 1 });
+        assert_eq!(bound.take(caller(2), 1).unwrap_err(), Refusal::Full { name: "requests_max", limit: 1 });
+        drop(first);
+        assert!(bound.take(caller(2), 1).is_ok());
+        assert_eq!((bound.used(), bound.refused()), (0, 2));
+        assert!(bound.lock().by_payer.is_empty(), "nobody is remembered who holds nothing");
+    }
+
+    #[test]
+    fn a_newcomer_finds_room_beside_a_greedy_one() {
+        let bound = Bound::new("memory", 100);
+        let mut greedy = bound.nothing(caller(1));
+        assert_eq!(greedy.grow_up_to(40), 40);
+        assert_eq!(greedy.grow_up_to(100), 10);
+        assert_eq!(greedy.grow(1), Err(Refusal::Share { name: "memory", limit: 100, held: 50 }));
+        let other = bound.take(caller(2), 50).unwrap();
+        assert_eq!(other.amount(), 50);
+        greedy.shrink(30);
+        assert_eq!((greedy.amount(), bound.used()), (20, 70));
+    }
+}

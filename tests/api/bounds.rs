@@ -1,0 +1,190 @@
+//! What all requests share: memory, streams of events, files that are received. Nobody gets all of it, and small requests always get
+//! their answer.
+
+use axum::body::Body;
+use axum::http::Request;
+use axum::response::Response;
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
+use dragoman::http::traffic::ClientAddress;
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::server::Server;
+
+const GREEDY: &str = "192.0.2.1";
+const OTHER: &str = "192.0.2.2";
+
+/// A request of a client with this address.
+fn from(address: &str, request: Request<Body>) -> Request<Body> {
+    let mut request = request;
+    request.extensions_mut().insert(ClientAddress(address.parse().expect("an address")));
+    request
+}
+
+fn post(path: &str, body: &Value) -> Request<Body> {
+    Request::post(path).header("content-type", "application/json").body(Body::from(body.to_string())).expect("a request")
+}
+
+fn get(path: &str) -> Request<Body> {
+    Request::get(path).body(Body::empty()).expect("a request")
+}
+
+/// Begins an answer without reading it.
+async fn begin(server: &Server, address: &str, request: Request<Body>) -> Response {
+    server.router.clone().oneshot(from(address, request)).await.expect("an answer")
+}
+
+/// Begins so many answers without reading them, all at the same place.
+async fn begin_all(server: &Server, address: &str, count: usize, request: impl Fn() -> Request<Body>) -> Vec<Response> {
+    let mut begun = Vec::new();
+    for _ in 0..count {
+        begun.push(begin(server, address, request()).await);
+    }
+    begun
+}
+
+fn statuses(answers: &[Response]) -> Vec<u16> {
+    answers.iter().map(|answer| answer.status().as_u16()).collect()
+}
+
+/// A server with eight documents of 512 KiB each, found by any vector.
+async fn with_large_documents(in_flight_bytes_max: u64) -> Server {
+    let server = Server::with_limits(Limits { in_flight_bytes_max, ..Limits::default() });
+    assert_eq!(server.post("/v1/collections", &json!({"name": "points", "dimension": 2})).await.status, 201);
+    for n in 0..8 {
+        let document = json!({"id": format!("d{n}"), "text": "x".repeat(512 << 10), "vector": [1.0, f64::from(n)]});
+        let answer = server.post("/v1/collections/points/documents", &json!({"documents": [document]})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    server
+}
+
+fn search(limit: usize) -> Request<Body> {
+    post("/v1/collections/points/search", &json!({"vector": [1, 0], "limit": limit, "include": ["text"]}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_on_their_way_are_bounded_together_and_small_ones_always_come() {
+    let server = with_large_documents(16 << 20).await;
+    let unread = begin_all(&server, GREEDY, 6, || search(8)).await;
+    assert_eq!(statuses(&unread), [200, 200, 429, 429, 429, 429], "one caller gets half of it");
+    let refused = server.send(from(GREEDY, search(8))).await;
+    refused.assert_error(429, "rate_limited", "", &["in_flight_bytes_max", "16777216", "share"]);
+    assert!(refused.header("retry-after").is_some());
+    let honest = begin_all(&server, OTHER, 1, || search(8)).await;
+    assert_eq!(statuses(&honest), [200], "others have theirs");
+    let third = server.send(from("192.0.2.3", search(8))).await;
+    third.assert_error(429, "rate_limited", "", &["in_flight_bytes_max"]);
+    for _ in 0..20 {
+        let small = post("/v1/collections/points/search", &json!({"vector": [1, 0], "limit": 8, "include": ["metadata"]}));
+        assert_eq!(server.send(from(GREEDY, small)).await.status, 200);
+    }
+    drop((unread, honest));
+    assert_eq!(server.send(from(GREEDY, search(8))).await.status, 200, "it is there again when the answers are sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_is_the_same_in_pieces() {
+    let server = with_large_documents(64 << 20).await;
+    let answer = server.send(from(GREEDY, search(8))).await;
+    let hits = answer.body["hits"].as_array().expect("hits");
+    assert_eq!(hits.len(), 8);
+    assert!(hits.iter().all(|hit| hit["text"].as_str().is_some_and(|text| text.len() == 512 << 10)));
+    let listed = server.send(from(GREEDY, get("/v1/collections/points/documents?limit=3"))).await;
+    assert_eq!(listed.body["documents"].as_array().map(Vec::len), Some(1), "a page of large documents ends early");
+    assert!(listed.body["next_cursor"].is_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_get_shorter_when_memory_is_short() {
+    let server = with_large_documents(6 << 20).await;
+    let list = || get("/v1/collections/points/documents?limit=1000");
+    let unread = begin_all(&server, GREEDY, 8, list).await;
+    assert_eq!(statuses(&unread)[0], 200);
+    let read = server.send(from(OTHER, list())).await;
+    assert!(read.status == 200 && read.body["next_cursor"].is_string(), "{}", read.status);
+    drop(unread);
+    assert_eq!(server.send(from(OTHER, list())).await.body["documents"].as_array().map(Vec::len), Some(8));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_requests_are_bounded_together() {
+    let server = Server::with_limits(Limits { in_flight_bytes_max: 1 << 20, ..Limits::default() });
+    let large = post("/v1/embeddings", &json!({"input": vec!["word ".repeat(2_000); 200]}));
+    let refused = server.send(from(GREEDY, large)).await;
+    assert_eq!((refused.status, refused.code()), (503, Some("overloaded")), "{}", refused.text);
+    assert!(refused.header("retry-after").is_some());
+    let small = post("/v1/embeddings", &json!({"input": "a word"}));
+    assert_eq!(server.send(from(GREEDY, small)).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_events_takes_nobodys_place() {
+    let settings = Settings { requests_max: 1, event_streams_max: 4, ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, None);
+    let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
+    let events = format!("/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
+    let mut open = begin_all(&server, GREEDY, 3, || get(&events)).await;
+    assert_eq!(statuses(&open), [200, 200, 429], "one caller gets half of them");
+    open.extend(begin_all(&server, OTHER, 2, || get(&events)).await);
+    assert_eq!(statuses(&open)[3..], [200, 429]);
+    let refused = server.send(from(GREEDY, get(&events))).await;
+    refused.assert_error(429, "rate_limited", "", &["event_streams_max"]);
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(server.send(from(GREEDY, get("/v1/models"))).await.status, 200, "requests have places of their own");
+    drop(open);
+    assert_eq!(server.send(from(GREEDY, get(&events))).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_caller_leaves_places_to_others() {
+    let server = Server::with_settings(Limits::default(), Settings { requests_max: 4, ..Settings::default() }, None);
+    let unread = begin_all(&server, GREEDY, 4, || get("/v1/models")).await;
+    assert_eq!(statuses(&unread), [200, 200, 429, 429]);
+    assert_eq!(server.send(from(OTHER, get("/v1/models"))).await.status, 200);
+    assert_eq!(server.send(from(GREEDY, get("/healthz"))).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_files_leave_places_to_others() {
+    let server = Server::with_limits(Limits { uploads_max: 4, ..Limits::default() });
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let import = |body: Body| {
+        let request = Request::post("/v1/collections/news/import").header("content-type", "application/x-ndjson");
+        request.body(body).expect("a request")
+    };
+    let mut silent = Vec::new();
+    for _ in 0..2 {
+        let (started, running) = tokio::sync::oneshot::channel::<()>();
+        let first = futures::stream::once(async move {
+            let _ = started.send(());
+            Ok::<_, std::io::Error>("{\"text\":")
+        });
+        let body = Body::from_stream(first.chain(futures::stream::pending()));
+        let router = server.router.clone();
+        silent.push(tokio::spawn(router.oneshot(from(GREEDY, import(body)))));
+        running.await.expect("the file is being received");
+    }
+    let line = || Body::from("{\"text\":\"Il pleut.\"}\n");
+    let refused = server.send(from(GREEDY, import(line()))).await;
+    refused.assert_error(429, "rate_limited", "", &["uploads_max", "share"]);
+    let job = server.finished(&server.send(from(OTHER, import(line()))).await).await;
+    assert_eq!(job["details"]["created"], 1);
+    silent.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_bound_has_metrics() {
+    let server = Server::with_settings(Limits::default(), Settings { requests_max: 2, ..Settings::default() }, None);
+    let _unread = begin_all(&server, GREEDY, 2, || get("/v1/models")).await;
+    let text = server.send_unchecked(get("/metrics")).await.text;
+    for bound in ["requests_max", "event_streams_max", "in_flight_bytes_max", "uploads_max", "connections_max"] {
+        for metric in ["bound_limit", "bound_used", "bound_refusals_total"] {
+            assert!(text.contains(&format!("dragoman_{metric}{{bound=\"{bound}\"}} ")), "{metric} {bound}\n{text}");
+        }
+    }
+    assert!(text.contains("dragoman_bound_used{bound=\"requests_max\"} 1\n"), "{text}");
+    assert!(text.contains("dragoman_bound_refusals_total{bound=\"requests_max\"} 1\n"), "{text}");
+}

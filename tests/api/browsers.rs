@@ -1,0 +1,67 @@
+//! What browsers and generators of requests are told: headers that protect pages, methods that a path really has.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use dragoman::http;
+
+use crate::server::Server;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_is_taken_for_what_it_is_and_shown_in_no_frame() {
+    let server = Server::with_news().await;
+    for path in
+        ["/healthz", "/v1/collections", "/v1/none", "/v1/collections/none", "/openapi.json", "/docs", "/docs/", "/docs/errors"]
+    {
+        let answer = server.get(path).await;
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        let policy = answer.header("content-security-policy").unwrap_or_default();
+        for rule in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
+            assert!(policy.contains(rule), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe-eval") && !policy.contains("http"), "{path}: {policy}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_lets_the_browser_of_the_document_work() {
+    let server = Server::start();
+    let page = server.get("/docs/").await;
+    let policy = page.header("content-security-policy").unwrap_or_default();
+    for rule in ["script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"] {
+        assert!(policy.contains(rule), "{policy}");
+    }
+    // Scripts and styles that stand in the page itself would not run.
+    for part in page.text.split("<script").skip(1) {
+        let (tag, rest) = part.split_once('>').expect("the end of a tag");
+        assert!(tag.contains("src=\"./") && rest.trim_start().starts_with("</script>"), "{part}");
+    }
+    assert!(!page.text.contains("onload=") && !page.text.contains("javascript:"), "{}", page.text);
+    for part in page.text.split("src=\"./").skip(1) {
+        let file = part.split('"').next().expect("a file");
+        assert_eq!(server.get(&format!("/docs/{file}")).await.status, 200, "{file}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn allow_names_what_the_document_has() {
+    let server = Server::with_news().await;
+    let document = http::document();
+    let documented = |template: &str| -> BTreeSet<String> {
+        document["paths"][template].as_object().into_iter().flat_map(|item| item.keys().map(|name| name.to_uppercase())).collect()
+    };
+    for template in document["paths"].as_object().expect("paths").keys() {
+        let path: Vec<&str> = template.split('/').map(|part| if part.starts_with('{') { "news" } else { part }).collect();
+        let request = Request::builder().method(Method::TRACE).uri(path.join("/")).body(Body::empty()).expect("a request");
+        let answer = server.send_unchecked(request).await;
+        assert_eq!((answer.status, answer.code()), (405, Some("method_not_allowed")), "{template}");
+        let allowed: BTreeSet<String> = answer.header("allow").expect("a list").split(", ").map(str::to_owned).collect();
+        let mut expect = documented(template);
+        // A word such as `count` is an id of a document, too.
+        if template.contains("/documents/") {
+            expect.extend(documented("/v1/collections/{collection}/documents/{id}"));
+        }
+        assert_eq!(allowed, expect, "{template}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What a key that is restricted to some collections does not learn of the others.
+
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+const OPERATOR: &str = "the key of the configuration";
+
+/// A server with the collections `news` and `salaries`, called with the operator's key.
+async fn guarded() -> Server {
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    for (collection, labels) in [("news", ["public", "open"]), ("salaries", ["underpaid", "overpaid"])] {
+        assert_eq!(server.post("/v1/collections", &json!({"name": collection})).await.status, 201);
+        let document = |n: usize| {
+            let label = labels[n % 2];
+            json!({"id": format!("d{n}"), "text": format!("{label} sentence {n}"), "metadata": {"label": label}})
+        };
+        let documents: Vec<Value> = (0..8).map(document).collect();
+        let path = format!("/v1/collections/{collection}/documents");
+        assert_eq!(server.post(&path, &json!({"documents": documents})).await.status, 200);
+        let source = json!({"collection": collection, "field": "label"});
+        let made = server.post("/v1/classifiers", &json!({"name": collection, "kind": "knn", "source": source})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        let job = format!("/v1/jobs/{}", made.body["job"].as_str().expect("a job"));
+        while server.get(&job).await.body["status"] != "succeeded" {
+            tokio::task::yield_now().await;
+        }
+    }
+    server
+}
+
+/// A key of the scope `write` for one collection.
+async fn restricted(server: &Server, collection: &str) -> Server {
+    let made = server.post("/v1/keys", &json!({"name": "k", "scope": "write", "collections": [collection]})).await;
+    server.with_key(made.body["secret"].as_str().expect("a secret"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_shows_the_labels_of_a_classifier_to_those_who_reach_what_it_learned_from() {
+    let server = guarded().await;
+    let news = restricted(&server, "news").await;
+    let documents = json!({"documents": {"collection": "news", "field": "label"}});
+    let evaluate = async |classifier: &str| {
+        let job = server.finished(&server.post(&format!("/v1/classifiers/{classifier}/evaluations"), &documents).await).await;
+        assert_eq!(job["status"], "succeeded", "{job}");
+        format!("/v1/jobs/{}", job["id"].as_str().expect("an id"))
+    };
+    let foreign = evaluate("salaries").await;
+    let seen = server.get(&format!("{foreign}/evaluation")).await;
+    assert!(seen.text.contains("underpaid"), "{}", seen.text);
+    for part in ["", "/evaluation", "/events", "/results"] {
+        let refused = news.get(&format!("{foreign}{part}")).await;
+        refused.assert_error(403, "forbidden", "", &["other collections"]);
+        assert!(!refused.text.contains("paid"), "{}", refused.text);
+    }
+    let own = evaluate("news").await;
+    assert_eq!(news.get(&format!("{own}/evaluation")).await.status, 200);
+    let listed = news.get("/v1/jobs?type=evaluate").await.body;
+    let ids: Vec<&str> = listed["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["id"].as_str()).collect();
+    assert_eq!(ids, [own.trim_start_matches("/v1/jobs/")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_jobs_has_no_mining_of_others_texts() {
+    let server = guarded().await;
+    let (one, other) = (restricted(&server, "news").await, restricted(&server, "news").await);
+    let texts: Vec<String> = (0..4).map(|n| format!("my secret sentence {n}")).collect();
+    let request = json!({"first": {"collection": "news"}, "second": {"texts": texts}});
+    let job = one.finished(&one.post("/v1/mine", &request).await).await;
+    let mining = async |server: &Server| server.get("/v1/jobs?type=mine").await.body["jobs"].as_array().map(Vec::len);
+    assert_eq!((mining(&one).await, mining(&server).await), (Some(1), Some(1)), "{job}");
+    assert_eq!(mining(&other).await, Some(0), "what it may not get it does not list");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restricted_key_cannot_tell_which_classifiers_there_are() {
+    let server = guarded().await;
+    let news = restricted(&server, "news").await;
+    let make = async |name: &str| {
+        let examples = json!([{"text": "a", "labels": ["x"]}, {"text": "b", "labels": ["y"]}]);
+        news.post("/v1/classifiers", &json!({"name": name, "kind": "knn", "examples": examples})).await
+    };
+    for name in ["salaries", "nothing"] {
+        let answer = make(name).await;
+        answer.assert_error(403, "forbidden", "/name", &["after one of them", "news.topics", name]);
+        let gone = news.get(&format!("/v1/classifiers/{name}")).await;
+        gone.assert_error(404, "classifier_not_found", "", &[]);
+        assert_eq!(gone.body["detail"], format!("there is no classifier {name}"));
+    }
+    assert_eq!(make("news.topics").await.status, 201);
+    make("news.topics").await.assert_error(409, "classifier_exists", "", &["news.topics"]);
+
+    let source = json!({"collection": "salaries", "field": "label"});
+    let made = server.post("/v1/classifiers", &json!({"name": "news.pay", "kind": "knn", "source": source})).await;
+    assert_eq!(made.status, 201);
+    let refused = make("news.pay").await;
+    refused.assert_error(403, "forbidden", "/name", &["may not use this name"]);
+}

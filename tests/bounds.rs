@@ -1,0 +1,326 @@
+//! Callers who take all they can get, all at once: the largest answers, read slowly or not at all, streams of events, connections that
+//! say nothing. The server's memory stays bounded, `/healthz` answers at once, and an honest caller is served as if it were alone.
+//!
+//! `DRAGOMAN_TEST_CALLERS=60` is the full size: 60 callers with answers of 60 MiB, 1,024 streams, 4,096 idle connections against the
+//! bounds that a server has by default; with fewer callers all of it is smaller in proportion.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::io::{Cursor, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use program::{Client, Program, command};
+use serde_json::{Value, json};
+
+const OPERATOR: &str = "the key of the configuration";
+/// Callers at the full size.
+const FULL: usize = 60;
+/// Callers when nothing is said.
+const SMALL: usize = 6;
+/// Bytes of a document.
+const DOCUMENT_BYTES: usize = 60 << 10;
+/// Lines of an import that takes longer than the test.
+const LINES: usize = 200_000;
+/// How long a caller may wait for an answer that does not come.
+const SILENCE: Duration = Duration::from_millis(250);
+
+/// How much of everything there is.
+#[derive(Clone, Copy)]
+struct Size {
+    callers: usize,
+}
+
+impl Size {
+    fn chosen() -> Self {
+        let callers = std::env::var("DRAGOMAN_TEST_CALLERS").ok().and_then(|text| text.parse().ok());
+        Self { callers: callers.unwrap_or(SMALL) }
+    }
+
+    /// So much for all of them, in proportion.
+    fn of(self, full: usize) -> usize {
+        (full * self.callers).div_ceil(FULL)
+    }
+
+    fn is_full(self) -> bool {
+        self.callers >= FULL
+    }
+
+    fn duration(self) -> Duration {
+        Duration::from_secs(if self.is_full() { 20 } else { 3 })
+    }
+}
+
+/// What the callers were answered.
+#[derive(Default)]
+struct Told {
+    stop: AtomicBool,
+    answers: AtomicUsize,
+    refusals: AtomicUsize,
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Told {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Notes the head of an answer; says whether it is a success.
+    fn note(&self, head: &str) -> bool {
+        let is = |code: &str| head.starts_with(&format!("HTTP/1.1 {code}"));
+        if is("200") {
+            self.answers.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        if !(is("429") || is("503")) || !head.to_lowercase().contains("retry-after") {
+            self.wrong.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+        }
+        false
+    }
+}
+
+fn request(method: &str, path: &str, key: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// Sends a request and reads the head of its answer; gives nothing when the server has closed the connection.
+fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(SILENCE)).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut head = Vec::new();
+    let mut some = [0; 1_024];
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut some) {
+            Ok(0) => return None,
+            Ok(read) => head.extend_from_slice(&some[..read]),
+            Err(_) if told.goes_on() => continue,
+            Err(_) => return None,
+        }
+    }
+    Some((stream, String::from_utf8_lossy(&head).into_owned()))
+}
+
+/// A caller who asks for the largest answers until it is told to stop, and takes nothing of them, little, or all.
+fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: usize) {
+    let body = json!({"vector": [1, 0], "limit": hits, "include": ["text"]}).to_string();
+    let request = request("POST", "/v1/collections/large/search", &key, &body);
+    let mut buffer = vec![0; 64 << 10];
+    while told.goes_on() {
+        let Some((mut stream, head)) = ask(&address, &request, &told) else { continue };
+        if !told.note(&head) {
+            drop(stream);
+            thread::sleep(Duration::from_millis(200));
+            continue;
+        }
+        let since = Instant::now();
+        while told.goes_on() {
+            match number % 3 {
+                0 => thread::sleep(SILENCE),
+                1 => {
+                    thread::sleep(Duration::from_millis(20));
+                    let _ = stream.read(&mut buffer);
+                }
+                // Silence means that all of it was read: the connection stays open.
+                _ if stream.read(&mut buffer).is_err() || since.elapsed() > Duration::from_secs(2) => break,
+                _ => (),
+            }
+        }
+    }
+}
+
+/// Asks whether the server lives, each time on a new connection, until it is told to stop; gives the times in seconds, sorted.
+fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
+    let mut times = Vec::new();
+    while told.goes_on() {
+        let started = Instant::now();
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        times.push(started.elapsed().as_secs_f64());
+        thread::sleep(Duration::from_millis(10));
+    }
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Reads, searches and writes a little, as often as it can, until it is told to stop; gives the times in seconds, sorted.
+fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
+    let mut times = Vec::new();
+    while told.goes_on() {
+        let started = Instant::now();
+        let document = json!({"documents": [{"id": "mine", "text": format!("sentence {}", times.len())}]});
+        for (path, body) in [
+            ("/v1/collections/large/search", json!({"vector": [1, 0], "limit": 2, "include": ["text"]})),
+            ("/v1/collections/small/documents?wait=stored", document),
+        ] {
+            let (status, body) = client.post(path, &body);
+            assert_eq!(status, 200, "an honest caller is refused: {body}");
+        }
+        let (status, body) = client.get("/v1/collections/small/documents/mine");
+        assert_eq!(status, 200, "an honest caller is refused: {body}");
+        times.push(started.elapsed().as_secs_f64());
+        thread::sleep(Duration::from_millis(50));
+    }
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Of sorted times, the one that so many percent do not exceed.
+fn percentile(times: &[f64], percent: usize) -> f64 {
+    times[(times.len() * percent / 100).min(times.len() - 1)]
+}
+
+/// Starts a server with the bounds of this size.
+fn start(data: &std::path::Path, size: Size) -> Program {
+    let mut command = command(data, "fake:8");
+    command.env("DRAGOMAN_ADMIN_KEY", OPERATOR);
+    let numbers = [
+        ("--connections-max", size.of(4_096)),
+        ("--requests-max", size.of(1_024)),
+        ("--event-streams-max", size.of(256)),
+        ("--in-flight-bytes-max", size.of(512 << 20)),
+        ("--import-backlog-max", 1),
+    ];
+    for (flag, number) in numbers {
+        command.args([flag, &number.to_string()]);
+    }
+    Program::run(command)
+}
+
+/// Stores large documents, and gives how many one of the largest answers has.
+fn fill(client: &Client, size: Size) -> usize {
+    let hits = size.of(1_000);
+    assert_eq!(client.post("/v1/collections", &json!({"name": "large", "dimension": 2})).0, 201);
+    assert_eq!(client.post("/v1/collections", &json!({"name": "small"})).0, 201);
+    let text = "Il pleut sur la ville. ".repeat(DOCUMENT_BYTES / 23);
+    for from in (0..hits).step_by(100) {
+        let document = |n: usize| json!({"id": format!("d{n}"), "text": text, "language": "fr", "vector": [1, n]});
+        let documents: Vec<Value> = (from..hits.min(from + 100)).map(document).collect();
+        let (status, body) = client.post("/v1/collections/large/documents", &json!({"documents": documents}));
+        assert_eq!(status, 200, "{body}");
+    }
+    hits
+}
+
+fn make_key(client: &Client, scope: &str) -> String {
+    let (status, body) = client.post("/v1/keys", &json!({"name": "k", "scope": scope}));
+    assert_eq!(status, 201, "{body}");
+    body["secret"].as_str().unwrap().to_owned()
+}
+
+/// Begins an import that takes longer than the test; gives the job's path.
+fn begin_import(client: &Client) -> String {
+    let lines = "{\"text\":\"Il pleut.\"}\n".repeat(LINES);
+    let (status, job) = client.post_lines("/v1/collections/small/import", Cursor::new(lines.into_bytes()));
+    assert_eq!(status, 202, "{job}");
+    format!("/v1/jobs/{}", job["id"].as_str().unwrap())
+}
+
+/// Opens connections that say nothing, or begin a head and never end it.
+fn open_idle(address: &str, count: usize) -> Vec<TcpStream> {
+    let open = |number: usize| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = if number % 3 == 0 { stream.write_all(b"GET /healthz HTTP/1.1\r\nhost:") } else { Ok(()) };
+        stream
+    };
+    (0..count).map(open).collect()
+}
+
+/// Opens streams of events without reading them.
+fn open_streams(address: &str, path: &str, keys: &[String], count: usize) -> Vec<TcpStream> {
+    let open = |number: usize| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request = request("GET", &format!("{path}/events"), &keys[number % keys.len()], "");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    (0..count).map(open).collect()
+}
+
+/// As many files as the process may have open, for the connections of the full size.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+#[test]
+fn callers_who_take_all_they_get_leave_enough_to_others() {
+    raise_limit();
+    let (size, folder) = (Size::chosen(), tempfile::tempdir().unwrap());
+    let program = start(folder.path(), size);
+    let operator = program.client().with_key(OPERATOR);
+    let hits = fill(&operator, size);
+    let keys: Vec<String> = (0..size.callers).map(|_| make_key(&operator, "read")).collect();
+    let honest = program.client().with_key(&make_key(&operator, "write"));
+    let job = begin_import(&operator);
+    let (before, _) = program.memory();
+
+    let (told, address) = (Arc::new(Told::default()), operator.address().to_owned());
+    let idle = open_idle(&address, size.of(4_096));
+    let streams = open_streams(&address, &job, &keys, size.of(1_024));
+    let callers: Vec<JoinHandle<()>> = keys
+        .iter()
+        .enumerate()
+        .map(|(number, key)| {
+            let (address, key, told) = (address.clone(), key.clone(), Arc::clone(&told));
+            thread::spawn(move || take_all(number, address, key, told, hits))
+        })
+        .collect();
+    let health = thread::spawn({
+        let (address, told) = (address.clone(), Arc::clone(&told));
+        move || watch_health(address, told)
+    });
+    let honest = thread::spawn({
+        let told = Arc::clone(&told);
+        move || be_honest(honest, told)
+    });
+    thread::sleep(size.duration());
+    let (status, running) = operator.get(&job);
+    assert_eq!((status, &running["status"]), (200, &json!("running")), "the streams had something to wait for");
+    told.stop.store(true, Ordering::Relaxed);
+    let (health, honest) = (health.join().unwrap(), honest.join().unwrap());
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    let (after, most) = program.memory();
+    let mib = |bytes: u64| bytes >> 20;
+    println!(
+        "{} callers: {} answers, {} refusals; memory {} MiB before, {} after, {} at most; /healthz {:.1} ms median, {:.1} ms p99 of {}; \
+         an honest caller's three requests {:.1} ms median, {:.1} ms p99 of {}",
+        size.callers,
+        told.answers.load(Ordering::Relaxed),
+        told.refusals.load(Ordering::Relaxed),
+        mib(before),
+        mib(after),
+        mib(most),
+        percentile(&health, 50) * 1e3,
+        percentile(&health, 99) * 1e3,
+        health.len(),
+        percentile(&honest, 50) * 1e3,
+        percentile(&honest, 99) * 1e3,
+        honest.len(),
+    );
+    drop((idle, streams));
+
+    assert_eq!(*told.wrong.lock().unwrap(), Vec::<String>::new(), "a refusal is a 429 or 503 that says when to come again");
+    assert!(told.answers.load(Ordering::Relaxed) > 0 && told.refusals.load(Ordering::Relaxed) > 0);
+    let (memory_max, health_max_s) = if size.is_full() { (1_500 << 20, 0.1) } else { (before + (300 << 20), 1.0) };
+    assert!(most < memory_max, "{} MiB, at most {} expected", mib(most), mib(memory_max));
+    assert!(percentile(&health, 99) < health_max_s, "/healthz took {} s", percentile(&health, 99));
+    assert!(honest.len() > 5, "an honest caller was served {} times", honest.len());
+    assert_eq!(operator.post(&format!("{job}/cancel"), &Value::Null).0, 200);
+}
