@@ -137,7 +137,6 @@ impl State {
     fn open_at_start(&self, row: Collection) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
-        // Opening would make an empty one.
         let opened = match folder.try_exists() {
             Ok(true) => self.open_collection(row.clone(), &folder),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),

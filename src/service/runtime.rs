@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::collections::{index_files, sync_dir};
 use super::damage::FoundDamage;
 use super::search::PassageSets;
 use super::{Error, leftovers};
@@ -41,7 +40,7 @@ pub(super) struct OpenCollection {
     pub(super) folder: PathBuf,
     /// Its database.
     pub(super) store: DocumentStore,
-    /// The last sequence number when the database was opened. A saved index beyond it is not of this database.
+    /// The last sequence number when the database was opened.
     pub(super) sequence_at_open: Sequence,
     /// Which database it is; a saved index of another one is not of this collection.
     pub(super) identity: String,
@@ -248,29 +247,12 @@ impl OpenCollection {
         if applied.unsaved == 0 || self.is_deleted() {
             return Ok(());
         }
+        // The database is the truth also after power loss: no saved index reaches further than what the disk has of it.
+        self.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity)?;
         applied.unsaved = 0;
         self.store.forget_removals(applied.sequence)?;
         Ok(())
-    }
-
-    /// Removes a saved index that reaches a change which the database has not, as it has lost its last changes. Before there are
-    /// new ones: once the database reaches that change anew, the index would pass for its own, with other embeddings.
-    pub(super) fn check_saved_index(&self) -> Result<(), Error> {
-        let (stored, saved) = (self.sequence_at_open, index::saved_sequence(&self.folder));
-        let Some(saved) = saved.filter(|saved| *saved > stored) else { return Ok(()) };
-        let (collection, saved, stored) = (&self.row.name, saved.0, stored.0);
-        tracing::warn!(%collection, saved, stored, "the saved index reaches a change that the database has lost, it is removed");
-        self.discard_saved_index()
-    }
-
-    /// Removes the saved index, so that no later start takes it, not even one after power loss.
-    fn discard_saved_index(&self) -> Result<(), Error> {
-        let access = |source| Error::Folder { path: self.folder.clone(), source };
-        for file in index_files(&self.folder).map_err(access)? {
-            std::fs::remove_file(file.path()).map_err(access)?;
-        }
-        sync_dir(&self.folder).map_err(access)
     }
 
     /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it fail, and

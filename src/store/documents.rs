@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use super::connection::open_writer;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::connection::{open_existing_writer, open_writer};
 use super::error::Fault;
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
@@ -14,6 +17,9 @@ use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
     PassageId, Sequence,
 };
+
+/// The file in a collection's folder.
+const DATABASE: &str = "documents.sqlite";
 
 /// How a collection's database is opened.
 #[derive(Debug, Clone)]
@@ -136,6 +142,8 @@ pub struct PassageRow {
 pub struct DocumentStore {
     database: PathBuf,
     recovered_log: bool,
+    /// Whether each commit waits for the disk.
+    pub(super) power_safe: bool,
     pub(super) readers: Readers,
     pub(super) writer: Writer,
     /// The declared metadata indexes, as the database has them.
@@ -153,9 +161,30 @@ impl DocumentStore {
 
     /// As `open`, with another clock than the system's.
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
-        let database = folder.join("documents.sqlite");
+        let database = folder.join(DATABASE);
         let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
         let connection = open_writer(&database, &COLLECTION, options.power_safe)?;
+        Self::start(database, connection, recovered_log, (options, clock))
+    }
+
+    /// As `open`, of a database that was made before and reaches at least the change `reached`, which its saved index has. One
+    /// that is gone, empty or behind is damaged, and is left as it is.
+    pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
+        let database = folder.join(DATABASE);
+        let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
+        let connection = open_existing_writer(&database, &COLLECTION, options.power_safe)?;
+        if let Some(reached) = reached {
+            check_reaches(&database, &connection, reached)?;
+        }
+        Self::start(database, connection, recovered_log, (options, system_clock))
+    }
+
+    fn start(
+        database: PathBuf,
+        connection: Connection,
+        recovered_log: bool,
+        (options, clock): (&StoreOptions, Clock),
+    ) -> Result<Self, StoreError> {
         let indexes = metadata_indexes::all(&connection).map_err(|fault| fault.while_doing("opening a database"))?;
         let writer = Writer::start(connection, options.write_queue_max, clock)?;
         let readers = Readers::new(database.clone(), options.readers_max);
@@ -163,6 +192,7 @@ impl DocumentStore {
             readers,
             database,
             recovered_log,
+            power_safe: options.power_safe,
             writer,
             indexes: RwLock::new(indexes),
             declaring: Mutex::new(()),
@@ -373,6 +403,17 @@ impl DocumentStore {
         self.readers.close();
         self.writer.close()
     }
+}
+
+/// Refuses a database that ends before `reached`; its log then stays as it was found.
+fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) -> Result<(), StoreError> {
+    let stored = queries::sequence(connection).map_err(|fault| fault.while_doing("reading the sequence"))?;
+    if stored >= reached {
+        return Ok(());
+    }
+    let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    kept.map_err(|error| Fault::from(error).while_doing("keeping the log of a database"))?;
+    Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 
 /// Length of a file; 0 when there is none.

@@ -85,7 +85,12 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
         StoreError::ClassifierExists { .. } => Code::ClassifierExists,
-        StoreError::CorruptRow { .. } | StoreError::Damaged { .. } | StoreError::FolderLost { .. } => Code::CollectionDamaged,
+        StoreError::CorruptRow { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::FolderLost { .. }
+        | StoreError::DatabaseLost { .. }
+        | StoreError::DatabaseEmpty { .. }
+        | StoreError::DatabaseBehind { .. } => Code::CollectionDamaged,
         StoreError::WriteQueueFull { .. } => Code::Overloaded,
         StoreError::KeyReused { .. } => Code::IdempotencyConflict,
         StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,
