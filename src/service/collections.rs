@@ -339,7 +339,11 @@ impl State {
         if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
             row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
         }
-        OpenCollection::new(row, folder.to_owned(), store, &self.limits)
+        let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
+        if let Some(lost) = collection.store.lost_log() {
+            collection.note_damage(lost);
+        }
+        Ok(collection)
     }
 
     /// Starts the background worker, unless the loaded model is another than the collection's: then nothing may be embedded.

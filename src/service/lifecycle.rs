@@ -40,7 +40,7 @@ impl Service {
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
         // Nothing else is touched before this has taken the directory for this process.
-        let catalog = Catalog::open(&data_dir)?;
+        let catalog = open_catalog(&data_dir)?;
         create_collections_dir(&data_dir, &collections_dir)
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
@@ -155,6 +155,20 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Opens the catalog; makes one only in a data directory that holds nothing that a catalog would name or protect.
+fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
+    let found = leftovers::holding(data_dir)?;
+    if found.is_empty() {
+        return Ok(Catalog::open(data_dir)?);
+    }
+    let lost = |state| Error::CatalogLost { found: found.join(" and "), state };
+    Catalog::open_existing(data_dir).map_err(|error| match error {
+        StoreError::DatabaseLost { .. } => lost("gone"),
+        StoreError::DatabaseEmpty { .. } => lost("empty"),
+        other => other.into(),
+    })
 }
 
 /// Makes the folder of the collections so that it survives power loss.

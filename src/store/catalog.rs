@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::StoreError;
+use super::{StoreError, log};
 use super::check::structure;
-use super::connection::{create_folder, file_error, open_writer};
+use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::kept_creations;
 use super::migrate::CATALOG;
@@ -24,6 +24,7 @@ pub struct Catalog {
     _lock: File,
 }
 
+const CATALOG_FILE: &str = "catalog.sqlite";
 const CHECKING: &str = "checking the catalog";
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
@@ -35,7 +36,24 @@ impl Catalog {
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         create_folder(data_dir)?;
         let lock = lock(data_dir)?;
-        let connection = open_writer(&data_dir.join("catalog.sqlite"), &CATALOG, true)?;
+        let path = data_dir.join(CATALOG_FILE);
+        if check_there(&path).is_ok() {
+            log::check(&path)?;
+        }
+        Self::opened(open_writer(&path, &CATALOG, true)?, lock)
+    }
+
+    /// As `open`, of a catalog that was made before. `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` when it is gone;
+    /// then nothing takes its place.
+    pub fn open_existing(data_dir: &Path) -> Result<Self, StoreError> {
+        let lock = lock(data_dir)?;
+        let path = data_dir.join(CATALOG_FILE);
+        check_there(&path)?;
+        log::check(&path)?;
+        Self::opened(open_existing_writer(&path, &CATALOG, true)?, lock)
+    }
+
+    fn opened(connection: Connection, lock: File) -> Result<Self, StoreError> {
         // It is small, and everything hangs on it.
         let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.while_doing(CHECKING))?;
         if let Some(error) = damage.pop() {

@@ -70,8 +70,8 @@ pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: boo
     open().map_err(|fault| fault.while_doing(OPENING))
 }
 
-/// Looks at the file alone: SQLite removes the log of an empty database when it opens it.
-fn check_there(path: &Path) -> Result<(), StoreError> {
+/// Refuses a database that is gone or empty. Looks at the file alone: SQLite removes the log of an empty database when it opens it.
+pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(file) if file.len() == 0 => Err(StoreError::DatabaseEmpty { path: path.to_owned() }),
         Ok(_) => Ok(()),

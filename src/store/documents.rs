@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::connection::{open_existing_writer, open_writer};
+use super::connection::{check_there, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::readers::Readers;
 use super::writer::{Clock, WriteTransaction, Writer, system_clock};
-use super::{StoreError, TermsOf, check, metadata_indexes, mutations, queries};
+use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
     PassageId, Sequence,
@@ -142,6 +142,7 @@ pub struct PassageRow {
 pub struct DocumentStore {
     database: PathBuf,
     recovered_log: bool,
+    lost_log: Option<StoreError>,
     /// Whether each commit waits for the disk.
     pub(super) power_safe: bool,
     pub(super) readers: Readers,
@@ -162,21 +163,33 @@ impl DocumentStore {
     /// As `open`, with another clock than the system's.
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
-        let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
+        let recovered_log = file_bytes(&log::path_of(&database)) > 0;
         let connection = open_writer(&database, &COLLECTION, options.power_safe)?;
         Self::start(database, connection, recovered_log, (options, clock))
     }
 
     /// As `open`, of a database that was made before and reaches at least the change `reached`, which its saved index has. One
-    /// that is gone, empty or behind is damaged, and is left as it is.
+    /// that is gone, empty or behind is damaged, and is left as it is. So is one whose log lost acknowledged changes; where commits
+    /// do not wait for the disk it is opened without them, and `lost_log` names them.
     pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
-        let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
+        check_there(&database)?;
+        let recovered_log = file_bytes(&log::path_of(&database)) > 0;
+        let lost = match log::check(&database) {
+            // Power loss may have done it, and this durability allows for that.
+            Err(error) if error.is_damage() && !options.power_safe => Some(error),
+            checked => checked.map(|()| None)?,
+        };
         let connection = open_existing_writer(&database, &COLLECTION, options.power_safe)?;
         if let Some(reached) = reached {
             check_reaches(&database, &connection, reached)?;
         }
-        Self::start(database, connection, recovered_log, (options, system_clock))
+        if lost.is_some() {
+            // Else the next start found the same again, behind what was written since.
+            let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+            emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
+        }
+        Ok(Self { lost_log: lost, ..Self::start(database, connection, recovered_log, (options, system_clock))? })
     }
 
     fn start(
@@ -192,6 +205,7 @@ impl DocumentStore {
             readers,
             database,
             recovered_log,
+            lost_log: None,
             power_safe: options.power_safe,
             writer,
             indexes: RwLock::new(indexes),
@@ -353,9 +367,14 @@ impl DocumentStore {
         self.recovered_log
     }
 
+    /// What opening it found to be lost of its log, where commits do not wait for the disk.
+    pub fn lost_log(&self) -> Option<&StoreError> {
+        self.lost_log.as_ref()
+    }
+
     /// Bytes of the write-ahead log, which comes and goes with checkpoints.
     pub fn log_bytes(&self) -> u64 {
-        file_bytes(&self.database.with_extension("sqlite-wal"))
+        file_bytes(&log::path_of(&self.database))
     }
 
     /// Reads the embeddings of documents that are one passage, in the order of `ids`; `None` for one that is not there, is

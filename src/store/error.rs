@@ -156,6 +156,16 @@ pub enum StoreError {
         /// The change that the saved index reaches.
         reached: Sequence,
     },
+    /// The write-ahead log does not fit its checksums, and behind that place it has transactions that were committed.
+    #[error("{place} of its write-ahead log {} does not fit its checksum; {transactions} commits behind it are cut off", path.display())]
+    LogDamaged {
+        /// The log.
+        path: PathBuf,
+        /// What does not fit: "the header", "frame 7".
+        place: String,
+        /// How many transactions behind it were surely committed.
+        transactions: u64,
+    },
     /// A document came with a passage that is no part of its text, or cuts a character in two.
     #[error("bytes {start} to {end} are no passage of document {id}")]
     InvalidPassage {
@@ -225,6 +235,7 @@ impl StoreError {
                 | Self::DatabaseLost { .. }
                 | Self::DatabaseEmpty { .. }
                 | Self::DatabaseBehind { .. }
+                | Self::LogDamaged { .. }
         )
     }
 

@@ -24,6 +24,7 @@ mod kept_creations;
 mod keys;
 mod labeled;
 mod lexical;
+mod log;
 mod matching;
 mod metadata_indexes;
 mod migrate;

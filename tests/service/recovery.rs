@@ -375,16 +375,46 @@ async fn a_deletion_that_a_crash_kept_from_the_catalog_never_was() {
     check_all_found(&running).await;
 }
 
+/// Checks that a service does not start in a folder whose catalog was lost, and changes nothing in it.
+fn check_refused(folder: &Path, words: &str) {
+    let catalog = || std::fs::read(folder.join("catalog.sqlite")).ok();
+    let before = catalog();
+    for _ in 0..2 {
+        let error = try_open(folder, &Setting::default()).err().unwrap().to_string();
+        assert!(error.contains(words) && error.contains("put a copy of catalog.sqlite back"), "{error}");
+        assert_eq!(catalog(), before);
+    }
+}
+
 #[tokio::test]
-async fn folders_stay_when_the_catalog_was_lost() {
+async fn nothing_is_served_without_the_catalog_of_the_collections() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
-    let data = collection_folder(folder.path());
-    for file in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
-        let _ = std::fs::remove_file(folder.path().join(file));
-    }
-    let _running = open(folder.path()).await;
-    assert!(data.join("documents.sqlite").exists());
+    let catalog = folder.path().join("catalog.sqlite");
+    let copy = std::fs::read(&catalog).unwrap();
+    std::fs::remove_file(&catalog).unwrap();
+    check_refused(folder.path(), "holds collections, but its catalog.sqlite is gone");
+    std::fs::write(&catalog, "").unwrap();
+    check_refused(folder.path(), "holds collections, but its catalog.sqlite is empty");
+    std::fs::write(&catalog, copy).unwrap();
+    check_all_found(&open(folder.path()).await).await;
+}
+
+#[tokio::test]
+async fn nothing_is_served_without_the_catalog_whose_keys_protect_the_snapshots() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_documents(folder.path()).await;
+    let job = running.service.create_snapshot(Vec::new()).await.unwrap();
+    eventually("the snapshot is made", async || {
+        running.service.get_job(&job.id).await.unwrap().finished_at_ms.is_some()
+    })
+    .await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.shutdown().await;
+    std::fs::remove_file(folder.path().join("catalog.sqlite")).unwrap();
+    check_refused(folder.path(), "holds snapshots, but its catalog.sqlite is gone");
+    std::fs::rename(folder.path().join("snapshots"), folder.path().join("elsewhere")).unwrap();
+    open(folder.path()).await.create("news").await;
 }
 
 #[tokio::test]

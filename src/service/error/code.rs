@@ -55,6 +55,7 @@ impl Error {
             Self::Damaged { .. } => Code::CollectionDamaged,
             Self::Folder { source, .. } => folder_code(source),
             Self::PassageRange { .. }
+            | Self::CatalogLost { .. }
             | Self::EncoderAnswers { .. }
             | Self::JobState { .. }
             | Self::Id(_)
@@ -90,7 +91,8 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::FolderLost { .. }
         | StoreError::DatabaseLost { .. }
         | StoreError::DatabaseEmpty { .. }
-        | StoreError::DatabaseBehind { .. } => Code::CollectionDamaged,
+        | StoreError::DatabaseBehind { .. }
+        | StoreError::LogDamaged { .. } => Code::CollectionDamaged,
         StoreError::WriteQueueFull { .. } => Code::Overloaded,
         StoreError::KeyReused { .. } => Code::IdempotencyConflict,
         StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,
