@@ -1,8 +1,9 @@
 //! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
-//! allocator keeps.
+//! allocator keeps, `private_files` keeps other users out.
 
 mod arenas;
 mod open_files;
+mod private_files;
 mod settings;
 
 use std::net::SocketAddr;
@@ -195,7 +196,10 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let power_safe = config.durability == Durability::Full;
     let read_document = http::document_input::read_document;
     let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe, read_document };
-    let opening = tokio::task::spawn_blocking(move || Service::open(parts));
+    let opening = tokio::task::spawn_blocking(move || {
+        private_files::keep_private(&parts.data_dir);
+        Service::open(parts)
+    });
     opening.await?.map_err(|source| AppError::Open { path, source: Box::new(source) })
 }
 

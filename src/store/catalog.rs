@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{StoreError, log};
 use super::check::structure;
 use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::kept_creations;
 use super::migrate::CATALOG;
+use super::{StoreError, log};
 use crate::domain::{
     Collection, CollectionId, CollectionModel, CollectionName, HnswSettings, Language, Metric, Page, PassageBounds, Quantization,
     RequestKey,

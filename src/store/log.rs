@@ -195,7 +195,7 @@ mod tests {
         (folder, path, connection)
     }
 
-    fn commit(connection: &Connection, times: usize) {
+    fn commit(connection: &Connection, times: i64) {
         (0..times).for_each(|n| drop(connection.execute("insert into t values (?1)", [n]).unwrap()));
     }
 

@@ -405,10 +405,7 @@ async fn nothing_is_served_without_the_catalog_whose_keys_protect_the_snapshots(
     let folder = tempfile::tempdir().unwrap();
     let running = with_documents(folder.path()).await;
     let job = running.service.create_snapshot(Vec::new()).await.unwrap();
-    eventually("the snapshot is made", async || {
-        running.service.get_job(&job.id).await.unwrap().finished_at_ms.is_some()
-    })
-    .await;
+    eventually("the snapshot is made", async || running.service.get_job(&job.id).await.unwrap().finished_at_ms.is_some()).await;
     running.service.delete_collection(&name("news")).await.unwrap();
     running.shutdown().await;
     std::fs::remove_file(folder.path().join("catalog.sqlite")).unwrap();
