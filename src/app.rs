@@ -116,7 +116,8 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let (wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
-    let limits = Limits::from(&config.limits);
+    let mut limits = Limits::from(&config.limits);
+    limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");

@@ -331,7 +331,8 @@ impl State {
 
     fn store_options(&self) -> StoreOptions {
         let write_queue_max = self.limits.write_queue_max;
-        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms }
+        let places = Some(Arc::clone(&self.open_databases));
+        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
     }
 
     fn opened(&self, mut row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {

@@ -17,7 +17,7 @@ use super::runtime::{OpenCollection, lock};
 use super::spool::UPLOADS_MAX;
 use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers};
 use crate::domain::{Collection, CollectionName, Page, chain};
-use crate::store::{Catalog, StoreError};
+use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
 /// searches always find one.
@@ -37,6 +37,7 @@ impl Service {
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
         let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
+        let databases_open_max = limits.databases_open_max;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
         // Nothing else is touched before this has taken the directory for this process.
@@ -55,6 +56,7 @@ impl Service {
             catalog,
             open: RwLock::new(BTreeMap::new()),
             broken: RwLock::new(BTreeMap::new()),
+            open_databases: Arc::new(OpenDatabases::at_most(databases_open_max)),
             aliases: RwLock::new(aliases),
             naming: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),

@@ -98,6 +98,8 @@ impl OpenCollection {
     /// Wraps an opened database; its index is still to be recovered.
     pub(super) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
+        // Remembered: whoever lists all collections does not open them again. Damage is told when somebody asks.
+        let _ = store.counts();
         Ok(Self {
             current: RwLock::new(row.clone()),
             row,

@@ -1,7 +1,8 @@
 //! One collection's documents, passages and embeddings: one writer with group commit, many readers.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -10,8 +11,8 @@ use super::connection::{check_there, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
-use super::readers::Readers;
-use super::writer::{Clock, WriteTransaction, Writer, system_clock};
+use super::open_databases::{Database, OpenDatabases};
+use super::writer::{Clock, WriteTransaction, system_clock};
 use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
@@ -32,6 +33,8 @@ pub struct StoreOptions {
     pub readers_max: usize,
     /// Makes the terms that a passage is found by when words are searched.
     pub terms_of: TermsOf,
+    /// Where it gets a place while it is open; `None` when it has one of its own.
+    pub places: Option<Arc<OpenDatabases>>,
 }
 
 /// A document ready to be stored: checked, its language known, cut into passages.
@@ -140,13 +143,13 @@ pub struct PassageRow {
 /// One collection's database. Cheap to share behind an `Arc`; calls block until done (writes: until durable). After `close`,
 /// every call gets `StoreError::Closed`. Dropping it closes it.
 pub struct DocumentStore {
-    database: PathBuf,
     recovered_log: bool,
     lost_log: Option<StoreError>,
-    /// Whether each commit waits for the disk.
-    pub(super) power_safe: bool,
-    pub(super) readers: Readers,
-    pub(super) writer: Writer,
+    pub(super) connections: Arc<Database>,
+    /// Writes that were done since it was opened, successful or not.
+    writes: AtomicU64,
+    /// What was counted after how many writes. So a closed database is not opened to be counted.
+    counted: Mutex<Option<(u64, CollectionCounts)>>,
     /// The declared metadata indexes, as the database has them.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
@@ -164,8 +167,8 @@ impl DocumentStore {
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let recovered_log = file_bytes(&log::path_of(&database)) > 0;
-        let connection = open_writer(&database, &COLLECTION, options.power_safe)?;
-        Self::start(database, connection, recovered_log, (options, clock))
+        let open = || open_writer(&database, &COLLECTION, options.power_safe);
+        Self::start(Database::new(database.clone(), options, clock), options.terms_of, recovered_log, open)
     }
 
     /// As `open`, of a database that was made before and reaches at least the change `reached`, which its saved index has. One
@@ -180,38 +183,45 @@ impl DocumentStore {
             Err(error) if error.is_damage() && !options.power_safe => Some(error),
             checked => checked.map(|()| None)?,
         };
-        let connection = open_existing_writer(&database, &COLLECTION, options.power_safe)?;
-        if let Some(reached) = reached {
-            check_reaches(&database, &connection, reached)?;
-        }
-        if lost.is_some() {
-            // Else the next start found the same again, behind what was written since.
-            let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
-            emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
-        }
-        Ok(Self { lost_log: lost, ..Self::start(database, connection, recovered_log, (options, system_clock))? })
+        let open = || {
+            let connection = open_existing_writer(&database, &COLLECTION, options.power_safe)?;
+            if let Some(reached) = reached {
+                check_reaches(&database, &connection, reached)?;
+            }
+            if lost.is_some() {
+                // Else the next start found the same again, behind what was written since.
+                let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+                emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
+            }
+            Ok(connection)
+        };
+        let connections = Database::new(database.clone(), options, system_clock);
+        let mut store = Self::start(connections, options.terms_of, recovered_log, open)?;
+        store.lost_log = lost;
+        Ok(store)
     }
 
     fn start(
-        database: PathBuf,
-        connection: Connection,
+        connections: Arc<Database>,
+        terms_of: TermsOf,
         recovered_log: bool,
-        (options, clock): (&StoreOptions, Clock),
+        open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Self, StoreError> {
-        let indexes = metadata_indexes::all(&connection).map_err(|fault| fault.while_doing("opening a database"))?;
-        let writer = Writer::start(connection, options.write_queue_max, clock)?;
-        let readers = Readers::new(database.clone(), options.readers_max);
-        Ok(Self {
-            readers,
-            database,
+        let lease = connections.lend_opened_by(open)?;
+        let indexes = lease.opened.readers.read("opening a database", metadata_indexes::all);
+        drop(lease);
+        let store = Self {
             recovered_log,
             lost_log: None,
-            power_safe: options.power_safe,
-            writer,
-            indexes: RwLock::new(indexes),
+            connections,
+            writes: AtomicU64::new(0),
+            counted: Mutex::default(),
+            indexes: RwLock::default(),
             declaring: Mutex::new(()),
-            terms_of: options.terms_of,
-        })
+            terms_of,
+        };
+        *store.indexes.write().unwrap_or_else(PoisonError::into_inner) = indexes?;
+        Ok(store)
     }
 
     /// The filter as SQL, which may use the indexes that are declared now.
@@ -224,52 +234,52 @@ impl DocumentStore {
     /// an id that comes twice is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
-        self.writer.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
+        self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
     }
 
     /// Removes a document; `None` when there is none.
     pub fn delete(&self, id: &DocumentId) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
-        self.writer.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
+        self.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
     }
 
     /// Stores embeddings of passages. Gives those that were stored; passages that are gone meanwhile are left out. Waits for a
     /// place in the write queue when that is full.
     pub fn set_embeddings(&self, embeddings: Vec<(PassageId, Embedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.writer.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
+        self.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
     }
 
     /// Throws the embedding of a passage away, because it is damaged: the passage waits for another one. Says whether there was
     /// one. Waits for a place in the write queue when that is full.
     pub fn discard_embedding(&self, id: PassageId) -> Result<bool, StoreError> {
-        self.writer.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
+        self.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
     }
 
     /// The id of the document in a row that `StoreError::CorruptRow` names; `None` when it has none that can be read.
     pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
-        self.readers.read("reading a document's id", |connection| queries::id_of_row(connection, row))
+        self.read("reading a document's id", |connection| queries::id_of_row(connection, row))
     }
 
     /// Looks for damage in the structure of the file, and reads every document and every embedding. Gives at most `limit`
     /// findings. Takes as long as reading the file.
     pub fn check(&self, limit: usize) -> Result<Vec<StoreError>, StoreError> {
-        self.readers.read("checking a database", |connection| check::check(connection, limit))
+        self.read("checking a database", |connection| check::check(connection, limit))
     }
 
     /// Counts the changes that `changes` would give after `after`.
     pub fn count_changes(&self, after: Sequence) -> Result<u64, StoreError> {
-        self.readers.read("counting changes", |connection| queries::count_changes(connection, after))
+        self.read("counting changes", |connection| queries::count_changes(connection, after))
     }
 
     /// Reads a document.
     pub fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
-        self.readers.read("reading a document", |connection| queries::get(connection, id))
+        self.read("reading a document", |connection| queries::get(connection, id))
     }
 
     /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than `bytes_max`
     /// bytes, but not before its first document.
     pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
-        self.readers.read("listing documents", |connection| queries::list(connection, page, bytes_max))
+        self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }
 
     /// Reads a page as `list` does, and the embeddings of its documents as `document_embeddings` does, all of one moment.
@@ -278,7 +288,7 @@ impl DocumentStore {
         page: &Page<DocumentId>,
         bytes_max: u64,
     ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError> {
-        self.readers.read("listing documents", |connection| {
+        self.read("listing documents", |connection| {
             let page = queries::list(connection, page, bytes_max)?;
             let ids: Vec<DocumentId> = page.documents.iter().map(|document| document.id.clone()).collect();
             let embeddings = queries::document_embeddings(connection, &ids)?;
@@ -298,68 +308,77 @@ impl DocumentStore {
         ids: &[PassageId],
         spend: impl FnMut([u64; 3]) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
-        self.readers.read("reading passages", |connection| queries::passages(connection, ids, spend))
+        self.read("reading passages", |connection| queries::passages(connection, ids, spend))
     }
 
     /// All passages of these documents.
     pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
-        self.readers.read("reading passages", |connection| queries::passages_of(connection, documents))
+        self.read("reading passages", |connection| queries::passages_of(connection, documents))
     }
 
     /// Counts the documents that match, stopping at `limit`.
     pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
         let condition = self.compile(filter);
-        self.readers.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
+        self.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
     }
 
     /// Of `ids`, keeps those whose document matches, in order. A passage that is gone has no document.
     pub fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let condition = self.compile(filter);
-        self.readers.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
+        self.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
     }
 
     /// Reads passages without embedding with a key above `after`, in the order of keys, at most `limit`.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
-        self.readers.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
+        self.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
     }
 
     /// The last change's place in the sequence. Some numbers before it belong to no change of the index's content.
     pub fn sequence(&self) -> Result<Sequence, StoreError> {
-        self.readers.read("reading the sequence", queries::sequence)
+        self.read("reading the sequence", queries::sequence)
     }
 
     /// Tells this database from others; the same in a copy of it. In hexadecimal digits.
     pub fn identity(&self) -> Result<String, StoreError> {
-        self.readers.read("reading the identity", queries::identity)
+        self.read("reading the identity", queries::identity)
     }
 
     /// Reads changes of the index's content after `after` in the order of the sequence, at most `limit`, each with its own
     /// place. A passage that was embedded again stands at its last place; one that is gone, only at its removal.
     /// `StoreError::ChangesForgotten` when removals after `after` were forgotten and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
-        self.readers.read("reading changes", |connection| queries::changes(connection, after, limit))
+        self.read("reading changes", |connection| queries::changes(connection, after, limit))
     }
 
     /// Reads all embedded passages with a key above `after`, in the order of keys, at most `limit`: to rebuild the index.
     pub fn embeddings(&self, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.readers.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
+        self.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
     }
 
     /// Forgets removals up to `sequence`, which the saved index has taken in. Call it only after the save is durable. Waits for
     /// a place in the write queue when that is full.
     pub fn forget_removals(&self, sequence: Sequence) -> Result<(), StoreError> {
-        self.writer.write_patiently("forgetting removals", move |transaction| mutations::forget_removals(transaction, sequence))
+        self.write_patiently("forgetting removals", move |transaction| mutations::forget_removals(transaction, sequence))
     }
 
     /// Counts what the collection holds. `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
-        let counts = self.readers.read("counting", queries::counts)?;
+        let writes = self.writes.load(Ordering::SeqCst);
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let counts = match counted.filter(|(then, _)| *then == writes) {
+            Some((_, counts)) => counts,
+            None => {
+                let counts = self.read("counting", queries::counts)?;
+                *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, counts.clone()));
+                counts
+            }
+        };
         Ok(CollectionCounts { disk_bytes: self.bytes(), ..counts })
     }
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        file_bytes(&self.database) + self.log_bytes()
+        file_bytes(self.database()) + self.log_bytes()
     }
 
     /// Whether opening it found a log of changes, as only a store leaves that was not closed.
@@ -374,53 +393,72 @@ impl DocumentStore {
 
     /// Bytes of the write-ahead log, which comes and goes with checkpoints.
     pub fn log_bytes(&self) -> u64 {
-        file_bytes(&log::path_of(&self.database))
+        file_bytes(&log::path_of(self.database()))
     }
 
     /// Reads the embeddings of documents that are one passage, in the order of `ids`; `None` for one that is not there, is
     /// several passages, or waits for its embedding.
     pub fn document_embeddings(&self, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, StoreError> {
-        self.readers.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
+        self.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
     }
 
     /// The number of passages without embedding.
     pub fn pending_count(&self) -> Result<u64, StoreError> {
-        self.readers.read("counting passages without embedding", queries::pending_count)
+        self.read("counting passages without embedding", queries::pending_count)
     }
 
     /// The number of passages without embedding that are not among `others`.
     pub fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
-        self.readers.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
+        self.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
     }
 
     /// The file of the database.
     pub(super) fn database(&self) -> &Path {
-        &self.database
+        self.connections.path()
     }
 
-    /// Runs a read of another file of this module.
+    /// Runs a read.
     pub(super) fn read<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.readers.read(doing, work)
+        self.connections.lend()?.opened.readers.read(doing, work)
     }
 
-    /// Runs a write of another file of this module; waits for a place in the queue when that is full.
+    /// Runs a caller's write; a full queue is an error at once.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let written = self.connections.lend()?.opened.writer.write(doing, work);
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        written
+    }
+
+    /// Runs a write of the server's own; waits for a place in the queue when that is full.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.writer.write_patiently(doing, work)
+        let written = self.connections.lend()?.opened.writer.write_patiently(doing, work);
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        written
     }
 
     /// Answers the writes that wait, checkpoints and closes.
     pub fn close(&self) -> Result<(), StoreError> {
-        // Readers first: the checkpoint cannot pass a read that still runs.
-        self.readers.close();
-        self.writer.close()
+        self.connections.close()
+    }
+}
+
+impl Drop for DocumentStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot close a database");
+        }
     }
 }
 

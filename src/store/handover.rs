@@ -119,9 +119,10 @@ impl DocumentStore {
     /// the same log; what is no more in the log waited for the disk when it left. The files themselves are never opened here:
     /// closing one would drop the locks that SQLite holds on it for this process.
     pub fn sync(&self) -> Result<(), StoreError> {
-        if self.power_safe {
+        if self.connections.power_safe() {
             return Ok(());
         }
+        let _open = self.connections.lend()?;
         let connection = open_existing_writer(self.database(), &COLLECTION, true)?;
         // SQLite writes nothing for a change that changes no byte.
         let change =
@@ -257,7 +258,7 @@ mod tests {
     fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
         let terms_of: TermsOf = |_| Default::default();
-        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of };
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, places: None };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)
     }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn commit(connection: &Connection, times: i64) {
-        (0..times).for_each(|n| drop(connection.execute("insert into t values (?1)", [n]).unwrap()));
+        (0..times).for_each(|n| assert_eq!(connection.execute("insert into t values (?1)", [n]).unwrap(), 1));
     }
 
     /// Looks at the files as a killed process would leave them now, with the log changed.

@@ -10,13 +10,16 @@ use crate::{OPTIONS, document, id, put};
 /// Commits that were acknowledged.
 const KEPT: usize = 20;
 
-const POWER_SAFE: StoreOptions = StoreOptions { power_safe: true, ..OPTIONS };
+/// Commits wait for the disk.
+fn power_safe() -> StoreOptions {
+    StoreOptions { power_safe: true, ..OPTIONS }
+}
 
 /// The database and its log, as they are after `KEPT` commits and one more, and the log's length before the last.
 fn files() -> (Vec<u8>, Vec<u8>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("documents.sqlite-wal");
-    let store = DocumentStore::open(folder.path(), &POWER_SAFE).unwrap();
+    let store = DocumentStore::open(folder.path(), &power_safe()).unwrap();
     for n in 0..KEPT {
         put(&store, document(&n.to_string(), &format!("text {n}")));
     }
@@ -30,7 +33,8 @@ fn check(database: &[u8], log: &[u8], what: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), database).unwrap();
     fs::write(folder.path().join("documents.sqlite-wal"), log).unwrap();
-    let store = DocumentStore::open_existing(folder.path(), &POWER_SAFE, None).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let store =
+        DocumentStore::open_existing(folder.path(), &power_safe(), None).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(store.recovered_log());
     for n in 0..KEPT {
         assert!(store.get(&id(&n.to_string())).unwrap().is_some(), "{what}: commit {n} is lost");
@@ -81,7 +85,7 @@ fn a_bit_that_flips_in_an_acknowledged_commit_is_named_and_nothing_is_changed() 
         let folder = flipped(&database, &log, at);
         let kept = fs::read(folder.path().join("documents.sqlite-wal")).unwrap();
         for _ in 0..2 {
-            let error = DocumentStore::open_existing(folder.path(), &POWER_SAFE, None).err();
+            let error = DocumentStore::open_existing(folder.path(), &power_safe(), None).err();
             assert!(matches!(error, Some(StoreError::LogDamaged { .. })), "flipped in byte {at}: {error:?}");
         }
         assert!(fs::read(folder.path().join("documents.sqlite-wal")).unwrap() == kept, "byte {at}");
@@ -102,7 +106,7 @@ fn where_commits_do_not_wait_for_the_disk_what_the_log_lost_is_named_once_and_th
     for name in ["documents.sqlite", "documents.sqlite-wal"] {
         fs::copy(folder.path().join(name), left.path().join(name)).unwrap();
     }
-    for options in [&relaxed, &POWER_SAFE] {
+    for options in [&relaxed, &power_safe()] {
         let store = DocumentStore::open_existing(left.path(), options, None).unwrap();
         assert!(store.lost_log().is_none() && store.get(&id("next")).unwrap().is_some());
     }
