@@ -1,8 +1,9 @@
 //! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
-//! allocator keeps.
+//! allocator keeps, `private_files` keeps other users out.
 
 mod arenas;
 mod open_files;
+mod private_files;
 mod settings;
 
 use std::net::SocketAddr;
@@ -116,7 +117,8 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     let address = listener.local_addr().map_err(listen)?;
     let (mut wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
     wire.hosts = wire.hosts.listening_on(address.ip());
-    let limits = Limits::from(&config.limits);
+    let mut limits = Limits::from(&config.limits);
+    limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");
@@ -199,7 +201,10 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let power_safe = config.durability == Durability::Full;
     let read_document = http::document_input::read_document;
     let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe, read_document };
-    let opening = tokio::task::spawn_blocking(move || Service::open(parts));
+    let opening = tokio::task::spawn_blocking(move || {
+        private_files::keep_private(&parts.data_dir);
+        Service::open(parts)
+    });
     opening.await?.map_err(|source| AppError::Open { path, source: Box::new(source) })
 }
 

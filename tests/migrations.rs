@@ -25,7 +25,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 ];
 
 const OPTIONS: StoreOptions =
-    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of: dragoman::embed::passage_terms };
+    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of: dragoman::embed::passage_terms, places: None };
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -5,8 +5,10 @@
 #[path = "support/program.rs"]
 mod program;
 
+use std::fs::Permissions;
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use program::Program;
@@ -182,12 +184,7 @@ fn a_configured_admin_key_makes_keys_that_survive_a_restart() {
 #[test]
 fn with_few_open_files_connections_wait_and_writes_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    let mut arguments: Vec<_> = program::command(folder.path(), "fake:8").get_args().map(ToOwned::to_owned).collect();
-    arguments.extend(["--header-timeout-s".into(), "1".into()]);
-    let mut few = Command::new("sh");
-    few.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_dragoman")]).args(arguments);
-    few.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut server = Program::run(few);
+    let mut server = after_shell("ulimit -n 64; export DRAGOMAN_HEADER_TIMEOUT_S=1", folder.path());
     let client = server.client();
     let connect = |_| std::net::TcpStream::connect(client.address()).unwrap();
     let mut many: Vec<_> = (0..100).map(connect).collect();
@@ -199,6 +196,78 @@ fn with_few_open_files_connections_wait_and_writes_go_on() {
     let log = server.kill();
     assert!(log.iter().any(|line| line.contains("ulimit -n") && line.contains("\"wanted\":4096")), "{log:#?}");
     assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
+}
+
+/// Runs the server by a shell that has done `before`.
+fn after_shell(before: &str, folder: &Path) -> Program {
+    let arguments: Vec<_> = program::command(folder, "fake:8").get_args().map(ToOwned::to_owned).collect();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_dragoman")]).args(arguments);
+    shell.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
+    Program::run(shell)
+}
+
+/// Everything in a folder, itself included.
+fn all_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let inner = entries.flat_map(|path| if path.is_dir() { all_in(&path) } else { vec![path] });
+    inner.chain([folder.to_owned()]).collect()
+}
+
+/// Checks that nobody but the owner may do anything with what is in the data directory.
+fn check_private(folder: &Path) {
+    for path in all_in(folder) {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        let mode = path.metadata().unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode, expected, "{} has mode {mode:o}", path.display());
+    }
+}
+
+#[test]
+fn no_other_user_may_read_what_the_server_stores() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    let server = after_shell("umask 000", &folder);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    let lines = std::io::Cursor::new("{\"id\": \"a\", \"text\": \"Le chat dort.\"}\n");
+    let (status, import) = client.post_lines("/v1/collections/news/import", lines);
+    assert_eq!(status, 202, "{import}");
+    let (status, snapshot) = client.post("/v1/snapshots", &json!({}));
+    assert_eq!(status, 202, "{snapshot}");
+    for job in [import, snapshot] {
+        let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+        client.wait_until("the job is over", |client| client.get(&job).1["status"] == "succeeded");
+    }
+    let logs = all_in(&folder).iter().filter(|path| path.extension().is_some_and(|end| end == "sqlite-wal")).count();
+    assert!(logs > 1, "the databases are open");
+    check_private(&folder);
+    assert!(server.terminate().success());
+    assert!(all_in(&folder).iter().any(|path| path.ends_with("index.usearch")), "the index is saved");
+    check_private(&folder);
+}
+
+#[test]
+fn a_data_directory_that_others_could_read_is_narrowed_and_that_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), "fake:8");
+    assert_eq!(server.client().post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    assert!(server.terminate().success());
+    for path in all_in(folder.path()) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let foreign = folder.path().join("notes.txt");
+    std::fs::write(&foreign, "not ours").unwrap();
+    std::fs::set_permissions(&foreign, Permissions::from_mode(0o644)).unwrap();
+    for said in [true, false] {
+        let mut server = Program::start(folder.path(), "fake:8");
+        let log = server.kill();
+        assert_eq!(log.iter().any(|line| line.contains("its modes are 700 and 600 now")), said, "{log:#?}");
+        assert_eq!(foreign.metadata().unwrap().permissions().mode() & 0o777, 0o644, "what is not ours stays");
+    }
+    std::fs::remove_file(foreign).unwrap();
+    check_private(folder.path());
 }
 
 /// However many threads allocate at once, there are no more arenas than cores, and what is kept does not grow with time.

@@ -1,20 +1,27 @@
-//! How many files the process may have open, and how many of these may be connections.
+//! How many files the process may have open, and how many of these may be connections and databases.
 //!
 //! Where connections take all of them, no database can be opened and no file be written: requests then fail that would
 //! only have had to wait.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one, as the soft one is meant for programs that cannot handle many files, and gives how
-/// many connections may be open at once: `wanted`, unless the limit is too low for them.
+/// Files of an open database at most: its own and its log by the writer and by four readers, what they share, and one to spare.
+const FILES_PER_DATABASE: usize = 12;
+/// This part of the files is for databases.
+const DATABASES_PART: usize = 4;
+/// A database that another one has to wait for is closed before that is opened; with two, one of them may stay.
+const DATABASES_MIN: usize = 2;
+
+/// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
+pub fn databases_open_max(wanted: usize) -> usize {
+    let limit = raised();
+    let allowed = left(limit, used()) / DATABASES_PART / FILES_PER_DATABASE;
+    allowed.clamp(DATABASES_MIN.min(wanted), wanted)
+}
+
+/// How many connections may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn connections_max(wanted: usize) -> usize {
-    let limits = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
-    let limit = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limits.maximum,
-        Err(_) => limits.current,
-    };
-    let used = std::fs::read_dir("/dev/fd").map_or(0, Iterator::count);
+    let (limit, used) = (raised(), used());
     let allowed = allowed(limit, used);
     if allowed >= wanted {
         return wanted;
@@ -30,10 +37,27 @@ pub fn connections_max(wanted: usize) -> usize {
     allowed
 }
 
+/// Raises the soft limit to the hard one, as the soft one is meant for programs that cannot handle many files; gives it.
+fn raised() -> Option<u64> {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limits.maximum,
+        Err(_) => limits.current,
+    }
+}
+
+fn used() -> usize {
+    std::fs::read_dir("/dev/fd").map_or(0, Iterator::count)
+}
+
+fn left(limit: Option<u64>, used: usize) -> usize {
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(used))
+}
+
 /// Half of the files that are left are for connections, at least one.
 fn allowed(limit: Option<u64>, used: usize) -> usize {
-    let Some(limit) = limit else { return usize::MAX };
-    (usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(used) / 2).max(1)
+    if limit.is_none() { usize::MAX } else { (left(limit, used) / 2).max(1) }
 }
 
 #[cfg(test)]
@@ -47,5 +71,11 @@ mod tests {
         assert_eq!(allowed(Some(64), 40), 12);
         assert_eq!((allowed(Some(64), 63), allowed(Some(64), 64), allowed(Some(64), 99)), (1, 1, 1));
         assert_eq!(connections_max(1), 1);
+    }
+
+    #[test]
+    fn databases_leave_files_to_connections() {
+        assert_eq!((databases_open_max(1), databases_open_max(2)), (1, 2));
+        assert!(left(Some(1_024), 24) / DATABASES_PART / FILES_PER_DATABASE >= 20);
     }
 }

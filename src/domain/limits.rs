@@ -33,6 +33,8 @@ pub struct Limits {
     pub embedding_inputs_max: usize,
     /// Collections in one data directory.
     pub collections_max: usize,
+    /// Databases of collections that are open at once; others are opened when they are used.
+    pub databases_open_max: usize,
     /// Keys in one data directory.
     pub keys_max: usize,
     /// Texts that may wait for the encoder; more are refused with 503.
@@ -79,6 +81,7 @@ impl Default for Limits {
             examples_max: 100,
             embedding_inputs_max: 2_048,
             collections_max: 10_000,
+            databases_open_max: 128,
             keys_max: 1_000,
             embed_queue_texts_max: 20_000,
             write_queue_max: 1_024,

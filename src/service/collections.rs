@@ -15,7 +15,7 @@ use crate::domain::{
     IndexState, MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
 };
 use crate::embed::passage_terms;
-use crate::index::Index;
+use crate::index::{self, Index};
 use crate::store::{DocumentStore, StoreError, StoreOptions};
 
 pub(super) use crate::store::system_clock as now_ms;
@@ -251,7 +251,7 @@ impl State {
     ) -> Result<Arc<OpenCollection>, Error> {
         let access = |source| Error::Folder { path: folder.to_owned(), source };
         std::fs::create_dir(folder).map_err(access)?;
-        let collection = Arc::new(self.open_collection(row, folder)?);
+        let collection = Arc::new(self.make_collection(row, folder)?);
         if !metadata_indexes.is_empty() {
             collection.store.set_metadata_indexes(metadata_indexes)?;
         }
@@ -316,18 +316,34 @@ impl State {
         }
     }
 
-    /// Opens a collection's database; its index is still to be recovered.
-    pub(super) fn open_collection(&self, mut row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+    /// Opens the database of a collection that was made before; its index is still to be recovered. A saved index that reaches
+    /// further than the database shows that this lost changes; both stay as they are then.
+    pub(super) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
+        self.opened(row, folder, store)
+    }
+
+    /// Makes the database of a new collection in its empty folder.
+    pub(super) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        let store = DocumentStore::open(folder, &self.store_options())?;
+        self.opened(row, folder, store)
+    }
+
+    fn store_options(&self) -> StoreOptions {
+        let write_queue_max = self.limits.write_queue_max;
+        let places = Some(Arc::clone(&self.open_databases));
+        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
+    }
+
+    fn opened(&self, mut row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
         let loaded = self.embedder.model();
         if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
             row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
         }
-        let write_queue_max = self.limits.write_queue_max;
-        let power_safe = self.power_safe;
-        let options = StoreOptions { power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms };
-        let store = DocumentStore::open(folder, &options)?;
         let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
-        collection.check_saved_index()?;
+        if let Some(lost) = collection.store.lost_log() {
+            collection.note_damage(lost);
+        }
         Ok(collection)
     }
 
@@ -379,7 +395,7 @@ pub(super) fn index_bytes(folder: &Path) -> u64 {
 }
 
 /// The files of the saved index.
-pub(super) fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
+fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
     let mut files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     files.retain(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));
     Ok(files)

@@ -391,6 +391,17 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// There are collections or snapshots, and no catalog that says whose they are.
+    #[error(
+        "the data directory holds {found}, but its catalog.sqlite is {state}; without it nobody knows the names of the collections and \
+         the keys that protect them: put a copy of catalog.sqlite back, or move {found} out of the data directory to begin anew"
+    )]
+    CatalogLost {
+        /// The folders that hold something.
+        found: String,
+        /// "gone" or "empty".
+        state: &'static str,
+    },
     /// A stored passage does not lie within its document's text.
     #[error("a passage of document {id} lies outside its text")]
     PassageRange {

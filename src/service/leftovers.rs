@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::Error;
-use super::collections::sync_dir;
+use super::collections::{COLLECTIONS_DIR, sync_dir};
 use super::jobs::reembed::successor;
+use super::snapshots::SNAPSHOTS_DIR;
 use crate::domain::{Collection, Job};
 use crate::store::holds_documents;
 
@@ -100,6 +101,26 @@ pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[J
         }
     }
     Ok(())
+}
+
+/// The folders of the data directory that hold a collection or a snapshot.
+pub(super) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
+    let of_ours = |name: &str| Uuid::try_parse(name).is_ok();
+    let mut found = Vec::new();
+    for (folder, counts) in [(COLLECTIONS_DIR, &of_ours as &dyn Fn(&str) -> bool), (SNAPSHOTS_DIR, &|_| true)] {
+        let path = data_dir.join(folder);
+        let entries = match std::fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // A data directory that is none is named by who opens it.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
+        };
+        let entries = entries.map_err(|source| Error::Folder { path, source })?;
+        if entries.iter().any(|entry| entry.file_name().to_str().is_none_or(counts)) {
+            found.push(folder);
+        }
+    }
+    Ok(found)
 }
 
 /// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that somebody

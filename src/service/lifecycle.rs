@@ -18,7 +18,7 @@ use super::shares::Bound;
 use super::spool::Uploads;
 use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers, upkeep};
 use crate::domain::{Collection, CollectionName, Page, chain};
-use crate::store::{Catalog, StoreError};
+use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
 /// searches always find one.
@@ -40,11 +40,12 @@ impl Service {
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
         let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
+        let databases_open_max = limits.databases_open_max;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
         // Nothing else is touched before this has taken the directory for this process.
-        let catalog = Catalog::open(&data_dir)?;
+        let catalog = open_catalog(&data_dir)?;
         create_collections_dir(&data_dir, &collections_dir)
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
@@ -59,6 +60,7 @@ impl Service {
             catalog,
             open: RwLock::new(BTreeMap::new()),
             broken: RwLock::new(BTreeMap::new()),
+            open_databases: Arc::new(OpenDatabases::at_most(databases_open_max)),
             aliases: RwLock::new(aliases),
             naming: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
@@ -151,7 +153,6 @@ impl State {
     fn open_at_start(&self, row: Collection) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
-        // Opening would make an empty one.
         let opened = match folder.try_exists() {
             Ok(true) => self.open_collection(row.clone(), &folder),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
@@ -170,6 +171,20 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Opens the catalog; makes one only in a data directory that holds nothing that a catalog would name or protect.
+fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
+    let found = leftovers::holding(data_dir)?;
+    if found.is_empty() {
+        return Ok(Catalog::open(data_dir)?);
+    }
+    let lost = |state| Error::CatalogLost { found: found.join(" and "), state };
+    Catalog::open_existing(data_dir).map_err(|error| match error {
+        StoreError::DatabaseLost { .. } => lost("gone"),
+        StoreError::DatabaseEmpty { .. } => lost("empty"),
+        other => other.into(),
+    })
 }
 
 /// Makes the folder of the collections so that it survives power loss.

@@ -46,7 +46,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo};
 use crate::embed::{Embedder, Priority};
-use crate::store::{Catalog, StoreError};
+use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// Texts that a caller waits for and that may go ahead of bulk work: more than this is bulk work itself.
 const TEXTS_AHEAD_MAX: usize = 8;
@@ -98,6 +98,8 @@ struct State {
     open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
     /// Collections whose database is too damaged to be opened.
     broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
+    /// Bounds the databases that are open at once, over all collections.
+    open_databases: Arc<OpenDatabases>,
     /// Other names of collections, with the collections' own. Changes only while `naming` is held.
     aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `open` change together.

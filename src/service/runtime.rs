@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::collections::{index_files, sync_dir};
 use super::damage::FoundDamage;
 use super::search::PassageSets;
 use super::{Error, leftovers, upkeep};
@@ -43,7 +42,7 @@ pub(super) struct OpenCollection {
     pub(super) folder: PathBuf,
     /// Its database.
     pub(super) store: DocumentStore,
-    /// The last sequence number when the database was opened. A saved index beyond it is not of this database.
+    /// The last sequence number when the database was opened.
     pub(super) sequence_at_open: Sequence,
     /// Which database it is; a saved index of another one is not of this collection.
     pub(super) identity: String,
@@ -105,6 +104,8 @@ impl OpenCollection {
     /// Wraps an opened database; its index is still to be recovered.
     pub(super) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
+        // Remembered: whoever lists all collections does not open them again. Damage is told when somebody asks.
+        let _ = store.counts();
         Ok(Self {
             current: RwLock::new(row.clone()),
             row,
@@ -266,6 +267,8 @@ impl OpenCollection {
         }
         // Before: what is mended while it is saved may be missing there.
         self.mended.store(false, Ordering::Relaxed);
+        // The database is the truth also after power loss: no saved index reaches further than what the disk has of it.
+        self.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.note_unsaved())?;
         applied.unsaved = 0;
         match self.store.forget_removals(applied.sequence) {
@@ -273,25 +276,6 @@ impl OpenCollection {
             Err(StoreError::Interrupted { .. }) => Ok(()),
             forgotten => Ok(forgotten?),
         }
-    }
-
-    /// Removes a saved index that reaches a change which the database has not, as it has lost its last changes. Before there are
-    /// new ones: once the database reaches that change anew, the index would pass for its own, with other embeddings.
-    pub(super) fn check_saved_index(&self) -> Result<(), Error> {
-        let (stored, saved) = (self.sequence_at_open, index::saved_sequence(&self.folder));
-        let Some(saved) = saved.filter(|saved| *saved > stored) else { return Ok(()) };
-        let (collection, saved, stored) = (&self.row.name, saved.0, stored.0);
-        tracing::warn!(%collection, saved, stored, "the saved index reaches a change that the database has lost, it is removed");
-        self.discard_saved_index()
-    }
-
-    /// Removes the saved index, so that no later start takes it, not even one after power loss.
-    fn discard_saved_index(&self) -> Result<(), Error> {
-        let access = |source| Error::Folder { path: self.folder.clone(), source };
-        for file in index_files(&self.folder).map_err(access)? {
-            std::fs::remove_file(file.path()).map_err(access)?;
-        }
-        sync_dir(&self.folder).map_err(access)
     }
 
     /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it fail, and

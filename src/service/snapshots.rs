@@ -25,7 +25,7 @@ use crate::domain::{
 };
 
 /// The folder of the data directory that holds the snapshots.
-const SNAPSHOTS_DIR: &str = "snapshots";
+pub(super) const SNAPSHOTS_DIR: &str = "snapshots";
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
 /// Collections of listed snapshots after which a page ends early.

@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::StoreError;
 use super::check::structure;
-use super::connection::{create_folder, file_error, open_writer};
+use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
 use super::deadline::Deadline;
 use super::error::Fault;
 use super::kept_creations;
 use super::migrate::CATALOG;
+use super::{StoreError, log};
 use crate::domain::{
     Collection, CollectionId, CollectionModel, CollectionName, HnswSettings, Language, Metric, Page, PassageBounds, Quantization,
     RequestKey,
@@ -27,6 +27,7 @@ pub struct Catalog {
     _lock: File,
 }
 
+const CATALOG_FILE: &str = "catalog.sqlite";
 const CHECKING: &str = "checking the catalog";
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
@@ -38,7 +39,24 @@ impl Catalog {
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         create_folder(data_dir)?;
         let lock = lock(data_dir)?;
-        let mut connection = open_writer(&data_dir.join("catalog.sqlite"), &CATALOG, true)?;
+        let path = data_dir.join(CATALOG_FILE);
+        if check_there(&path).is_ok() {
+            log::check(&path)?;
+        }
+        Self::opened(open_writer(&path, &CATALOG, true)?, lock)
+    }
+
+    /// As `open`, of a catalog that was made before. `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` when it is gone;
+    /// then nothing takes its place.
+    pub fn open_existing(data_dir: &Path) -> Result<Self, StoreError> {
+        let lock = lock(data_dir)?;
+        let path = data_dir.join(CATALOG_FILE);
+        check_there(&path)?;
+        log::check(&path)?;
+        Self::opened(open_existing_writer(&path, &CATALOG, true)?, lock)
+    }
+
+    fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
         deadline.watch(&mut connection).map_err(|fault| fault.while_doing(CHECKING))?;
         // It is small, and everything hangs on it.

@@ -14,7 +14,7 @@ impl DocumentStore {
     /// and nothing is stored.
     pub fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
-        self.writer.write("storing documents", move |transaction| {
+        self.write("storing documents", move |transaction| {
             if precondition != Precondition::None {
                 documents.iter().try_for_each(|document| check(transaction, &document.id, &precondition))?;
             }
@@ -25,7 +25,7 @@ impl DocumentStore {
     /// Removes a document if the precondition holds; `None` when there is no such document.
     pub fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
-        self.writer.write("deleting a document", move |transaction| {
+        self.write("deleting a document", move |transaction| {
             if version(transaction, &id)?.is_none() {
                 return Ok(None);
             }
@@ -43,7 +43,7 @@ impl DocumentStore {
         precondition: Precondition,
     ) -> Result<Option<Document>, StoreError> {
         let id = id.clone();
-        self.writer.write("changing a document", move |transaction| {
+        self.write("changing a document", move |transaction| {
             let Some(document) = queries::get(transaction.connection, &id)? else { return Ok(None) };
             check(transaction, &id, &precondition)?;
             change(transaction, document, &patch)?;

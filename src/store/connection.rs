@@ -11,10 +11,12 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
 use super::error::Fault;
-use super::migrate::{Schema, check_schema, migrate};
+use super::migrate::{Schema, applied, check_schema, migrate};
 
 /// How long a statement waits for a lock. Within one server nobody waits for a lock; a backup program may hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+const OPENING: &str = "opening a database";
 
 /// Different statements that a connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
@@ -37,7 +39,13 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_folder(folder)?;
     let fresh = !path.exists();
-    let connection = configured_writer(path, schema, power_safe).map_err(|fault| fault.while_doing("opening a database"))?;
+    let open = || -> Result<Connection, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = opened(path, flags)?;
+        configure_writer(path, &mut connection, schema, power_safe)?;
+        Ok(connection)
+    };
+    let connection = open().map_err(|fault| fault.while_doing(OPENING))?;
     if fresh {
         // The caller may have made the folder and not synced its parent.
         sync_folder(folder)?;
@@ -46,14 +54,43 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     Ok(connection)
 }
 
-fn configured_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
+/// As `open_writer`, of a database that was made before. One that is gone or has no tables lost what it held: nothing takes its
+/// place.
+pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, StoreError> {
+    check_there(path)?;
+    let open = || -> Result<Connection, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = opened(path, flags)?;
+        if applied(&connection, schema)? == 0 {
+            return Err(StoreError::DatabaseEmpty { path: path.to_owned() }.into());
+        }
+        configure_writer(path, &mut connection, schema, power_safe)?;
+        Ok(connection)
+    };
+    open().map_err(|fault| fault.while_doing(OPENING))
+}
+
+/// Refuses a database that is gone or empty. Looks at the file alone: SQLite removes the log of an empty database when it opens it.
+pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
+    match path.metadata() {
+        Ok(file) if file.len() == 0 => Err(StoreError::DatabaseEmpty { path: path.to_owned() }),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::DatabaseLost { path: path.to_owned() }),
+        Err(error) => Err(file_error(path, error)),
+    }
+}
+
+fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     keep_statements(&connection)?;
+    Ok(connection)
+}
+
+fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, power_safe: bool) -> Result<(), Fault> {
     // Before anything else: a database that is not ours or too new must not be changed.
-    migrate(&mut connection, schema)?;
-    check_schema(&connection, schema)?;
+    migrate(connection, schema)?;
+    check_schema(connection, schema)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(StoreError::NoWriteAheadLog { path: path.to_owned(), got: mode }.into());
@@ -64,15 +101,13 @@ fn configured_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<C
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
-    Ok(connection)
+    Ok(())
 }
 
 /// Opens a database that a writer of this process holds open.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    keep_statements(&connection)?;
+    let connection = opened(path, flags)?;
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
 }

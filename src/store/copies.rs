@@ -25,6 +25,7 @@ impl DocumentStore {
     /// the moment at which this begins. `stop` is asked now and then; once it says so, the copy ends with an error. The file
     /// is durable when this is done.
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
+        let _open = self.connections.lend()?;
         let copied = copy(self.database(), to, stop).map_err(|fault| fault.while_doing("copying a database"))?;
         File::open(to).and_then(|file| file.sync_all()).map_err(|error| file_error(to, error))?;
         Ok(copied)

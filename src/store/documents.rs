@@ -1,21 +1,27 @@
 //! One collection's documents, passages and embeddings: one writer with group commit, many readers.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use super::connection::open_writer;
-use super::deadline::Deadline;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::connection::{check_there, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
-use super::readers::Readers;
-use super::writer::{Clock, WriteTransaction, Writer, system_clock};
-use super::{StoreError, TermsOf, check, metadata_indexes, mutations, queries};
+use super::open_databases::{Database, OpenDatabases};
+use super::writer::{Clock, WriteTransaction, system_clock};
+use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
     PassageId, Sequence,
 };
+
+/// The file in a collection's folder.
+const DATABASE: &str = "documents.sqlite";
 
 /// How a collection's database is opened.
 #[derive(Debug, Clone)]
@@ -28,6 +34,8 @@ pub struct StoreOptions {
     pub readers_max: usize,
     /// Makes the terms that a passage is found by when words are searched.
     pub terms_of: TermsOf,
+    /// Where it gets a place while it is open; `None` when it has one of its own.
+    pub places: Option<Arc<OpenDatabases>>,
 }
 
 /// A document ready to be stored: checked, its language known, cut into passages.
@@ -136,16 +144,18 @@ pub struct PassageRow {
 /// One collection's database. Cheap to share behind an `Arc`; calls block until done (writes: until durable). After `close`,
 /// every call gets `StoreError::Closed`. Dropping it closes it.
 pub struct DocumentStore {
-    database: PathBuf,
     recovered_log: bool,
-    pub(super) readers: Readers,
-    pub(super) writer: Writer,
+    lost_log: Option<StoreError>,
+    pub(super) connections: Arc<Database>,
+    /// Writes that were done since it was opened, successful or not.
+    writes: AtomicU64,
+    /// What was counted after how many writes. So a closed database is not opened to be counted.
+    counted: Mutex<Option<(u64, CollectionCounts)>>,
     /// The declared metadata indexes, as the database has them.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
     pub(super) declaring: Mutex<()>,
     pub(super) terms_of: TermsOf,
-    deadline: Deadline,
 }
 
 impl DocumentStore {
@@ -156,24 +166,63 @@ impl DocumentStore {
 
     /// As `open`, with another clock than the system's.
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
-        let database = folder.join("documents.sqlite");
-        let recovered_log = file_bytes(&database.with_extension("sqlite-wal")) > 0;
-        let mut connection = open_writer(&database, &COLLECTION, options.power_safe)?;
-        let deadline = Deadline::default();
-        let watched = deadline.watch(&mut connection).and_then(|()| metadata_indexes::all(&connection));
-        let indexes = watched.map_err(|fault| fault.while_doing("opening a database"))?;
-        let writer = Writer::start(connection, options.write_queue_max, clock)?;
-        let readers = Readers::new(database.clone(), options.readers_max, deadline.clone());
-        Ok(Self {
-            readers,
-            database,
+        let database = folder.join(DATABASE);
+        let recovered_log = file_bytes(&log::path_of(&database)) > 0;
+        let open = || open_writer(&database, &COLLECTION, options.power_safe);
+        Self::start(Database::new(database.clone(), options, clock), options.terms_of, recovered_log, open)
+    }
+
+    /// As `open`, of a database that was made before and reaches at least the change `reached`, which its saved index has. One
+    /// that is gone, empty or behind is damaged, and is left as it is. So is one whose log lost acknowledged changes; where commits
+    /// do not wait for the disk it is opened without them, and `lost_log` names them.
+    pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
+        let database = folder.join(DATABASE);
+        check_there(&database)?;
+        let recovered_log = file_bytes(&log::path_of(&database)) > 0;
+        let lost = match log::check(&database) {
+            // Power loss may have done it, and this durability allows for that.
+            Err(error) if error.is_damage() && !options.power_safe => Some(error),
+            checked => checked.map(|()| None)?,
+        };
+        let open = || {
+            let connection = open_existing_writer(&database, &COLLECTION, options.power_safe)?;
+            if let Some(reached) = reached {
+                check_reaches(&database, &connection, reached)?;
+            }
+            if lost.is_some() {
+                // Else the next start found the same again, behind what was written since.
+                let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+                emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
+            }
+            Ok(connection)
+        };
+        let connections = Database::new(database.clone(), options, system_clock);
+        let mut store = Self::start(connections, options.terms_of, recovered_log, open)?;
+        store.lost_log = lost;
+        Ok(store)
+    }
+
+    fn start(
+        connections: Arc<Database>,
+        terms_of: TermsOf,
+        recovered_log: bool,
+        open: impl FnOnce() -> Result<Connection, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let lease = connections.lend_opened_by(open)?;
+        let indexes = lease.opened.readers.read("opening a database", metadata_indexes::all);
+        drop(lease);
+        let store = Self {
             recovered_log,
-            writer,
-            indexes: RwLock::new(indexes),
+            lost_log: None,
+            connections,
+            writes: AtomicU64::new(0),
+            counted: Mutex::default(),
+            indexes: RwLock::default(),
             declaring: Mutex::new(()),
-            terms_of: options.terms_of,
-            deadline,
-        })
+            terms_of,
+        };
+        *store.indexes.write().unwrap_or_else(PoisonError::into_inner) = indexes?;
+        Ok(store)
     }
 
     /// The filter as SQL, which may use the indexes that are declared now.
@@ -186,52 +235,52 @@ impl DocumentStore {
     /// an id that comes twice is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
-        self.writer.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
+        self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
     }
 
     /// Removes a document; `None` when there is none.
     pub fn delete(&self, id: &DocumentId) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
-        self.writer.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
+        self.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
     }
 
     /// Stores embeddings of passages. Gives those that were stored; passages that are gone meanwhile are left out. Waits for a
     /// place in the write queue when that is full.
     pub fn set_embeddings(&self, embeddings: Vec<(PassageId, Embedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.writer.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
+        self.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
     }
 
     /// Throws the embedding of a passage away, because it is damaged: the passage waits for another one. Says whether there was
     /// one. Waits for a place in the write queue when that is full.
     pub fn discard_embedding(&self, id: PassageId) -> Result<bool, StoreError> {
-        self.writer.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
+        self.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
     }
 
     /// The id of the document in a row that `StoreError::CorruptRow` names; `None` when it has none that can be read.
     pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
-        self.readers.read("reading a document's id", |connection| queries::id_of_row(connection, row))
+        self.read("reading a document's id", |connection| queries::id_of_row(connection, row))
     }
 
     /// Looks for damage in the structure of the file, and reads every document and every embedding. Gives at most `limit`
     /// findings. Takes as long as reading the file.
     pub fn check(&self, limit: usize) -> Result<Vec<StoreError>, StoreError> {
-        self.readers.read("checking a database", |connection| check::check(connection, limit))
+        self.read("checking a database", |connection| check::check(connection, limit))
     }
 
     /// Counts the changes that `changes` would give after `after`.
     pub fn count_changes(&self, after: Sequence) -> Result<u64, StoreError> {
-        self.readers.read("counting changes", |connection| queries::count_changes(connection, after))
+        self.read("counting changes", |connection| queries::count_changes(connection, after))
     }
 
     /// Reads a document.
     pub fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
-        self.readers.read("reading a document", |connection| queries::get(connection, id))
+        self.read("reading a document", |connection| queries::get(connection, id))
     }
 
     /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than `bytes_max`
     /// bytes, but not before its first document.
     pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
-        self.readers.read("listing documents", |connection| queries::list(connection, page, bytes_max))
+        self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }
 
     /// Reads a page as `list` does, and the embeddings of its documents as `document_embeddings` does, all of one moment.
@@ -240,7 +289,7 @@ impl DocumentStore {
         page: &Page<DocumentId>,
         bytes_max: u64,
     ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError> {
-        self.readers.read("listing documents", |connection| {
+        self.read("listing documents", |connection| {
             let page = queries::list(connection, page, bytes_max)?;
             let ids: Vec<DocumentId> = page.documents.iter().map(|document| document.id.clone()).collect();
             let embeddings = queries::document_embeddings(connection, &ids)?;
@@ -260,68 +309,77 @@ impl DocumentStore {
         ids: &[PassageId],
         spend: impl FnMut([u64; 3]) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
-        self.readers.read("reading passages", |connection| queries::passages(connection, ids, spend))
+        self.read("reading passages", |connection| queries::passages(connection, ids, spend))
     }
 
     /// All passages of these documents.
     pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
-        self.readers.read("reading passages", |connection| queries::passages_of(connection, documents))
+        self.read("reading passages", |connection| queries::passages_of(connection, documents))
     }
 
     /// Counts the documents that match, stopping at `limit`.
     pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
         let condition = self.compile(filter);
-        self.readers.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
+        self.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
     }
 
     /// Of `ids`, keeps those whose document matches, in order. A passage that is gone has no document.
     pub fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let condition = self.compile(filter);
-        self.readers.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
+        self.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
     }
 
     /// Reads passages without embedding with a key above `after`, in the order of keys, at most `limit`.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
-        self.readers.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
+        self.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
     }
 
     /// The last change's place in the sequence. Some numbers before it belong to no change of the index's content.
     pub fn sequence(&self) -> Result<Sequence, StoreError> {
-        self.readers.read("reading the sequence", queries::sequence)
+        self.read("reading the sequence", queries::sequence)
     }
 
     /// Tells this database from others; the same in a copy of it. In hexadecimal digits.
     pub fn identity(&self) -> Result<String, StoreError> {
-        self.readers.read("reading the identity", queries::identity)
+        self.read("reading the identity", queries::identity)
     }
 
     /// Reads changes of the index's content after `after` in the order of the sequence, at most `limit`, each with its own
     /// place. A passage that was embedded again stands at its last place; one that is gone, only at its removal.
     /// `StoreError::ChangesForgotten` when removals after `after` were forgotten and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
-        self.readers.read("reading changes", |connection| queries::changes(connection, after, limit))
+        self.read("reading changes", |connection| queries::changes(connection, after, limit))
     }
 
     /// Reads all embedded passages with a key above `after`, in the order of keys, at most `limit`: to rebuild the index.
     pub fn embeddings(&self, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.readers.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
+        self.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
     }
 
     /// Forgets removals up to `sequence`, which the saved index has taken in. Call it only after the save is durable. Waits for
     /// a place in the write queue when that is full.
     pub fn forget_removals(&self, sequence: Sequence) -> Result<(), StoreError> {
-        self.writer.write_patiently("forgetting removals", move |transaction| mutations::forget_removals(transaction, sequence))
+        self.write_patiently("forgetting removals", move |transaction| mutations::forget_removals(transaction, sequence))
     }
 
     /// Counts what the collection holds. `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
-        let counts = self.readers.read("counting", queries::counts)?;
+        let writes = self.writes.load(Ordering::SeqCst);
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let counts = match counted.filter(|(then, _)| *then == writes) {
+            Some((_, counts)) => counts,
+            None => {
+                let counts = self.read("counting", queries::counts)?;
+                *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, counts.clone()));
+                counts
+            }
+        };
         Ok(CollectionCounts { disk_bytes: self.bytes(), ..counts })
     }
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        file_bytes(&self.database) + self.log_bytes()
+        file_bytes(self.database()) + self.log_bytes()
     }
 
     /// Whether opening it found a log of changes, as only a store leaves that was not closed.
@@ -329,62 +387,97 @@ impl DocumentStore {
         self.recovered_log
     }
 
+    /// What opening it found to be lost of its log, where commits do not wait for the disk.
+    pub fn lost_log(&self) -> Option<&StoreError> {
+        self.lost_log.as_ref()
+    }
+
     /// Bytes of the write-ahead log, which comes and goes with checkpoints.
     pub fn log_bytes(&self) -> u64 {
-        file_bytes(&self.database.with_extension("sqlite-wal"))
+        file_bytes(&log::path_of(self.database()))
     }
 
     /// Reads the embeddings of documents that are one passage, in the order of `ids`; `None` for one that is not there, is
     /// several passages, or waits for its embedding.
     pub fn document_embeddings(&self, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, StoreError> {
-        self.readers.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
+        self.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
     }
 
     /// The number of passages without embedding.
     pub fn pending_count(&self) -> Result<u64, StoreError> {
-        self.readers.read("counting passages without embedding", queries::pending_count)
+        self.read("counting passages without embedding", queries::pending_count)
     }
 
     /// The number of passages without embedding that are not among `others`.
     pub fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
-        self.readers.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
+        self.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
     }
 
     /// The file of the database.
     pub(super) fn database(&self) -> &Path {
-        &self.database
+        self.connections.path()
     }
 
-    /// Runs a read of another file of this module.
+    /// Runs a read.
     pub(super) fn read<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.readers.read(doing, work)
+        self.connections.lend()?.opened.readers.read(doing, work)
     }
 
-    /// Runs a write of another file of this module; waits for a place in the queue when that is full.
+    /// Runs a caller's write; a full queue is an error at once.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let written = self.connections.lend()?.opened.writer.write(doing, work);
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        written
+    }
+
+    /// Runs a write of the server's own; waits for a place in the queue when that is full.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.writer.write_patiently(doing, work)
+        let written = self.connections.lend()?.opened.writer.write_patiently(doing, work);
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        written
     }
 
     /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`, so that `close` does
     /// not wait for it. Nothing of a write that is ended is stored.
     pub fn end_by(&self, time: Instant) {
-        self.deadline.set(time);
+        self.connections.end_by(time);
     }
 
     /// Answers the writes that wait, checkpoints and closes.
     pub fn close(&self) -> Result<(), StoreError> {
-        // Readers first: the checkpoint cannot pass a read that still runs.
-        self.readers.close();
-        self.writer.close()
+        self.connections.close()
     }
+}
+
+impl Drop for DocumentStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot close a database");
+        }
+    }
+}
+
+/// Refuses a database that ends before `reached`; its log then stays as it was found.
+fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) -> Result<(), StoreError> {
+    let stored = queries::sequence(connection).map_err(|fault| fault.while_doing("reading the sequence"))?;
+    if stored >= reached {
+        return Ok(());
+    }
+    let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    kept.map_err(|error| Fault::from(error).while_doing("keeping the log of a database"))?;
+    Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 
 /// Length of a file; 0 when there is none.

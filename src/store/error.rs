@@ -139,6 +139,41 @@ pub enum StoreError {
         /// Where it was.
         path: PathBuf,
     },
+    /// The database is gone, though its folder is there.
+    #[error("its database {} is gone", path.display())]
+    DatabaseLost {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// The database is there without any table.
+    #[error("its database {} is empty", path.display())]
+    DatabaseEmpty {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The database does not have changes that the saved index has.
+    #[error(
+        "its database {} ends at change {}, but its saved index reaches change {}: the database lost changes, or is an older copy",
+        path.display(), stored.0, reached.0
+    )]
+    DatabaseBehind {
+        /// The database.
+        path: PathBuf,
+        /// Its last change.
+        stored: Sequence,
+        /// The change that the saved index reaches.
+        reached: Sequence,
+    },
+    /// The write-ahead log does not fit its checksums, and behind that place it has transactions that were committed.
+    #[error("{place} of its write-ahead log {} does not fit its checksum; {transactions} commits behind it are cut off", path.display())]
+    LogDamaged {
+        /// The log.
+        path: PathBuf,
+        /// What does not fit: "the header", "frame 7".
+        place: String,
+        /// How many transactions behind it were surely committed.
+        transactions: u64,
+    },
     /// A document came with a passage that is no part of its text, or cuts a character in two.
     #[error("bytes {start} to {end} are no passage of document {id}")]
     InvalidPassage {
@@ -200,7 +235,16 @@ pub enum StoreError {
 impl StoreError {
     /// Whether it says that stored data was damaged.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::CorruptRow { .. } | Self::Damaged { .. } | Self::FolderLost { .. })
+        matches!(
+            self,
+            Self::CorruptRow { .. }
+                | Self::Damaged { .. }
+                | Self::FolderLost { .. }
+                | Self::DatabaseLost { .. }
+                | Self::DatabaseEmpty { .. }
+                | Self::DatabaseBehind { .. }
+                | Self::LogDamaged { .. }
+        )
     }
 
     /// The passage whose embedding is damaged, when it is nothing else: it can be made anew.

@@ -18,7 +18,7 @@ impl DocumentStore {
     /// have no counts. As soon as the values have more than `bytes_max` bytes it ends, with the counts so far.
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
-        self.readers.read("counting values", |connection| {
+        self.read("counting values", |connection| {
             let sql = format!("select count(*) from documents d where {}", condition.sql);
             let documents = number(connection, &sql, &condition.values)?;
             let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };

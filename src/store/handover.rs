@@ -10,7 +10,7 @@ use std::ops::Range;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checksum::DocumentRow;
-use super::connection::open_writer;
+use super::connection::open_existing_writer;
 use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
@@ -118,8 +118,12 @@ impl DocumentStore {
     /// Makes all that is committed survive power loss: a commit that waits for the disk takes those before it along, which are in
     /// the same log; what is no more in the log waited for the disk when it left. The files themselves are never opened here:
     /// closing one would drop the locks that SQLite holds on it for this process.
-    fn sync(&self) -> Result<(), StoreError> {
-        let connection = open_writer(self.database(), &COLLECTION, true)?;
+    pub fn sync(&self) -> Result<(), StoreError> {
+        if self.connections.power_safe() {
+            return Ok(());
+        }
+        let _open = self.connections.lend()?;
+        let connection = open_existing_writer(self.database(), &COLLECTION, true)?;
         // SQLite writes nothing for a change that changes no byte.
         let change =
             "begin immediate; update state set sequence = sequence + 1; update state set sequence = sequence - 1; commit";
@@ -228,6 +232,7 @@ fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, do
 #[cfg(test)]
 mod tests {
     use super::super::StoreOptions;
+    use super::super::connection::open_writer;
     use super::*;
 
     /// The locks that processes hold on a file, as the system lists them.
@@ -253,7 +258,7 @@ mod tests {
     fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
         let terms_of: TermsOf = |_| Default::default();
-        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of };
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, places: None };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)
     }

@@ -10,33 +10,33 @@ use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
 impl DocumentStore {
     /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
-        self.readers.read("reading whose passages these are", |connection| documents_of(connection, ids))
+        self.read("reading whose passages these are", |connection| documents_of(connection, ids))
     }
 
     /// Reads the metadata of the documents of passages, in the order of `ids`; those that are gone are left out.
     pub fn metadata_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, StoreError> {
-        self.readers.read("reading metadata", |connection| metadata_of(connection, ids))
+        self.read("reading metadata", |connection| metadata_of(connection, ids))
     }
 
     /// Reads of passages whose they are and the metadata there, in the order of `ids`; those that are gone are left out. Reads no
     /// text.
     pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
-        self.readers.read("reading whose passages these are", |connection| owners_of(connection, ids))
+        self.read("reading whose passages these are", |connection| owners_of(connection, ids))
     }
 
     /// Reads the embeddings of passages, in the order of `ids`; those that are gone or wait for theirs are left out.
     pub fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.readers.read("reading embeddings", |connection| embeddings_of(connection, ids))
+        self.read("reading embeddings", |connection| embeddings_of(connection, ids))
     }
 
     /// Bytes of each passage's document text, of its metadata, and of the passage itself, without reading them.
     pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<[u64; 3]>, StoreError> {
-        self.readers.read("reading sizes", |connection| sizes_of(connection, ids))
+        self.read("reading sizes", |connection| sizes_of(connection, ids))
     }
 
     /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.
     pub fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
-        self.readers.read("reading a document's embeddings", |connection| passage_embeddings(connection, id))
+        self.read("reading a document's embeddings", |connection| passage_embeddings(connection, id))
     }
 }
 

@@ -34,7 +34,7 @@ impl DocumentStore {
         answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Kept<Vec<Upserted>>, StoreError> {
         let terms_of = self.terms_of;
-        self.writer.write("storing documents", move |transaction| {
+        self.write("storing documents", move |transaction| {
             let now_ms = transaction.now_ms;
             if let Some(before) = find(transaction.connection, &request, now_ms)? {
                 return Ok(Kept::Before(before));
@@ -48,13 +48,13 @@ impl DocumentStore {
     /// What was kept of a request. With another request of the same key: `StoreError::KeyReused`.
     pub fn kept_answer(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
         let request = request.clone();
-        self.writer.write("reading a kept answer", move |transaction| find(transaction.connection, &request, transaction.now_ms))
+        self.write("reading a kept answer", move |transaction| find(transaction.connection, &request, transaction.now_ms))
     }
 
     /// Keeps the answer of a request whose work is done already. One that was kept before stays.
     pub fn keep_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         let request = request.clone();
-        self.writer.write_patiently("keeping an answer", move |transaction| {
+        self.write_patiently("keeping an answer", move |transaction| {
             keep(transaction.connection, &request, &answer, transaction.now_ms)
         })
     }

@@ -29,16 +29,16 @@ impl DocumentStore {
     /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
         let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
-        self.readers.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
+        self.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
     }
 
     /// Gives some of the passages that were there before the index of terms what they lack; says whether there may be more. A
     /// crash costs no more than the step that ran. Waits for a place in the write queue when that is full.
     pub fn fill_lexical(&self) -> Result<bool, StoreError> {
-        let unfilled = self.readers.read("reading passages without terms", unfilled)?;
+        let unfilled = self.read("reading passages without terms", unfilled)?;
         let Some(passages) = unfilled else { return Ok(false) };
         let terms: Vec<_> = passages.iter().map(|passage| (passage.id, (self.terms_of)(&passage.text))).collect();
-        self.writer.write_patiently("storing terms", move |transaction| fill(transaction, &terms))?;
+        self.write_patiently("storing terms", move |transaction| fill(transaction, &terms))?;
         Ok(true)
     }
 }

@@ -42,13 +42,13 @@ impl DocumentStore {
     /// sequence, as far as the database still knows.
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
-        self.readers.read("filtering documents", |connection| matching(connection, &condition, after))
+        self.read("filtering documents", |connection| matching(connection, &condition, after))
     }
 
     /// Reads a page of the documents that match, in the order asked for. It ends early as one of `list` does.
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
-        self.readers.read("listing documents", |connection| scroll(connection, &condition, request, bytes_max))
+        self.read("listing documents", |connection| scroll(connection, &condition, request, bytes_max))
     }
 
     /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for
@@ -57,11 +57,11 @@ impl DocumentStore {
     pub fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
-        let keys = self.readers.read(DOING, |connection| candidates(connection, &condition, until, after))?;
+        let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
         let next = (keys.len() == DELETED_PER_TRANSACTION).then_some(last);
         let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
-        let rows = self.writer.write_patiently(DOING, delete)?;
+        let rows = self.write_patiently(DOING, delete)?;
         Ok(DeletedSome { rows, next })
     }
 }

@@ -24,7 +24,7 @@ impl DocumentStore {
     /// wait meanwhile, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
         let _declaring = self.declaring.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = self.writer.write("declaring metadata indexes", move |transaction| set(transaction, &paths))?;
+        let set = self.write("declaring metadata indexes", move |transaction| set(transaction, &paths))?;
         *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = set;
         Ok(())
     }

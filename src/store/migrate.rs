@@ -98,7 +98,7 @@ fn objects(connection: &Connection) -> Result<Objects, Fault> {
 }
 
 /// How many migrations the database has seen.
-fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
+pub(super) fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
     let objects: i64 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0))?;

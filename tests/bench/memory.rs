@@ -232,8 +232,13 @@ fn numbers(client: &Client, vector: &[f32]) -> Vec<usize> {
 
 /// Makes a database of all documents with their embeddings, which no server has indexed.
 fn fill_database(place: &Path, data: &Clusters) {
-    let options =
-        StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of: dragoman::embed::passage_terms };
+    let options = StoreOptions {
+        power_safe: false,
+        write_queue_max: 8,
+        readers_max: 1,
+        terms_of: dragoman::embed::passage_terms,
+        places: None,
+    };
     let store = DocumentStore::open(place, &options).expect("the store opens");
     let numbers: Vec<usize> = (0..data.stored.len()).collect();
     for batch in numbers.chunks(DIRECT_BATCH) {

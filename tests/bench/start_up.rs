@@ -95,8 +95,13 @@ fn only_folder(data: &Path) -> PathBuf {
 }
 
 fn open(collection: &Path) -> DocumentStore {
-    let options =
-        StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of: dragoman::embed::passage_terms };
+    let options = StoreOptions {
+        power_safe: false,
+        write_queue_max: 8,
+        readers_max: 1,
+        terms_of: dragoman::embed::passage_terms,
+        places: None,
+    };
     DocumentStore::open(collection, &options).expect("the store opens")
 }
 

@@ -207,6 +207,29 @@ fn a_snapshot_takes_the_place_of_a_database_that_cannot_be_opened() {
     (0..DOCUMENTS).for_each(|n| check_found(&server.client(), "news", n));
 }
 
+#[test]
+fn a_snapshot_takes_the_place_of_a_database_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let server = Program::start(folder.path(), MODEL);
+    let snapshot = finished(&server.client(), "/v1/snapshots", &json!({}))["details"]["snapshot"].as_str().unwrap().to_owned();
+    assert!(server.terminate().success());
+    std::fs::remove_file(news(folder.path()).join("documents.sqlite")).unwrap();
+
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+    let (_, page) = client.get("/v1/collections?limit=1");
+    let problem = page["collections"][0]["damage"][0]["problem"].as_str().unwrap_or_default();
+    assert!(problem.contains("documents.sqlite is gone"), "{page}");
+    check_damaged(&client.get("/v1/collections/news/documents/1"), &["collection news is damaged", "is gone"]);
+    let restore = json!({ "collection": "news", "replace": true });
+    let job = finished(&client, &format!("/v1/snapshots/{snapshot}/restore"), &restore);
+    assert_eq!(job["status"], "succeeded", "{job}");
+    assert_eq!(readiness(&client), (200, Value::Null));
+    (0..DOCUMENTS).for_each(|n| check_found(&client, "news", n));
+}
+
 /// Starts a job and gives it as it ended.
 fn finished(client: &Client, path: &str, body: &Value) -> Value {
     let (status, job) = client.post(path, body);

@@ -343,6 +343,7 @@ impl Wire {
         let (stop, stopped) = watch::channel(false);
         let options = ServeOptions {
             connections_max: 64,
+            connections: ConnectionMeter::default(),
             header_timeout: Duration::from_secs(1),
             write_timeout: Duration::from_secs(5),
             tls: None,

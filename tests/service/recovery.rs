@@ -1,5 +1,6 @@
 //! Restarts: the databases are the truth, whatever has become of the index files.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dragoman::domain::{Code, IndexState, Wait};
@@ -133,29 +134,104 @@ async fn an_old_index_that_cannot_catch_up_is_rebuilt() {
     assert_eq!(running.found("news", &text(8)).await[0], "d8");
 }
 
+/// Stops a service whose collection `news` has documents 0 to 99 and a saved index, does something to the collection's folder
+/// and starts the service again.
+async fn started_after(folder: &Path, change: impl FnOnce(&Path)) -> Running {
+    with_documents(folder).await.shutdown().await;
+    change(&collection_folder(folder));
+    open(folder).await
+}
+
+/// What lies in a folder.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Checks that `news` is closed as damaged, for a reason that has these words, and that a restart changes nothing of its folder.
+async fn check_closed(running: Running, folder: &Path, words: &str) {
+    let before = contents(&collection_folder(folder));
+    running.shutdown().await;
+    let running = open(folder).await;
+    assert_eq!(running.service.readiness().damaged, [name("news")]);
+    let view = running.service.get_collection(&name("news")).await.unwrap();
+    assert_eq!(view.index_state, IndexState::Damaged);
+    assert!(view.damage[0].problem.contains(words), "{:?}", view.damage);
+    let error = running.upsert("news", vec![document("a", "words")], Wait::Indexed).await.unwrap_err();
+    assert_eq!(error.code(), Code::CollectionDamaged);
+    running.shutdown().await;
+    assert!(contents(&collection_folder(folder)) == before, "the folder changed");
+}
+
 #[tokio::test]
-async fn an_index_from_the_future_of_its_database_is_rebuilt() {
+async fn a_database_that_is_gone_is_damage_and_nothing_takes_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = started_after(folder.path(), |news| std::fs::remove_file(news.join("documents.sqlite")).unwrap()).await;
+    check_closed(running, folder.path(), "documents.sqlite is gone").await;
+}
+
+#[tokio::test]
+async fn an_empty_database_is_damage_and_its_log_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = |news: &Path| {
+        std::fs::write(news.join("documents.sqlite"), "").unwrap();
+        std::fs::write(news.join("documents.sqlite-wal"), "the last changes").unwrap();
+    };
+    let running = started_after(folder.path(), cut).await;
+    check_closed(running, folder.path(), "documents.sqlite is empty").await;
+}
+
+#[tokio::test]
+async fn a_database_without_tables_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let blank = |news: &Path| {
+        std::fs::remove_file(news.join("documents.sqlite")).unwrap();
+        let database = rusqlite::Connection::open(news.join("documents.sqlite")).unwrap();
+        database.execute_batch("create table t (a); drop table t; vacuum").unwrap();
+    };
+    let running = started_after(folder.path(), blank).await;
+    check_closed(running, folder.path(), "documents.sqlite is empty").await;
+}
+
+#[tokio::test]
+async fn a_new_database_in_the_place_of_the_old_one_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("elsewhere");
+    let running = open(&elsewhere).await;
+    running.create("news").await;
+    running.shutdown().await;
+    let new = collection_folder(&elsewhere).join("documents.sqlite");
+    let own = folder.path().join("own");
+    let new = std::fs::read(new).unwrap();
+    let exchange = |news: &Path| std::fs::write(news.join("documents.sqlite"), new).unwrap();
+    let running = started_after(&own, exchange).await;
+    check_closed(running, &own, "ends at change 0, but its saved index reaches change").await;
+}
+
+#[tokio::test]
+async fn a_database_behind_its_saved_index_is_damage_until_the_index_is_taken_away() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
     running.write("news", "a", "fresh bread from the oven").await;
     running.shutdown().await;
     let collection = collection_folder(folder.path());
-    let database = collection.join("documents.sqlite");
-    let old = std::fs::read(&database).unwrap();
+    let old = std::fs::read(collection.join("documents.sqlite")).unwrap();
     let running = open(folder.path()).await;
     running.write("news", "b", "waves roll over the grey sea").await;
     running.shutdown().await;
-    for suffix in ["-wal", "-shm"] {
-        let _ = std::fs::remove_file(collection.join(format!("documents.sqlite{suffix}")));
+    std::fs::write(collection.join("documents.sqlite"), old).unwrap();
+    check_closed(open(folder.path()).await, folder.path(), "the database lost changes, or is an older copy").await;
+
+    // As the documentation says: whoever takes the database as it is moves the saved index out of the folder.
+    for file in contents(&collection).into_keys().filter(|path| path.file_name().unwrap() != "documents.sqlite") {
+        std::fs::remove_file(file).unwrap();
     }
-    std::fs::write(&database, old).unwrap();
     let running = open(folder.path()).await;
-    assert!(!collection.join("index.json").exists(), "an index with changes that were lost does not stay");
+    assert!(running.service.readiness().damaged.is_empty());
     let text = "fresh bread from the old oven";
     running.write("news", "c", text).await;
     assert_eq!(running.found("news", text).await, ["c", "a"]);
-    // By now the database has as many changes as the index had that was saved.
     running.crash();
     let running = open(folder.path()).await;
     let hits = running.search("news", request(text, 1)).await.unwrap();
@@ -300,16 +376,43 @@ async fn a_deletion_that_a_crash_kept_from_the_catalog_never_was() {
     check_all_found(&running).await;
 }
 
+/// Checks that a service does not start in a folder whose catalog was lost, and changes nothing in it.
+fn check_refused(folder: &Path, words: &str) {
+    let catalog = || std::fs::read(folder.join("catalog.sqlite")).ok();
+    let before = catalog();
+    for _ in 0..2 {
+        let error = try_open(folder, &Setting::default()).err().unwrap().to_string();
+        assert!(error.contains(words) && error.contains("put a copy of catalog.sqlite back"), "{error}");
+        assert_eq!(catalog(), before);
+    }
+}
+
 #[tokio::test]
-async fn folders_stay_when_the_catalog_was_lost() {
+async fn nothing_is_served_without_the_catalog_of_the_collections() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
-    let data = collection_folder(folder.path());
-    for file in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
-        let _ = std::fs::remove_file(folder.path().join(file));
-    }
-    let _running = open(folder.path()).await;
-    assert!(data.join("documents.sqlite").exists());
+    let catalog = folder.path().join("catalog.sqlite");
+    let copy = std::fs::read(&catalog).unwrap();
+    std::fs::remove_file(&catalog).unwrap();
+    check_refused(folder.path(), "holds collections, but its catalog.sqlite is gone");
+    std::fs::write(&catalog, "").unwrap();
+    check_refused(folder.path(), "holds collections, but its catalog.sqlite is empty");
+    std::fs::write(&catalog, copy).unwrap();
+    check_all_found(&open(folder.path()).await).await;
+}
+
+#[tokio::test]
+async fn nothing_is_served_without_the_catalog_whose_keys_protect_the_snapshots() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_documents(folder.path()).await;
+    let job = running.service.create_snapshot(Vec::new()).await.unwrap();
+    eventually("the snapshot is made", async || running.service.get_job(&job.id).await.unwrap().finished_at_ms.is_some()).await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.shutdown().await;
+    std::fs::remove_file(folder.path().join("catalog.sqlite")).unwrap();
+    check_refused(folder.path(), "holds snapshots, but its catalog.sqlite is gone");
+    std::fs::rename(folder.path().join("snapshots"), folder.path().join("elsewhere")).unwrap();
+    open(folder.path()).await.create("news").await;
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod damage;
 mod documents;
 mod filters;
 mod lexical;
+mod open_databases;
 mod restart;
 mod torn_log;
 
@@ -18,8 +19,13 @@ use dragoman::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
 use dragoman::store::{DocumentStore, PendingPassage, PreparedDocument, StoreOptions, Upserted};
 use tempfile::TempDir;
 
-const OPTIONS: StoreOptions =
-    StoreOptions { power_safe: false, write_queue_max: 1_024, readers_max: 4, terms_of: dragoman::embed::passage_terms };
+const OPTIONS: StoreOptions = StoreOptions {
+    power_safe: false,
+    write_queue_max: 1_024,
+    readers_max: 4,
+    terms_of: dragoman::embed::passage_terms,
+    places: None,
+};
 
 /// An empty store in a folder of its own.
 fn store() -> (TempDir, DocumentStore) {

@@ -1,20 +1,25 @@
 //! The write-ahead log after power was lost: its end may be missing or garbled, where nothing was synced and nobody was
-//! answered. What was acknowledged before is there.
+//! answered. What was acknowledged before is there. Damage before that end is no torn end: it is named.
 
 use std::fs;
 
-use dragoman::store::{DocumentStore, StoreOptions};
+use dragoman::store::{DocumentStore, StoreError, StoreOptions};
 
 use crate::{OPTIONS, document, id, put};
 
 /// Commits that were acknowledged.
 const KEPT: usize = 20;
 
+/// Commits wait for the disk.
+fn power_safe() -> StoreOptions {
+    StoreOptions { power_safe: true, ..OPTIONS }
+}
+
 /// The database and its log, as they are after `KEPT` commits and one more, and the log's length before the last.
 fn files() -> (Vec<u8>, Vec<u8>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("documents.sqlite-wal");
-    let store = DocumentStore::open(folder.path(), &StoreOptions { power_safe: true, ..OPTIONS }).unwrap();
+    let store = DocumentStore::open(folder.path(), &power_safe()).unwrap();
     for n in 0..KEPT {
         put(&store, document(&n.to_string(), &format!("text {n}")));
     }
@@ -28,7 +33,8 @@ fn check(database: &[u8], log: &[u8], what: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), database).unwrap();
     fs::write(folder.path().join("documents.sqlite-wal"), log).unwrap();
-    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    let store =
+        DocumentStore::open_existing(folder.path(), &power_safe(), None).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(store.recovered_log());
     for n in 0..KEPT {
         assert!(store.get(&id(&n.to_string())).unwrap().is_some(), "{what}: commit {n} is lost");
@@ -59,5 +65,49 @@ fn a_log_that_is_garbled_in_its_last_commit_loses_that_commit_alone() {
         let mut flipped = log.clone();
         flipped[at] ^= 1;
         assert!(!check(&database, &flipped, &format!("flipped in byte {at}")));
+    }
+}
+
+/// A folder with a database and a log in which one bit flipped.
+fn flipped(database: &[u8], log: &[u8], at: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut flipped = log.to_owned();
+    flipped[at] ^= 1;
+    fs::write(folder.path().join("documents.sqlite"), database).unwrap();
+    fs::write(folder.path().join("documents.sqlite-wal"), flipped).unwrap();
+    folder
+}
+
+#[test]
+fn a_bit_that_flips_in_an_acknowledged_commit_is_named_and_nothing_is_changed() {
+    let (database, log, before) = files();
+    for at in (0..before * 3 / 4).step_by(before / 97) {
+        let folder = flipped(&database, &log, at);
+        let kept = fs::read(folder.path().join("documents.sqlite-wal")).unwrap();
+        for _ in 0..2 {
+            let error = DocumentStore::open_existing(folder.path(), &power_safe(), None).err();
+            assert!(matches!(error, Some(StoreError::LogDamaged { .. })), "flipped in byte {at}: {error:?}");
+        }
+        assert!(fs::read(folder.path().join("documents.sqlite-wal")).unwrap() == kept, "byte {at}");
+    }
+}
+
+#[test]
+fn where_commits_do_not_wait_for_the_disk_what_the_log_lost_is_named_once_and_the_rest_is_served() {
+    let (database, log, before) = files();
+    let folder = flipped(&database, &log, before / 2);
+    let relaxed = StoreOptions { power_safe: false, ..OPTIONS };
+    let store = DocumentStore::open_existing(folder.path(), &relaxed, None).unwrap();
+    assert!(matches!(store.lost_log(), Some(StoreError::LogDamaged { .. })));
+    assert!(store.get(&id("0")).unwrap().is_some() && store.get(&id("last")).unwrap().is_none());
+    put(&store, document("next", "the sequence goes on"));
+    // A copy of what a killed process leaves.
+    let left = tempfile::tempdir().unwrap();
+    for name in ["documents.sqlite", "documents.sqlite-wal"] {
+        fs::copy(folder.path().join(name), left.path().join(name)).unwrap();
+    }
+    for options in [&relaxed, &power_safe()] {
+        let store = DocumentStore::open_existing(left.path(), options, None).unwrap();
+        assert!(store.lost_log().is_none() && store.get(&id("next")).unwrap().is_some());
     }
 }

@@ -58,6 +58,7 @@ impl Error {
             Self::Damaged { .. } => Code::CollectionDamaged,
             Self::Folder { source, .. } => folder_code(source),
             Self::PassageRange { .. }
+            | Self::CatalogLost { .. }
             | Self::EncoderAnswers { .. }
             | Self::JobState { .. }
             | Self::Id(_)
@@ -88,7 +89,13 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
         StoreError::ClassifierExists { .. } => Code::ClassifierExists,
-        StoreError::CorruptRow { .. } | StoreError::Damaged { .. } | StoreError::FolderLost { .. } => Code::CollectionDamaged,
+        StoreError::CorruptRow { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::FolderLost { .. }
+        | StoreError::DatabaseLost { .. }
+        | StoreError::DatabaseEmpty { .. }
+        | StoreError::DatabaseBehind { .. }
+        | StoreError::LogDamaged { .. } => Code::CollectionDamaged,
         StoreError::WriteQueueFull { .. } => Code::Overloaded,
         StoreError::KeyReused { .. } => Code::IdempotencyConflict,
         StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,

@@ -240,9 +240,13 @@ impl Plan {
         let folder = state.collections_dir().join(&self.successor);
         let open = || {
             let access = |source| Error::Folder { path: folder.clone(), source };
-            std::fs::create_dir_all(&folder).map_err(access)?;
+            let there = folder.try_exists().map_err(access)?;
+            if !there {
+                std::fs::create_dir_all(&folder).map_err(access)?;
+            }
             leftovers::mark(&folder);
-            let next = state.open_collection(self.row(old), &folder)?;
+            let row = self.row(old);
+            let next = if there { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
             sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
             Ok(Arc::new(next))

@@ -1,0 +1,285 @@
+//! The write-ahead log before SQLite reads it: whether it holds acknowledged changes that SQLite will not reach.
+//!
+//! SQLite takes a log up to the first frame that does not fit its checksum, and silently forgets what is behind it. That is right for
+//! the end of a log, which power loss may tear: nobody was answered. It is wrong for damage in the middle. The two are told apart by
+//! what follows: with full durability no transaction begins before the disk has the one before it. So a frame that goes on from a
+//! commit, behind one that does not fit, shows that the commit was acknowledged. Each frame carries the checksum of all before
+//! it, so "goes on from" can be proven; frames of an older generation have other salts, and those of a transaction that was rolled back
+//! go on from no commit.
+//!
+//! The format is that of SQLite: a header of 32 bytes, then frames of 24 bytes and a page.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use super::connection::file_error;
+
+const HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
+/// The last bit of what a log begins with says in which order the bytes of a word are summed.
+const MAGIC: u32 = 0x377f_0682;
+/// What a page can have, powers of two among these.
+const PAGE_SIZES: RangeInclusive<usize> = 512..=1 << 16;
+/// Where a database's own header has its page size.
+const PAGE_SIZE_AT: usize = 16;
+
+/// Refuses a log that lost acknowledged changes. Nobody may have the database open.
+pub(super) fn check(database: &Path) -> Result<(), StoreError> {
+    let path = path_of(database);
+    let lost = match File::open(&path) {
+        Ok(file) => find_lost(BufReader::with_capacity(1 << 20, file), || page_size(database)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    match lost.map_err(|error| file_error(&path, error))? {
+        None => Ok(()),
+        Some(Lost { place, transactions }) => Err(StoreError::LogDamaged { path, place, transactions }),
+    }
+}
+
+/// The log of a database.
+pub(super) fn path_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+/// What SQLite will not reach.
+#[derive(Debug, PartialEq, Eq)]
+struct Lost {
+    /// What does not fit: "the header", "frame 7".
+    place: String,
+    /// Transactions behind it that were surely committed.
+    transactions: u64,
+}
+
+/// A sum over all that comes before it.
+type Sum = [u32; 2];
+
+/// A frame's own header.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    /// Whether a transaction ends with it.
+    commits: bool,
+    salts: [u8; 8],
+    /// Whether its sum goes on from that of the frame before.
+    follows: bool,
+}
+
+/// Reads the whole log.
+fn find_lost(mut log: impl Read, page_size: impl Fn() -> io::Result<usize>) -> io::Result<Option<Lost>> {
+    let mut header = [0; HEADER_BYTES];
+    if !fill(&mut log, &mut header)? {
+        return Ok(None);
+    }
+    let big_endian = match word(&header, 0) {
+        magic if magic & !1 == MAGIC => magic & 1 == 1,
+        _ => cfg!(target_endian = "big"),
+    };
+    let sum = [word(&header, 24), word(&header, 28)];
+    let fits = summed([0, 0], &header[..24], big_endian) == sum;
+    let size = if fits { word(&header, 8) as usize } else { page_size()? };
+    if !PAGE_SIZES.contains(&size) || !size.is_power_of_two() {
+        return Ok(None);
+    }
+    let mut frames = Frames { log, buffer: vec![0; FRAME_HEADER_BYTES + size], big_endian, sum };
+    if fits { behind_bad_frame(&mut frames, &header[16..24]) } else { behind_bad_header(&mut frames) }
+}
+
+/// Frames behind the first one that does not fit.
+fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result<Option<Lost>> {
+    let (mut number, mut bad, mut transactions) = (0u64, None, 0);
+    let mut commit_before = false;
+    while let Some(frame) = frames.next()? {
+        number += 1;
+        let ours = frame.salts == *salts;
+        if bad.is_none() && !(ours && frame.follows) {
+            bad = Some(number);
+        } else if bad.is_some() && commit_before && ours && frame.follows {
+            transactions += 1;
+        }
+        commit_before = ours && frame.commits;
+    }
+    let lost = bad.filter(|_| transactions > 0);
+    Ok(lost.map(|bad| Lost { place: format!("frame {bad}"), transactions }))
+}
+
+/// Frames behind a header that does not fit. The disk had it before the first frame was written, so each whole transaction counts.
+fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
+    let mut transactions = 0;
+    while let Some(frame) = frames.next()? {
+        transactions += u64::from(frame.commits && frame.follows);
+    }
+    Ok((transactions > 0).then(|| Lost { place: "the header".to_owned(), transactions }))
+}
+
+struct Frames<R> {
+    log: R,
+    /// Of one frame with its page.
+    buffer: Vec<u8>,
+    big_endian: bool,
+    /// Of the frame before, as that says.
+    sum: Sum,
+}
+
+impl<R: Read> Frames<R> {
+    /// The next whole frame.
+    fn next(&mut self) -> io::Result<Option<Frame>> {
+        if !fill(&mut self.log, &mut self.buffer)? {
+            return Ok(None);
+        }
+        let (head, page) = self.buffer.split_at(FRAME_HEADER_BYTES);
+        let sum = [word(head, 16), word(head, 20)];
+        let of_head = summed(self.sum, &head[..8], self.big_endian);
+        let follows = summed(of_head, page, self.big_endian) == sum;
+        self.sum = sum;
+        let mut salts = [0; 8];
+        salts.copy_from_slice(&head[8..16]);
+        Ok(Some(Frame { commits: word(head, 4) != 0, salts, follows }))
+    }
+}
+
+/// Says whether there were so many bytes.
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// SQLite's sum over pairs of words.
+fn summed([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
+    let number = |bytes: &[u8]| {
+        let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
+        if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    };
+    for pair in bytes.chunks_exact(8) {
+        first = first.wrapping_add(number(&pair[..4])).wrapping_add(second);
+        second = second.wrapping_add(number(&pair[4..])).wrapping_add(first);
+    }
+    [first, second]
+}
+
+/// The page size of a database, which its log has too.
+fn page_size(database: &Path) -> io::Result<usize> {
+    let mut head = [0; PAGE_SIZE_AT + 2];
+    File::open(database)?.read_exact(&mut head)?;
+    // 65,536 does not fit into two bytes.
+    Ok(match u16::from_be_bytes([head[PAGE_SIZE_AT], head[PAGE_SIZE_AT + 1]]) {
+        1 => 1 << 16,
+        size => usize::from(size),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A database with a write-ahead log that nobody moves into it.
+    fn database() -> (TempDir, PathBuf, Connection) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sqlite");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table t (a)").unwrap();
+        (folder, path, connection)
+    }
+
+    fn commit(connection: &Connection, times: i64) {
+        (0..times).for_each(|n| assert_eq!(connection.execute("insert into t values (?1)", [n]).unwrap(), 1));
+    }
+
+    /// Looks at the files as a killed process would leave them now, with the log changed.
+    fn look(database: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy.sqlite");
+        std::fs::copy(database, &copy).unwrap();
+        let mut log = std::fs::read(path_of(database)).unwrap();
+        change(&mut log);
+        std::fs::write(path_of(&copy), log).unwrap();
+        check(&copy)
+    }
+
+    /// Where frame `number` begins, counted from 1.
+    fn frame(number: usize) -> usize {
+        HEADER_BYTES + (number - 1) * (FRAME_HEADER_BYTES + 4_096)
+    }
+
+    #[test]
+    fn a_whole_log_lost_nothing() {
+        let (_folder, path, connection) = database();
+        commit(&connection, 10);
+        look(&path, |_| ()).unwrap();
+        let missing = path.with_extension("none");
+        check(&missing).unwrap();
+    }
+
+    #[test]
+    fn a_frame_in_the_middle_is_named_whatever_is_wrong_with_it() {
+        let (_folder, path, connection) = database();
+        commit(&connection, 10);
+        for byte in [0, 4, 9, 17, FRAME_HEADER_BYTES + 4_000] {
+            let found = look(&path, |log| log[frame(5) + byte] ^= 1).unwrap_err();
+            assert!(found.is_damage(), "{found:?}");
+            assert!(found.to_string().contains("frame 5 of its write-ahead log"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_does_not_fit_is_named() {
+        let (_folder, path, connection) = database();
+        commit(&connection, 3);
+        for byte in [0, 7, 10, 13, 17, 21, 25, 30] {
+            let found = look(&path, |log| log[byte] ^= 1).unwrap_err();
+            assert!(found.to_string().contains("the header of its write-ahead log"), "byte {byte}: {found}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_log_may_be_torn() {
+        let (_folder, path, connection) = database();
+        commit(&connection, 3);
+        let before = std::fs::metadata(path_of(&path)).unwrap().len() as usize;
+        connection.execute("insert into t values (zeroblob(40000))", []).unwrap();
+        let after = std::fs::metadata(path_of(&path)).unwrap().len() as usize;
+        for at in (before..after).step_by(1_111) {
+            look(&path, |log| log[at] ^= 1).unwrap();
+            look(&path, |log| log.truncate(at)).unwrap();
+            look(&path, |log| log[at..].fill(0)).unwrap();
+        }
+    }
+
+    #[test]
+    fn frames_of_an_older_generation_are_none_of_this_one() {
+        let (_folder, path, connection) = database();
+        commit(&connection, 20);
+        connection.query_row("pragma wal_checkpoint(restart)", [], |_| Ok(())).unwrap();
+        commit(&connection, 3);
+        look(&path, |_| ()).unwrap();
+        look(&path, |log| log[frame(3) + 100] ^= 1).unwrap();
+        look(&path, |log| log[frame(1) + 100] ^= 1).unwrap_err();
+    }
+
+    #[test]
+    fn what_a_rollback_leaves_in_the_log_was_never_committed() {
+        let (_folder, path, connection) = database();
+        commit(&connection, 3);
+        connection.execute_batch("pragma cache_size = 5; begin; insert into t values (zeroblob(400000)); rollback").unwrap();
+        commit(&connection, 1);
+        assert!(std::fs::metadata(path_of(&path)).unwrap().len() > 100_000, "the transaction was written before it ended");
+        look(&path, |_| ()).unwrap();
+        // The table has two frames, each commit one: this is the last, whose end nobody may have waited for.
+        look(&path, |log| log[frame(6) + 100] ^= 1).unwrap();
+        look(&path, |log| log[frame(5) + 100] ^= 1).unwrap_err();
+    }
+}

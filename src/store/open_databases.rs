@@ -1,0 +1,288 @@
+//! Which databases are open: at most so many at once, whatever number of collections there is.
+//!
+//! An open database takes a thread, some files and some memory. So one is opened when something is read or written, and stays open
+//! until another one needs its place: then that is closed which was not used for longest, of those that nobody uses right now. Who
+//! needs a place while all are in use waits. Nobody waits who uses a database already, unless for that same one, so places become free.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use std::{fmt, mem};
+
+use rusqlite::Connection;
+
+use super::connection::open_existing_writer;
+use super::deadline::Deadline;
+use super::migrate::COLLECTION;
+use super::readers::Readers;
+use super::writer::{Clock, Writer};
+use super::{StoreError, StoreOptions};
+
+/// The places for open databases. Shared by all that are to be bounded together.
+pub struct OpenDatabases {
+    places_max: usize,
+    places: Mutex<Vec<Arc<Database>>>,
+    freed: Condvar,
+    /// Who waits for a place.
+    waiting: AtomicUsize,
+    /// Counts uses, to tell which is the last one.
+    uses: AtomicU64,
+}
+
+impl OpenDatabases {
+    /// So many databases may be open at once, at least one.
+    pub fn at_most(places_max: usize) -> Self {
+        Self {
+            places_max: places_max.max(1),
+            places: Mutex::default(),
+            freed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            uses: AtomicU64::new(0),
+        }
+    }
+
+    /// How many databases are open.
+    pub fn count(&self) -> usize {
+        lock(&self.places).len()
+    }
+
+    /// Gives `database` a place; closes another one for it when there is none.
+    fn take(&self, database: &Arc<Database>) {
+        let mut places = lock(&self.places);
+        while places.len() >= self.places_max {
+            // Before looking: who stops to use a database after that sees it.
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            places = match least_used(&places) {
+                Some((idle, opened)) => {
+                    drop(places);
+                    idle.finish_closing(&opened);
+                    let mut places = lock(&self.places);
+                    places.retain(|other| !Arc::ptr_eq(other, &idle));
+                    places
+                }
+                None => self.freed.wait(places).unwrap_or_else(PoisonError::into_inner),
+            };
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        places.push(Arc::clone(database));
+    }
+
+    fn give_back(&self, database: &Database) {
+        lock(&self.places).retain(|other| !std::ptr::eq(Arc::as_ptr(other), database));
+        self.tell();
+    }
+
+    /// Wakes who waits for a place, after there may be one.
+    fn tell(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // Who has looked and found none waits as soon as this can be locked.
+            let _places = lock(&self.places);
+            self.freed.notify_all();
+        }
+    }
+}
+
+impl fmt::Debug for OpenDatabases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenDatabases").field("places_max", &self.places_max).finish_non_exhaustive()
+    }
+}
+
+/// Of those that nobody uses, the one that was not used for longest; from then on nobody uses it.
+fn least_used(places: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> {
+    let mut by_use: Vec<_> = places.iter().map(|database| (database.last_use.load(Ordering::Relaxed), database)).collect();
+    by_use.sort_unstable_by_key(|(last_use, _)| *last_use);
+    by_use.into_iter().find_map(|(_, database)| Some((Arc::clone(database), database.begin_closing()?)))
+}
+
+/// One database, which is opened when it is used.
+pub(super) struct Database {
+    path: PathBuf,
+    power_safe: bool,
+    write_queue_max: usize,
+    readers_max: usize,
+    clock: Clock,
+    deadline: Deadline,
+    bound: Arc<OpenDatabases>,
+    last_use: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    phase: Phase,
+    /// Who uses it while it is open.
+    users: usize,
+}
+
+enum Phase {
+    Closed,
+    /// Somebody opens or closes it.
+    Moving,
+    Open(Arc<Opened>),
+    /// Closed for good.
+    Ended,
+}
+
+/// The connections of an open database.
+pub(super) struct Opened {
+    pub(super) readers: Readers,
+    pub(super) writer: Writer,
+}
+
+impl Opened {
+    fn close(&self) -> Result<(), StoreError> {
+        // Readers first: the checkpoint cannot pass a read that still runs.
+        self.readers.close();
+        self.writer.close()
+    }
+}
+
+/// Keeps a database open.
+pub(super) struct Lease<'d> {
+    database: &'d Database,
+    pub(super) opened: Arc<Opened>,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.database.state);
+        state.users -= 1;
+        let idle = state.users == 0;
+        drop(state);
+        if idle {
+            self.database.bound.tell();
+        }
+    }
+}
+
+impl Database {
+    /// A database that is not open yet.
+    pub(super) fn new(path: PathBuf, options: &StoreOptions, clock: Clock) -> Arc<Self> {
+        let alone = || Arc::new(OpenDatabases::at_most(1));
+        Arc::new(Self {
+            path,
+            power_safe: options.power_safe,
+            write_queue_max: options.write_queue_max,
+            readers_max: options.readers_max,
+            clock,
+            deadline: Deadline::default(),
+            bound: options.places.clone().unwrap_or_else(alone),
+            last_use: AtomicU64::new(0),
+            state: Mutex::new(State { phase: Phase::Closed, users: 0 }),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether each commit waits for the disk.
+    pub(super) fn power_safe(&self) -> bool {
+        self.power_safe
+    }
+
+    /// Opens the database unless it is open, and keeps it so until the lease is dropped.
+    pub(super) fn lend(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
+        self.lend_opened_by(|| open_existing_writer(&self.path, &COLLECTION, self.power_safe))
+    }
+
+    /// As `lend`; `open` opens it when it is not.
+    pub(super) fn lend_opened_by(
+        self: &Arc<Self>,
+        open: impl FnOnce() -> Result<Connection, StoreError>,
+    ) -> Result<Lease<'_>, StoreError> {
+        let mut state = lock(&self.state);
+        loop {
+            match &state.phase {
+                Phase::Ended => return Err(StoreError::Closed),
+                Phase::Closed => break,
+                Phase::Moving => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Phase::Open(opened) => {
+                    let opened = Arc::clone(opened);
+                    return Ok(self.leased(&mut state, opened));
+                }
+            }
+        }
+        state.phase = Phase::Moving;
+        drop(state);
+        self.bound.take(self);
+        let opened = open().and_then(|connection| self.start(connection));
+        let mut state = lock(&self.state);
+        self.changed.notify_all();
+        match opened {
+            Ok(opened) => {
+                let opened = Arc::new(opened);
+                state.phase = Phase::Open(Arc::clone(&opened));
+                Ok(self.leased(&mut state, opened))
+            }
+            Err(error) => {
+                state.phase = Phase::Closed;
+                drop(state);
+                self.bound.give_back(self);
+                Err(error)
+            }
+        }
+    }
+
+    /// Answers the writes that wait, checkpoints and closes for good. Does nothing the second time.
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        let mut state = lock(&self.state);
+        while matches!(state.phase, Phase::Moving) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let before = mem::replace(&mut state.phase, Phase::Ended);
+        drop(state);
+        let Phase::Open(opened) = before else { return Ok(()) };
+        let closed = opened.close();
+        self.bound.give_back(self);
+        closed
+    }
+
+    fn leased(&self, state: &mut State, opened: Arc<Opened>) -> Lease<'_> {
+        state.users += 1;
+        self.last_use.store(self.bound.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Lease { database: self, opened }
+    }
+
+    /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`.
+    pub(super) fn end_by(&self, time: Instant) {
+        self.deadline.set(time);
+    }
+
+    fn start(&self, mut connection: Connection) -> Result<Opened, StoreError> {
+        self.deadline.watch(&mut connection).map_err(|fault| fault.while_doing("opening a database"))?;
+        let writer = Writer::start(connection, self.write_queue_max, self.clock)?;
+        Ok(Opened { readers: Readers::new(self.path.clone(), self.readers_max, self.deadline.clone()), writer })
+    }
+
+    /// Takes the connections, which nobody uses, to be closed. `finish_closing` must follow.
+    fn begin_closing(&self) -> Option<Arc<Opened>> {
+        let mut state = lock(&self.state);
+        if state.users > 0 || !matches!(state.phase, Phase::Open(_)) {
+            return None;
+        }
+        match mem::replace(&mut state.phase, Phase::Moving) {
+            Phase::Open(opened) => Some(opened),
+            _ => None,
+        }
+    }
+
+    fn finish_closing(&self, opened: &Opened) {
+        if let Err(error) = opened.close() {
+            // The log has what the checkpoint could not move; whoever opens the database next reads it there.
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(path = %self.path.display(), error, "closing a database that nobody uses failed");
+        }
+        lock(&self.state).phase = Phase::Closed;
+        self.changed.notify_all();
+    }
+}
+
+/// Locks; after a panic of another holder too: what these mutexes guard is valid between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
