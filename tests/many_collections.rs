@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use program::{Client, Program};
 use serde_json::json;
 
-const COLLECTIONS: usize = 300;
+const COLLECTIONS: usize = 120;
 /// Files that the process may have.
 const FILES: usize = 256;
 /// Threads that it may have.

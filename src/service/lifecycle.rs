@@ -17,7 +17,7 @@ use super::runtime::{OpenCollection, lock};
 use super::shares::Bound;
 use super::spool::Uploads;
 use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers, upkeep};
-use crate::domain::{Collection, CollectionName, Page, chain};
+use crate::domain::{Collection, CollectionName, JobId, Page, chain};
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
@@ -49,7 +49,9 @@ impl Service {
         create_collections_dir(&data_dir, &collections_dir)
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
-        leftovers::sweep(&collections_dir, &rows, &catalog.unfinished_jobs()?)?;
+        let unfinished = catalog.unfinished_jobs()?;
+        leftovers::sweep(&collections_dir, &rows, &unfinished)?;
+        let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
             data_dir,
@@ -76,7 +78,7 @@ impl Service {
             runtime,
         };
         for row in rows {
-            state.open_at_start(row)?;
+            state.open_at_start(row, &going_on)?;
         }
         let waiting: VecDeque<_> = state.open.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let service = Self { state: Arc::new(state) };
@@ -149,8 +151,9 @@ impl State {
         open.values().for_each(|collection| collection.store.end_by(time));
     }
 
-    /// Opens a collection of the catalog. One whose database is damaged or lost does not keep the others from being served.
-    fn open_at_start(&self, row: Collection) -> Result<(), Error> {
+    /// Opens a collection of the catalog, and forgets how far jobs came there but for those that go on. One whose database is
+    /// damaged or lost does not keep the others from being served.
+    fn open_at_start(&self, row: Collection, going_on: &[JobId]) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
         let opened = match folder.try_exists() {
@@ -160,6 +163,10 @@ impl State {
         };
         match opened {
             Ok(collection) => {
+                match collection.store.forget_job_checkpoints(going_on) {
+                    Err(error) if error.is_damage() => drop(collection.note_damage(&error)),
+                    forgotten => forgotten?,
+                }
                 self.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(collection));
             }
             Err(Error::Store(error)) if error.is_damage() => {

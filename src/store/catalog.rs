@@ -397,6 +397,25 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_lost_acknowledged_changes_is_refused_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        ["a", "b", "c"].iter().for_each(|name| catalog.create(&collection(name)).unwrap());
+        // The files of a killed process, with a bit flipped in the first frame.
+        let left = tempfile::tempdir().unwrap();
+        let [database, log] =
+            ["catalog.sqlite", "catalog.sqlite-wal"].map(|file| std::fs::read(folder.path().join(file)).unwrap());
+        let damaged: Vec<u8> = log.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at == 100)).collect();
+        std::fs::write(left.path().join("catalog.sqlite"), database).unwrap();
+        std::fs::write(left.path().join("catalog.sqlite-wal"), &damaged).unwrap();
+        for open in [Catalog::open, Catalog::open_existing] {
+            let error = open(left.path()).err().unwrap();
+            assert!(matches!(error, StoreError::LogDamaged { .. }), "{error:?}");
+        }
+        assert!(std::fs::read(left.path().join("catalog.sqlite-wal")).unwrap() == damaged);
+    }
+
+    #[test]
     fn a_damaged_row_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();

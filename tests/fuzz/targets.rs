@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dragoman::http::settings::Drain;
+use dragoman::http::settings::{ConnectionMeter, Drain};
 use dragoman::server::{ServeOptions, serve};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

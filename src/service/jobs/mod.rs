@@ -225,14 +225,6 @@ impl Service {
         let unfinished = state.catalog.unfinished_jobs()?;
         let ids: Vec<JobId> = unfinished.iter().map(|job| job.id.clone()).collect();
         state.settle_trainings(&ids)?;
-        let open: Vec<_> = state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect();
-        for collection in open {
-            match collection.store.forget_job_checkpoints(&ids) {
-                // It does not keep the others from being served.
-                Err(error) if error.is_damage() => drop(collection.note_damage(&error)),
-                forgotten => forgotten?,
-            }
-        }
         let known: HashSet<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
         for entry in std::fs::read_dir(&folder).map_err(access(folder.clone()))? {
             let entry = entry.map_err(access(folder.clone()))?;
