@@ -26,6 +26,8 @@ const FULL: usize = 60;
 const SMALL: usize = 6;
 /// Bytes of a document.
 const DOCUMENT_BYTES: usize = 60 << 10;
+/// Documents stored at a time: their request must fit into a caller's share at the smallest size.
+const DOCUMENTS_PER_REQUEST: usize = 20;
 /// Lines of an import that takes longer than the test.
 const LINES: usize = 200_000;
 /// How long a caller may wait for an answer that does not come.
@@ -217,9 +219,9 @@ fn fill(client: &Client, hits: usize) {
     assert_eq!(client.post("/v1/collections", &json!({"name": "large", "dimension": 2})).0, 201);
     assert_eq!(client.post("/v1/collections", &json!({"name": "small"})).0, 201);
     let text = "Il pleut sur la ville. ".repeat(DOCUMENT_BYTES / 23);
-    for from in (0..hits).step_by(100) {
+    for from in (0..hits).step_by(DOCUMENTS_PER_REQUEST) {
         let document = |n: usize| json!({"id": format!("d{n}"), "text": text, "language": "fr", "vector": [1, n]});
-        let documents: Vec<Value> = (from..hits.min(from + 100)).map(document).collect();
+        let documents: Vec<Value> = (from..hits.min(from + DOCUMENTS_PER_REQUEST)).map(document).collect();
         let (status, body) = client.post("/v1/collections/large/documents", &json!({"documents": documents}));
         assert_eq!(status, 200, "{body}");
     }
