@@ -1,5 +1,6 @@
-//! kill -9 in a loop while many clients write, while the index is saved, and while the server starts: after the restart every
-//! acknowledged change is there and is found, nothing deleted or replaced is, and no request is half there.
+//! kill -9 in a loop while many clients write, while the index is saved, while the collection is embedded anew, and while the server
+//! starts: after the restart every acknowledged change is there, every document is found by its own text, nothing deleted or
+//! replaced is, and no request is half there.
 //!
 //! `DRAGOMAN_TEST_KILLS` sets how often, `DRAGOMAN_TEST_SEED` repeats the choices of a run.
 
@@ -24,7 +25,8 @@ use serde_json::{Value, json};
 /// Kills of a server that serves; those of one that starts come on top.
 const KILLS: u64 = 10;
 const WRITERS: usize = 8;
-const MODEL: &str = "fake:64";
+/// The models that the collection is embedded with in turn.
+const MODELS: [&str; 2] = ["fake:64", "fake:48"];
 /// Acknowledged changes before a kill: at least and at most.
 const CHANGES: (u64, u64) = (10, 160);
 /// After so many changes the index is saved, so that many kills meet a save.
@@ -33,26 +35,26 @@ const INDEX_SAVE_CHANGES: &str = "15";
 const SAVE_PATIENCE: Duration = Duration::from_millis(500);
 /// Longest life of a server that is killed while it starts.
 const START_MS_MAX: u64 = 250;
+/// One of so many kills is followed by another while the collection is embedded anew.
+const REEMBEDDED_OF: u64 = 4;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
-fn server(data: &Path) -> Command {
-    let mut command = command(data, MODEL);
+fn server(data: &Path, model: &str) -> Command {
+    let mut command = command(data, model);
     command.args(["--index-save-changes", INDEX_SAVE_CHANGES]);
     command
 }
 
-fn start(data: &Path) -> Program {
-    let program = Program::spawn(server(data));
-    program.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
-    program
+fn start(data: &Path, model: &str) -> Program {
+    Program::run(server(data, model))
 }
 
 /// Starts a server and kills it before, during or shortly after its recovery.
-fn kill_while_starting(data: &Path, random: &mut Random) {
-    let mut child = server(data).stderr(Stdio::null()).spawn().unwrap();
+fn kill_while_starting(data: &Path, model: &str, random: &mut Random) {
+    let mut child = server(data, model).stderr(Stdio::null()).spawn().unwrap();
     thread::sleep(Duration::from_millis(random.below(START_MS_MAX)));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -76,6 +78,28 @@ fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut 
         }
         server.kill();
     });
+}
+
+/// Has the collection embedded anew by another model; kills the server before, during or shortly after the change.
+fn kill_while_reembedding(data: &Path, model: &str, random: &mut Random) {
+    let mut server = start(data, model);
+    let client = server.client();
+    let (status, job) = client.post(&format!("/v1/collections/{COLLECTION}/reembed"), &json!({}));
+    assert_eq!(status, 202, "{job}");
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    let progress = |client: &Client| {
+        let job = client.get(&job).1;
+        if job["status"] == "succeeded" { u64::MAX } else { job["progress"]["done"].as_u64().unwrap_or(0) }
+    };
+    let wanted = random.below(4_000);
+    client.wait_until("some of it is embedded", |client| {
+        let done = progress(client);
+        done >= wanted || done == u64::MAX
+    });
+    server.kill();
+    let mut server = start(data, model);
+    server.client().wait_until("the job ends", |client| progress(client) == u64::MAX);
+    server.kill();
 }
 
 /// Everything that the server has in the collection, page by page.
@@ -102,12 +126,11 @@ fn check(client: &Client, writers: &mut [Writer]) {
     let stored = stored(client);
     let expected: usize = writers.iter_mut().map(|writer| writer.check_stored(&stored)).sum();
     assert_eq!(stored.len(), expected, "there are documents that nobody wrote");
-    writers.iter_mut().for_each(|writer| writer.check_found(client));
-    let texts: BTreeMap<&str, &Value> = stored.iter().map(|(id, document)| (id.as_str(), &document["text"])).collect();
-    let everything = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000 }));
-    let found: BTreeMap<&str, &Value> = everything.iter().map(|hit| (hit["id"].as_str().unwrap(), &hit["text"])).collect();
-    assert_eq!(found.len(), everything.len(), "a document is found twice");
-    assert_eq!(found, texts, "what is found is not what is stored");
+    thread::scope(|scope| writers.iter_mut().for_each(|writer| drop(scope.spawn(move || writer.check_found(client)))));
+    let many = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000 }));
+    let found: BTreeMap<&str, &Value> = many.iter().map(|hit| (hit["id"].as_str().unwrap(), &hit["text"])).collect();
+    assert_eq!((found.len(), found.len()), (many.len(), stored.len().min(1_000)), "a document is found twice or not at all");
+    assert!(found.iter().all(|(id, text)| stored[*id]["text"] == **text), "what is found is not what is stored");
     let (_, collection) = client.get(&format!("/v1/collections/{COLLECTION}"));
     assert_eq!(collection["documents"], stored.len(), "{collection}");
     assert_eq!(collection["passages_pending"], 0, "{collection}");
@@ -130,13 +153,16 @@ fn kill_9_loses_nothing_that_was_acknowledged() {
     let mut random = Random::new(seed);
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
-    let mut server = start(data);
+    let mut models = MODELS.into_iter().cycle();
+    let mut model = models.next().unwrap();
+    let mut server = start(data, model);
     let (status, body) = server.client().post("/v1/collections", &json!({ "name": COLLECTION }));
     assert_eq!(status, 201, "{body}");
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+    writers.iter_mut().for_each(|writer| writer.begin(&server.client()));
     let mut namer = Namer::new(random.next());
     let begun = Instant::now();
-    let (mut changes, mut while_saving, mut while_starting) = (0, 0, 0);
+    let (mut changes, mut while_saving, mut while_starting, mut reembedded) = (0, 0, 0, 0);
     for round in 0..kills {
         let wanted = CHANGES.0 + random.below(CHANGES.1 - CHANGES.0);
         let saving_in = (random.below(2) == 0).then_some(data);
@@ -144,22 +170,27 @@ fn kill_9_loses_nothing_that_was_acknowledged() {
         changes += wanted;
         while_saving += u64::from(is_saving(data));
         for _ in 0..random.below(3) {
-            kill_while_starting(data, &mut random);
+            kill_while_starting(data, model, &mut random);
             while_starting += 1;
         }
-        server = start(data);
+        if random.below(REEMBEDDED_OF) == 0 {
+            model = models.next().unwrap();
+            kill_while_reembedding(data, model, &mut random);
+            reembedded += 1;
+        }
+        server = start(data, model);
         check(&server.client(), &mut writers);
         namer.check(&server.client(), data);
         if random.below(5) == 0 {
             assert!(server.terminate().success());
-            server = start(data);
+            server = start(data, model);
             check(&server.client(), &mut writers);
         }
         println!("{:.1?}: kill {} after {wanted} acknowledged changes", begun.elapsed(), round + 1);
     }
     println!(
-        "{kills} kills while writing ({while_saving} of them while an index was saved) and {while_starting} while starting, after \
-         {changes} acknowledged changes, in {:.1?}",
+        "{kills} kills while writing ({while_saving} of them while an index was saved), {while_starting} while starting and twice \
+         {reembedded} while the collection was embedded anew, after {changes} acknowledged changes, in {:.1?}",
         begun.elapsed()
     );
 }

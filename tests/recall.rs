@@ -1,5 +1,8 @@
 //! Recall@10 of the HNSW index against exact search, on seeded clustered data: fresh, after a third was replaced, after a
-//! round trip through disk, and when built by several threads.
+//! round trip through disk, and when built by several threads. And that each passage is found by its own embedding, whatever was
+//! added, replaced and removed before.
+
+use std::collections::HashMap;
 
 use dragoman::domain::{Embedding, Metric, PassageId, Quantization, Sequence};
 use dragoman::index::{Index, IndexParameters, load, save, search_exact};
@@ -49,8 +52,12 @@ struct Clusters {
 
 impl Clusters {
     fn new(seed: u64) -> Self {
+        Self::around(50, seed)
+    }
+
+    fn around(centers: usize, seed: u64) -> Self {
         let mut random = Random(seed);
-        let centers = (0..50).map(|_| random.values()).collect();
+        let centers = (0..centers).map(|_| random.values()).collect();
         Self { centers, random }
     }
 
@@ -218,4 +225,109 @@ fn every_quantization_and_metric_finds_what_exact_search_finds() {
             assert!(recall >= RECALL_MIN, "{metric:?} {quantization:?}: recall@{LIMIT} is {recall:.4}");
         }
     }
+}
+
+/// The passages that a search for their own embedding, as wide as it is by default, does not give.
+fn lost(index: &Index, passages: &[(PassageId, Embedding)]) -> Vec<PassageId> {
+    let found =
+        |key: PassageId, embedding: &Embedding| index.search(embedding, LIMIT).unwrap().iter().any(|hit| hit.passage == key);
+    passages.iter().filter(|(key, embedding)| !found(*key, embedding)).map(|(key, _)| *key).collect()
+}
+
+/// Does what the server does in the background until nothing is left to do.
+fn keep_up(index: &Index, passages: &[(PassageId, Embedding)]) {
+    let known: HashMap<PassageId, &Embedding> = passages.iter().map(|(key, embedding)| (*key, embedding)).collect();
+    let original = |passage: PassageId| known.get(&passage).map(|embedding| (*embedding).clone());
+    if index.needs_compaction() {
+        assert!(index.compact(&original, &|| false).unwrap());
+    }
+    while index.needs_check() {
+        index.check(&original, &|| false).unwrap();
+    }
+}
+
+#[test]
+fn twenty_rounds_of_replacing_thousands_hide_no_passage() {
+    const ROUNDS: u64 = 20;
+    const REPLACED: usize = 2_000;
+    let mut clusters = Clusters::around(10, 1);
+    let index = Index::create(&PARAMETERS).unwrap();
+    let mut passages: Vec<_> = (0..PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
+    index.add_all(&passages).unwrap();
+    let mut compacted = 0;
+    for round in 1..=ROUNDS {
+        // A document that is replaced gets passages with new keys; those of before are removed afterwards.
+        let begin = round as usize * REPLACED % passages.len();
+        let new: Vec<_> = (0..REPLACED as u64).map(|n| (PassageId(round * 10_000 + n), clusters.embedding())).collect();
+        index.add_all(&new).unwrap();
+        for (place, new) in passages[begin..].iter_mut().zip(new) {
+            let (old, _) = std::mem::replace(place, new);
+            assert!(index.remove(old).unwrap());
+        }
+        compacted += u32::from(index.needs_compaction());
+        keep_up(&index, &passages);
+        assert_eq!(lost(&index, &passages), [], "after round {round}");
+    }
+    assert_eq!(index.len() as u64, PASSAGES);
+    assert!(compacted > 5, "removed nodes pile up");
+}
+
+#[test]
+fn threads_that_add_side_by_side_hide_no_passage() {
+    for quantization in [Quantization::F16, Quantization::I8] {
+        let mut clusters = Clusters::around(5, 2);
+        let passages: Vec<_> = (0..2 * PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
+        let index = Index::create(&IndexParameters { quantization, ..PARAMETERS }).unwrap();
+        std::thread::scope(|scope| {
+            for part in passages.chunks(passages.len() / 4) {
+                scope.spawn(|| part.chunks(200).for_each(|some| index.add_all(some).unwrap()));
+            }
+        });
+        keep_up(&index, &passages);
+        assert_eq!(lost(&index, &passages), [], "{quantization:?}");
+        assert_eq!(index.len(), passages.len());
+    }
+}
+
+#[test]
+fn what_was_settled_beside_another_passage_is_removed_like_any_other() {
+    let mut clusters = Clusters::around(2, 3);
+    let passages: Vec<_> = (0..PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
+    let index = Index::create(&PARAMETERS).unwrap();
+    index.add_all(&passages).unwrap();
+    keep_up(&index, &passages);
+    for (gone, (key, _)) in passages.iter().enumerate() {
+        assert!(index.remove(*key).unwrap(), "{key:?}");
+        assert!(!index.remove(*key).unwrap(), "{key:?}");
+        assert_eq!(index.len(), passages.len() - gone - 1);
+    }
+}
+
+#[test]
+fn a_graph_is_made_anew_beside_changes_and_searches() {
+    let mut clusters = Clusters::around(50, 4);
+    let mut passages: Vec<_> = (0..2 * PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
+    let index = Index::create(&PARAMETERS).unwrap();
+    index.add_all(&passages).unwrap();
+    for (key, _) in passages.drain(..PASSAGES as usize) {
+        index.remove(key).unwrap();
+    }
+    assert!(index.needs_compaction());
+    let later: Vec<_> = (0..600).map(|key| (PassageId(50_000 + key), clusters.embedding())).collect();
+    let going = &passages[..600];
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(index.compact(&|_| None, &|| false).unwrap()));
+        for ((new, embedding), (old, _)) in later.iter().zip(going) {
+            index.add(*new, embedding).unwrap();
+            assert!(index.remove(*old).unwrap());
+            assert!(index.search(embedding, LIMIT).unwrap().iter().any(|hit| hit.passage == *new));
+        }
+    });
+    let gone: Vec<_> = passages.drain(..600).collect();
+    passages.extend(later);
+    assert!(!index.needs_compaction());
+    keep_up(&index, &passages);
+    assert_eq!(lost(&index, &passages), []);
+    assert_eq!(lost(&index, &gone).len(), gone.len());
+    assert_eq!(index.len(), passages.len());
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::runtime::OpenCollection;
 use super::{Error, blocking};
+use crate::domain::{Embedding, PassageId};
 use crate::index::Index;
 
 /// Rest after a turn, in times that it took.
@@ -68,7 +69,8 @@ pub(super) fn catch_up(collection: &OpenCollection) -> Result<(), Error> {
 fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
     if index.needs_compaction() {
         let begun = Instant::now();
-        if index.compact(&|| collection.should_stop())? {
+        let original = |passage| original(collection, passage);
+        if index.compact(&original, &|| collection.should_stop())? {
             collection.note_unsaved();
             let (passages, took) = (index.len(), begun.elapsed());
             tracing::info!(collection = %collection.row.name, passages, ?took, "the index was made anew without removed passages");
@@ -82,8 +84,7 @@ pub(super) fn check(collection: &OpenCollection, index: &Index) -> Result<(), Er
     if !index.needs_check() {
         return Ok(());
     }
-    let original = |passage| collection.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding);
-    let settled = index.check(&original, &|| collection.should_stop())?;
+    let settled = index.check(&|passage| original(collection, passage), &|| collection.should_stop())?;
     if settled > 0 {
         tracing::info!(collection = %collection.row.name, settled, "passages that no search came to are found again");
     }
@@ -92,4 +93,9 @@ pub(super) fn check(collection: &OpenCollection, index: &Index) -> Result<(), Er
         collection.note_unsaved();
     }
     Ok(())
+}
+
+/// The embedding of a passage as the database has it.
+fn original(collection: &OpenCollection, passage: PassageId) -> Option<Embedding> {
+    collection.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
 }

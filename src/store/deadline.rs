@@ -44,7 +44,13 @@ mod tests {
 
     fn store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
-        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 2, terms_of: |_| Default::default(), places: None };
+        let options = StoreOptions {
+            power_safe: false,
+            write_queue_max: 8,
+            readers_max: 2,
+            terms_of: |_| Default::default(),
+            places: None,
+        };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)
     }

@@ -11,10 +11,14 @@ use super::program::Client;
 
 /// The collection that everybody writes to.
 pub const COLLECTION: &str = "crash";
-/// Documents of one writer: all writers together stay below what one search can give.
-const DOCUMENTS_MAX: u64 = 100;
+/// Documents of one writer: all writers together have several times as many as an index compares with all of.
+const DOCUMENTS_MAX: u64 = 400;
+/// Documents that a writer begins with.
+const DOCUMENTS_AT_FIRST: u64 = 300;
 /// Documents in one request, at most.
 const BATCH_MAX: u64 = 12;
+/// Searches in one request.
+const SEARCHES: usize = 100;
 
 /// What the server has, by id.
 pub type Documents = BTreeMap<String, Value>;
@@ -50,8 +54,6 @@ struct Expected {
     version: Option<Version>,
     /// Whether that version was acknowledged as searchable.
     searchable: bool,
-    /// Whether it must be looked for again: it changed since it was last found.
-    changed: bool,
 }
 
 /// One client with documents of its own.
@@ -66,6 +68,11 @@ pub struct Writer {
 impl Writer {
     pub fn new(number: usize, seed: u64) -> Self {
         Self { number, random: Random(seed), documents: BTreeMap::new(), unanswered: BTreeMap::new() }
+    }
+
+    /// Stores the documents that it begins with.
+    pub fn begin(&mut self, client: &Client) {
+        assert!(self.put(client, DOCUMENTS_AT_FIRST));
     }
 
     /// Writes until the server is gone; reports each acknowledged change.
@@ -116,7 +123,7 @@ impl Writer {
         let Ok((status, body)) = client.try_post(&path, &json!({ "documents": documents })) else { return false };
         assert_eq!(status, 200, "{body}");
         for (id, version) in std::mem::take(&mut self.unanswered) {
-            self.documents.insert(id, Expected { version, searchable: wait == "indexed", changed: true });
+            self.documents.insert(id, Expected { version, searchable: wait == "indexed" });
         }
         true
     }
@@ -161,7 +168,7 @@ impl Writer {
         assert!(happened == 0 || happened == unanswered.len(), "{happened} of a request happened: {unanswered:?}");
         if happened > 0 {
             for (id, version) in unanswered {
-                self.documents.insert(id, Expected { version, searchable: false, changed: true });
+                self.documents.insert(id, Expected { version, searchable: false });
             }
         }
         for (id, expected) in &self.documents {
@@ -170,24 +177,34 @@ impl Writer {
         self.documents.values().filter(|expected| expected.version.is_some()).count()
     }
 
-    /// Looks for every document that changed since it was last found.
+    /// Looks for every document by its own text, in the default search.
     pub fn check_found(&mut self, client: &Client) {
-        for (id, expected) in &mut self.documents {
-            let Some((text, _)) = expected.version.as_ref().filter(|_| expected.changed) else { continue };
-            if expected.searchable {
-                assert!(is_found(client, id, text), "{id} was acknowledged as searchable");
-            } else {
-                client.wait_until(&format!("{id} is found"), |client| is_found(client, id, text));
+        let mut present: Vec<_> = self.documents.iter_mut().filter(|(_, expected)| expected.version.is_some()).collect();
+        for part in present.chunks_mut(SEARCHES) {
+            let texts: Vec<&str> = part.iter().filter_map(|(_, expected)| Some(expected.version.as_ref()?.0.as_str())).collect();
+            let found = first_hits(client, &texts);
+            for ((id, expected), hit) in part.iter_mut().zip(found) {
+                let Some((text, _)) = &expected.version else { continue };
+                if hit["id"] != **id || hit["text"] != *text {
+                    assert!(!expected.searchable, "{id} was acknowledged as searchable, and a search for its text finds {hit}");
+                    client.wait_until(&format!("{id} is found"), |client| {
+                        let hit = &first_hits(client, &[text])[0];
+                        hit["id"] == **id && hit["text"] == *text
+                    });
+                }
+                expected.searchable = true;
             }
-            (expected.searchable, expected.changed) = (true, false);
         }
     }
 }
 
-/// Whether a search for `text` has document `id` first, with this text.
-fn is_found(client: &Client, id: &str, text: &str) -> bool {
-    let hits = client.hits(COLLECTION, &json!({ "query": text, "limit": 3 }));
-    hits.first().is_some_and(|hit| hit["id"] == id && hit["text"] == text)
+/// The first hit of a search for each text, as it is by default.
+fn first_hits(client: &Client, texts: &[&str]) -> Vec<Value> {
+    let searches: Vec<Value> = texts.iter().map(|text| json!({ "query": text })).collect();
+    let path = format!("/v1/collections/{COLLECTION}/search/batch");
+    let (status, body) = client.post(&path, &json!({ "searches": searches }));
+    assert_eq!(status, 200, "{body}");
+    body["results"].as_array().unwrap().iter().map(|result| result["hits"][0].clone()).collect()
 }
 
 /// A client that creates and deletes collections.

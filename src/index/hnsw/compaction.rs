@@ -1,13 +1,16 @@
 //! Making the graph anew without its removed nodes, beside searches and changes.
 //!
 //! The new graph is filled node by node from the old one, which goes on answering. What changes meanwhile is noted and looked at
-//! again at the end, the last of it while changes wait. It takes as much memory again as the graph, and one core for as long as a
+//! again at the end, the last of it while changes wait. What a walk in the new graph does not come to is settled before anybody
+//! searches there. It takes as much memory again as the graph, and one core for as long as a
 //! thread takes to add all nodes. Begun when there is a removed node for every two others, it costs two added nodes for each that is
 //! replaced, at most.
 
 use std::collections::HashSet;
 
-use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, lock, read, write};
+use super::reach::{Standing, walk_to};
+use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EXPANSION, Ordering, lock, read, write};
+use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
 /// A part of the nodes, so many of which may be removed ones before the graph is made anew.
@@ -26,21 +29,26 @@ impl Index {
         graph.free > 0 || graph.engine.graves() > EXACT_SIZE_MAX.max(graph.engine.size() / GRAVES_PER_NODES)
     }
 
-    /// Makes the graph anew without removed nodes; says whether it came to the end before `stop`. Searches and changes go on.
-    pub fn compact(&self, stop: &dyn Fn() -> bool) -> Result<bool, IndexError> {
+    /// Makes the graph anew without removed nodes; says whether it came to the end before `stop`. `original` gives a passage's
+    /// embedding, where there is one. Searches and changes go on.
+    pub fn compact(
+        &self,
+        original: &dyn Fn(PassageId) -> Option<Embedding>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<bool, IndexError> {
         let _upkeep = lock(&self.upkeep);
         {
             let _no_changes = write(&self.changes);
             *lock(&read(&self.graph).moved) = Some(HashSet::new());
         }
-        let compacted = self.refill(stop);
+        let compacted = self.refill(original, stop);
         if !matches!(compacted, Ok(true)) {
             *lock(&read(&self.graph).moved) = None;
         }
         compacted
     }
 
-    fn refill(&self, stop: &dyn Fn() -> bool) -> Result<bool, IndexError> {
+    fn refill(&self, original: &dyn Fn(PassageId) -> Option<Embedding>, stop: &dyn Fn() -> bool) -> Result<bool, IndexError> {
         self.make_writable()?;
         let fresh = Engine::create(&self.parameters)?;
         let reached = self.follow_links(stop)?;
@@ -50,6 +58,15 @@ impl Index {
                 return Ok(false);
             }
             self.carry_over(key, &fresh)?;
+        }
+        let mut lost = Vec::new();
+        for key in fresh.keys()? {
+            if stop() {
+                return Ok(false);
+            }
+            if walk_to(&fresh, key, NEAR_EXPANSION)?.0 != Standing::Found {
+                lost.push(key);
+            }
         }
         for _ in 0..ROUNDS_MAX {
             if lock(&read(&self.graph).moved).as_ref().is_none_or(|moved| moved.len() <= LAST_MOVED_MAX) {
@@ -64,6 +81,7 @@ impl Index {
                     return Ok(false);
                 }
                 self.carry_over(key, &fresh)?;
+                lost.push(key);
             }
         }
         let _no_changes = write(&self.changes);
@@ -71,10 +89,14 @@ impl Index {
         let moved = lock(&graph.moved).take();
         for key in moved.into_iter().flatten() {
             graph.carry_over(key, &fresh, self.permits.total)?;
+            lost.push(key);
         }
         *graph.nodes.get_mut() = fresh.size() + fresh.graves();
         (graph.engine, graph.free, graph.viewed) = (fresh, 0, None);
-        self.distrust();
+        for key in lost {
+            graph.settle(key, Standing::Lost, original, (self.parameters.expansion_search, self.permits.total))?;
+        }
+        self.added.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
 

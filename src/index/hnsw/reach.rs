@@ -12,7 +12,7 @@ use roaring::RoaringTreemap;
 use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EXPANSION, Ordering, PassageId, lock, read, write};
 use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
-use crate::index::engine::Scored;
+use crate::index::engine::{Engine, Scored};
 
 /// Nodes whose links are followed while changes wait: some milliseconds.
 const FOLLOWED_PER_TURN: usize = 4_096;
@@ -167,9 +167,9 @@ impl Index {
         let _permit = self.permits.take();
         let graph = read(&self.graph);
         // The wider walk comes to all that the narrower one comes to.
-        match graph.walk_to(key, NEAR_EXPANSION)? {
+        match walk_to(&graph.engine, key, NEAR_EXPANSION)? {
             (Standing::Found, _) => Ok(Standing::Found),
-            _ => Ok(graph.walk_to(key, self.parameters.expansion_search)?.0),
+            _ => Ok(walk_to(&graph.engine, key, self.parameters.expansion_search)?.0),
         }
     }
 
@@ -191,24 +191,7 @@ impl Index {
         let _change = read(&self.changes);
         self.make_writable()?;
         let mut graph = write(&self.graph);
-        let (key, expansion) = (passage.0, self.parameters.expansion_search);
-        let (standing, found) = graph.walk_to(key, expansion)?;
-        if standing > bad || found.is_empty() {
-            return Ok(false);
-        }
-        // The embedding as it is: that of the node may be rounded.
-        let rounded = graph.engine.values_of(key)?;
-        let dissolved = graph.copies_mut().dissolve(key);
-        let mut homeless = dissolved.members;
-        if !dissolved.hollow {
-            homeless.extend(original(passage).or(rounded).map(|embedding| (embedding, vec![key])));
-        }
-        graph.note_moved(key);
-        graph.engine.bury(key)?;
-        for (embedding, passages) in homeless {
-            graph.take_in(&embedding, &passages, expansion, self.permits.total)?;
-        }
-        Ok(true)
+        graph.settle(passage.0, bad, original, (self.parameters.expansion_search, self.permits.total))
     }
 
     /// Puts a near-copy, and what equals it, beside the node that is nearest now.
@@ -226,19 +209,31 @@ impl Index {
 }
 
 impl Graph {
-    /// How a node stands to a walk for its own values, and what that walk comes to, nearest first.
-    pub(super) fn walk_to(&self, key: u64, expansion: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
-        let Some(values) = self.engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
-        let found = self.engine.search_values(&values, expansion)?;
-        let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
-        let standing = if is_among(key, &found) {
-            Standing::Found
-        } else if self.engine.own_score(&values).is_some_and(|own| own < last) {
-            Standing::Unclear
-        } else {
-            Standing::Lost
-        };
-        Ok((standing, found))
+    /// As `Index::settle`, with so many candidates and threads.
+    pub(super) fn settle(
+        &mut self,
+        key: u64,
+        bad: Standing,
+        original: &dyn Fn(PassageId) -> Option<Embedding>,
+        (expansion, threads): (usize, usize),
+    ) -> Result<bool, IndexError> {
+        let (standing, found) = walk_to(&self.engine, key, expansion)?;
+        if standing > bad || found.is_empty() {
+            return Ok(false);
+        }
+        // The embedding as it is: that of the node may be rounded.
+        let rounded = self.engine.values_of(key)?;
+        let dissolved = self.copies_mut().dissolve(key);
+        let mut homeless = dissolved.members;
+        if !dissolved.hollow {
+            homeless.extend(original(PassageId(key)).or(rounded).map(|embedding| (embedding, vec![key])));
+        }
+        self.note_moved(key);
+        self.engine.bury(key)?;
+        for (embedding, passages) in homeless {
+            self.take_in(&embedding, &passages, expansion, threads)?;
+        }
+        Ok(true)
     }
 
     /// Puts passages of one embedding beside the nearest node that a walk comes to and that has room; makes a node of them when
@@ -266,6 +261,21 @@ impl Graph {
         }
         Ok(())
     }
+}
+
+/// How a node stands to a walk for its own values, and what that walk comes to, nearest first.
+pub(super) fn walk_to(engine: &Engine, key: u64, expansion: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
+    let Some(values) = engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
+    let found = engine.search_values(&values, expansion)?;
+    let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
+    let standing = if is_among(key, &found) {
+        Standing::Found
+    } else if engine.own_score(&values).is_some_and(|own| own < last) {
+        Standing::Unclear
+    } else {
+        Standing::Lost
+    };
+    Ok((standing, found))
 }
 
 fn is_among(key: u64, found: &[Scored]) -> bool {

@@ -322,7 +322,7 @@ fn an_index_that_an_earlier_version_saved_is_looked_through_and_mended() {
     };
     assert!(lost(&index) > 0, "the graph is whole, so this shows nothing");
     assert!(index.needs_check() && index.needs_compaction());
-    assert!(index.compact(&|| false).unwrap());
+    assert!(index.compact(&|_| None, &|| false).unwrap());
     while index.needs_check() {
         index.check(&|_| None, &|| false).unwrap();
     }
@@ -360,7 +360,7 @@ fn removed_nodes_stay_removed_in_a_saved_index() {
         assert!(loaded.needs_compaction());
         assert!(loaded.search(&embedding(7), 50).unwrap().iter().all(|hit| hit.passage.0 >= 1_200));
         assert!(loaded.search_all(&embedding(7), 3_000).unwrap().iter().all(|hit| hit.passage.0 >= 1_200));
-        assert!(loaded.compact(&|| false).unwrap());
+        assert!(loaded.compact(&|_| None, &|| false).unwrap());
         assert_eq!(loaded.len(), 1_800);
         assert!(!loaded.needs_compaction());
     }
