@@ -1,18 +1,21 @@
 //! The connections that are open: a bounded number, of which the idle ones give way.
 //!
 //! A connection works from the head of a request until its answer is handed on; before, between and after it is idle. When there
-//! is no place for one more, the connection that was idle for the longest is closed, of the address that has most of them: whoever opens
-//! thousands pays with his own. Requests have bounds of their own below this one, so there is always one that is idle.
+//! is no place for one more, one of those that were idle for the longest is closed, of the address that has most connections: whoever
+//! opens thousands pays with his own. Requests have bounds of their own below this one, so there is always one that is idle.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use crate::http::settings::ConnectionMeter;
+
+/// Idle connections among which the one that gives way is chosen: every caller may make the server choose.
+const LOOKED_AT: usize = 64;
 
 /// All connections.
 pub(super) struct Connections {
@@ -25,33 +28,34 @@ pub(super) struct Connections {
 
 #[derive(Default)]
 struct Open {
-    next: u64,
-    by_id: HashMap<u64, Arc<Entry>>,
+    /// The last number given: to a connection, and to the moment when one became idle.
+    last: u64,
+    by_id: HashMap<u64, Entry>,
+    /// Those that are idle, by when they became so.
+    idle: BTreeMap<u64, u64>,
+    by_address: HashMap<IpAddr, usize>,
 }
 
 struct Entry {
     address: IpAddr,
-    state: Mutex<State>,
-    close: Notify,
-}
-
-struct State {
     /// Requests that are not answered yet.
     working: usize,
-    idle_since: Instant,
+    /// Its key among the idle ones.
+    idle_since: u64,
+    close: Arc<Notify>,
 }
 
 /// The place of one connection; dropping it makes room.
 pub(super) struct Place {
     connections: Arc<Connections>,
-    entry: Arc<Entry>,
+    close: Arc<Notify>,
     id: u64,
 }
 
 /// A request that is not answered yet.
 pub(super) struct Working {
     connections: Arc<Connections>,
-    entry: Arc<Entry>,
+    id: u64,
 }
 
 impl Connections {
@@ -72,59 +76,74 @@ impl Connections {
     }
 
     fn try_enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut open = lock(&self.open);
+        let mut open = self.lock();
         if open.by_id.len() >= self.max {
-            let id = open.longest_idle()?;
-            let entry = open.by_id.remove(&id)?;
-            entry.close.notify_one();
+            let victim = open.victim()?;
+            open.remove(victim)?.close.notify_one();
             self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
         }
-        let id = open.next;
-        open.next += 1;
-        let state = Mutex::new(State { working: 0, idle_since: Instant::now() });
-        let entry = Arc::new(Entry { address, state, close: Notify::new() });
-        open.by_id.insert(id, Arc::clone(&entry));
+        let (id, close) = (open.next(), Arc::new(Notify::new()));
+        let entry = Entry { address, working: 0, idle_since: id, close: Arc::clone(&close) };
+        open.by_id.insert(id, entry);
+        open.idle.insert(id, id);
+        *open.by_address.entry(address).or_default() += 1;
         self.meter.open.store(open.by_id.len() as u64, Ordering::Relaxed);
-        Some(Place { connections: Arc::clone(self), entry, id })
+        Some(Place { connections: Arc::clone(self), close, id })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Open {
-    /// The connection that was idle for the longest, of the address that has most idle ones.
-    fn longest_idle(&self) -> Option<u64> {
-        let mut by_address: HashMap<IpAddr, (usize, Instant, u64)> = HashMap::new();
-        for (id, entry) in &self.by_id {
-            let state = lock(&entry.state);
-            if state.working > 0 {
-                continue;
-            }
-            let (count, since, longest) = by_address.entry(entry.address).or_insert((0, state.idle_since, *id));
-            *count += 1;
-            if state.idle_since < *since {
-                (*since, *longest) = (state.idle_since, *id);
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Of the connections that were idle for the longest, the first one of the address that has most of all.
+    fn victim(&self) -> Option<u64> {
+        let oldest = self.idle.values().take(LOOKED_AT).enumerate();
+        let count = |id: &u64| self.by_id.get(id).and_then(|entry| self.by_address.get(&entry.address)).copied();
+        oldest.max_by_key(|&(place, id)| (count(id), Reverse(place))).map(|(_, id)| *id)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Entry> {
+        let entry = self.by_id.remove(&id)?;
+        self.idle.remove(&entry.idle_since);
+        if let Some(count) = self.by_address.get_mut(&entry.address) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&entry.address);
             }
         }
-        by_address.into_values().max_by_key(|(count, since, _)| (*count, std::cmp::Reverse(*since))).map(|(_, _, id)| id)
+        Some(entry)
     }
 }
 
 impl Place {
     /// Waits until another connection needs the place.
     pub(super) async fn given_away(&self) {
-        self.entry.close.notified().await;
+        self.close.notified().await;
     }
 
     /// A request has come.
     pub(super) fn work(&self) -> Working {
-        lock(&self.entry.state).working += 1;
-        Working { connections: Arc::clone(&self.connections), entry: Arc::clone(&self.entry) }
+        let mut open = self.connections.lock();
+        if let Some(entry) = open.by_id.get_mut(&self.id) {
+            entry.working += 1;
+            let since = entry.idle_since;
+            open.idle.remove(&since);
+        }
+        Working { connections: Arc::clone(&self.connections), id: self.id }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = lock(&self.connections.open);
-        open.by_id.remove(&self.id);
+        let mut open = self.connections.lock();
+        open.remove(self.id);
         self.connections.meter.open.store(open.by_id.len() as u64, Ordering::Relaxed);
         drop(open);
         self.connections.changed.notify_one();
@@ -133,16 +152,18 @@ impl Drop for Place {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut state = lock(&self.entry.state);
-        state.working = state.working.saturating_sub(1);
-        state.idle_since = Instant::now();
-        drop(state);
+        let mut open = self.connections.lock();
+        let now = open.next();
+        if let Some(entry) = open.by_id.get_mut(&self.id) {
+            entry.working = entry.working.saturating_sub(1);
+            if entry.working == 0 {
+                entry.idle_since = now;
+                open.idle.insert(now, self.id);
+            }
+        }
+        drop(open);
         self.connections.changed.notify_one();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
