@@ -2,7 +2,7 @@
 //! makes the graph anew when many of its nodes are those of removed passages.
 //!
 //! Between two turns it rests four times as long as the last one took, so it takes a fifth of a core at most. A passage that another
-//! one hid is found again after a few turns' time: within two seconds among 100,000 passages, ten among a million.
+//! one hid is found again after the next turn: 0.4 s of work among 20,000 passages on a busy machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,0 +1,66 @@
+//! Tests of one graph.
+
+use super::*;
+use crate::domain::HnswSettings;
+
+fn embedding(number: usize) -> Embedding {
+    Embedding::normalized((0..16).map(|place| ((number * 16 + place) as f32 * 0.7).sin()).collect()).unwrap()
+}
+
+#[test]
+fn under_cosine_no_length_counts() {
+    for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
+        let parameters = IndexParameters::of(16, Metric::Cosine, quantization, HnswSettings::default());
+        let engine = Engine::create(&parameters).unwrap();
+        engine.reserve(60, 1).unwrap();
+        let scaled = |number: usize, by: f32| {
+            Embedding::unscaled(embedding(number).as_slice().iter().map(|value| value * by).collect()).unwrap()
+        };
+        for number in 0..50 {
+            engine.add(number as u64, &scaled(number, 0.1 + number as f32)).unwrap();
+        }
+        for number in 0..50 {
+            let (key, score) = engine.search(&scaled(number, 7.0), 5).unwrap()[0];
+            assert!((score - 1.0).abs() < 0.01, "{quantization:?}: {number} found {key} with {score}");
+        }
+    }
+}
+
+#[test]
+fn a_graph_saved_when_halves_were_compared_by_cosine_goes_on() {
+    let parameters = IndexParameters::of(16, Metric::Cosine, Quantization::F16, HnswSettings::default());
+    let options = IndexOptions {
+        dimensions: 16,
+        metric: MetricKind::Cos,
+        quantization: ScalarKind::F16,
+        connectivity: parameters.connectivity,
+        expansion_add: parameters.expansion_add,
+        expansion_search: 1,
+        multi: false,
+    };
+    let (old, new) = (usearch::Index::new(&options).unwrap(), Engine::create(&parameters).unwrap());
+    old.reserve(60).unwrap();
+    new.reserve(60, 1).unwrap();
+    for number in 0..50 {
+        old.add(number as u64, embedding(number).as_slice()).unwrap();
+        new.add(number as u64, &embedding(number)).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.usearch");
+    old.save(path.to_str().unwrap()).unwrap();
+    check_head(&path, &parameters).unwrap();
+    let loaded = Engine::create(&parameters).unwrap();
+    loaded.load(&path).unwrap();
+    loaded.reserve(60, 1).unwrap();
+    loaded.add(50, &embedding(50)).unwrap();
+    new.add(50, &embedding(50)).unwrap();
+    for number in 0..51 {
+        let [found, expected] = [&loaded, &new].map(|engine| engine.search(&embedding(number), 5).unwrap());
+        assert_eq!((found.len(), found[0].0), (5, number as u64));
+        for ((_, score), (_, expected)) in found.into_iter().zip(expected) {
+            assert!((score - expected).abs() < 1e-3, "{number}: {score} and {expected}");
+        }
+    }
+    let wrong = IndexParameters { metric: Metric::L2, ..parameters };
+    assert!(matches!(check_head(&path, &wrong), Err(IndexError::Parameters { what: "values", .. })));
+}
