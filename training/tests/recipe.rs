@@ -90,12 +90,12 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
     data::prepare::prepare(&path("raw"), &[], &path("tokenizer.json"), &path("shards")).unwrap();
     train(&config, folder.path(), "first");
     train(&config, folder.path(), "again");
-    let weights = |run: &str| std::fs::read(path(run).join("polish.safetensors")).unwrap();
+    let weights = |run: &str| std::fs::read(path(run).join("retrieve.safetensors")).unwrap();
     assert!(weights("first") == weights("again"), "the same seed gave other weights");
 
     let export = ExportArguments {
         config: path("config.toml"),
-        weights: path("first/polish.safetensors"),
+        weights: path("first/retrieve.safetensors"),
         tokenizer: path("tokenizer.json"),
         bundle_version: "0.0.1".to_owned(),
         out: path("bundle"),
