@@ -378,8 +378,11 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
         *totals.entry((pool.group, pool.english)).or_default() += amount.powf(exponent(pool.group));
     }
     let rest = 1.0 - sampling.groups.iter().map(|group| group.share).sum::<f64>();
+    // Where there is English alone, or none, that has all of what the groups leave.
+    let both = totals.contains_key(&(None, true)) && totals.contains_key(&(None, false));
     let share = |pool: &Pool| match pool.group {
         Some(group) => sampling.groups[group].share,
+        None if !both => rest,
         None if pool.english => rest * sampling.english_share,
         None => rest * (1.0 - sampling.english_share),
     };
