@@ -169,6 +169,10 @@ impl Run<'_> {
     fn finish(&self, state: &mut State, progress: &Progress) -> Result<(), Error> {
         let stage = &self.config.stages[state.position.stage];
         state.average.finish(&mut state.parameters);
+        if let Some(between) = &stage.interpolation {
+            let earlier = load_weights(&weights_path(&self.options.run, &between.stage), self.options.device)?;
+            state.parameters.approach(&earlier, between.share);
+        }
         state.adam = Adam::default();
         state.position = Position { stage: state.position.stage + 1, step: 0 };
         checkpoint::save(&weights_path(&self.options.run, &stage.name), state)?;

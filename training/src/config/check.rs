@@ -205,6 +205,12 @@ fn check_order(config: &Config) -> Result<(), Error> {
             expect("stages.hard_negatives.stage", earlier, "the name of an earlier stage", &hard.stage)?;
             expect("stages.hard_negatives.pool", hard.pool >= 2, "at least 2", hard.pool)?;
         }
+        if let Some(between) = &stage.interpolation {
+            let earlier = before.iter().any(|other| other.name == between.stage && other.encoder == stage.encoder);
+            expect("stages.interpolation.stage", earlier, "an earlier stage of the same encoder", &between.stage)?;
+            let part = between.share > 0.0 && between.share <= 1.0;
+            expect("stages.interpolation.share", part, "above 0, at most 1", between.share)?;
+        }
         let after_layers = before.iter().any(|other| other.encoder == EncoderKind::Transformer);
         if stage.encoder == EncoderKind::Bag && after_layers {
             return refuse("stages.encoder", "a bag after a transformer would train the table without the layers that read it");
@@ -311,6 +317,13 @@ mod tests {
         let teacher = DistillationConfig { similarity, ..teacher };
         check(|stage| stage.distillation = Some(teacher.clone()), "");
         check(|stage| (stage.distillation, stage.masked_word) = (Some(teacher.clone()), objective(1.0)), "stages.distillation");
+    }
+
+    #[test]
+    fn weights_lie_between_an_earlier_stage_of_the_same_encoder_and_the_stage() {
+        let between = |stage: &str, share| Some(InterpolationConfig { stage: stage.to_owned(), share });
+        check(|stage| stage.interpolation = between("later", 0.5), "stages.interpolation.stage");
+        check(|stage| stage.interpolation = between("smoke", 1.5), "stages.interpolation");
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct StageConfig {
     pub cropping: Option<CroppingConfig>,
     /// Averages the weights over steps; without it the stage ends with those of its last step.
     pub averaging: Option<Averaging>,
+    /// Lays the weights that the stage ends with between those of an earlier stage and its own.
+    pub interpolation: Option<InterpolationConfig>,
     /// EMS, section III-C.
     pub contrastive: Option<ContrastiveConfig>,
     /// Additive margin softmax in the place of the contrastive objective (EMS, section V).
@@ -131,6 +133,17 @@ pub enum Averaging {
         /// That part, above 0, at most 1.
         share: f64,
     },
+}
+
+/// A stage that teaches something new forgets some of what was learned before; on the straight line between the weights before and
+/// after lie some that have most of both (WiSE-FT, Wortsman et al., 2022).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterpolationConfig {
+    /// The earlier stage. What it has no weights for stays as the later one learned it.
+    pub stage: String,
+    /// How far from its weights to the later ones, above 0, at most 1.
+    pub share: f64,
 }
 
 /// An objective that has no settings but its weight.

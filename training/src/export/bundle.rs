@@ -9,6 +9,7 @@ use dragoman::bundle::{
     Bundle, FORMAT, GOLDEN, LANGUAGE_HEAD, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKEN_TABLE, TOKENIZER,
 };
 use dragoman::domain::Language;
+use dragoman::ranking::TokenTable;
 use dragoman::text::{LanguageHead, TEXT_VERSION, Tokenizer};
 use prost::Message as _;
 use serde_json::json;
@@ -160,6 +161,7 @@ fn write_graphs(
     prove_graph(Variant::Fp16, OnnxEncoder::open(&fp16, 0)?)?;
     let int8 = write_graph(&folder.join(MODEL_INT8), &int8_graph(weights, &ranges, Some(&table))?)?;
     let encoder = prove_graph(Variant::Int8, OnnxEncoder::open(&int8, 0)?)?;
+    let encoder = encoder.with_late_interaction(Some(TokenTable::read(&folder.join(TOKEN_TABLE))?.late_interaction()));
     Ok((encoder, parity))
 }
 

@@ -59,6 +59,15 @@ impl Parameters {
         }
     }
 
+    /// Moves the weights that `earlier` has too onto the straight line from there, at `share` of the way.
+    pub fn approach(&mut self, earlier: &Self, share: f64) {
+        let common: Vec<String> = self.tensors.keys().filter(|name| earlier.has(name)).cloned().collect();
+        for name in common {
+            let between = earlier.get(&name).detach() * (1.0 - share) + self.get(&name).detach() * share;
+            self.set(&name, &between);
+        }
+    }
+
     /// All weights in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
@@ -77,4 +86,23 @@ pub struct RowGradient {
     pub ids: Tensor,
     /// Their gradients. [rows, d]
     pub values: Tensor,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_move_between_two_and_what_one_alone_has_stays() {
+        let of = |named: &[(&str, f64)]| {
+            let mut parameters = Parameters::new(Device::Cpu);
+            named.iter().for_each(|(name, value)| parameters.constant(name, &[2], *value));
+            parameters
+        };
+        let mut later = of(&[("both", 5.0), ("own", 3.0)]);
+        later.approach(&of(&[("both", 1.0), ("gone", 9.0)]), 0.25);
+        let values = |name: &str| Vec::<f32>::try_from(later.get(name).detach()).unwrap();
+        assert_eq!((values("both"), values("own"), later.has("gone")), (vec![2.0; 2], vec![3.0; 2], false));
+        assert!(later.get("both").requires_grad());
+    }
 }
