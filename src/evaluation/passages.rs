@@ -75,17 +75,26 @@ struct File {
     answers: Vec<usize>,
 }
 
+/// What is asked in one language.
+#[derive(Default)]
+struct Pool {
+    passages: Vec<String>,
+    /// The number of each passage.
+    numbers: HashMap<String, usize>,
+    files: Vec<File>,
+}
+
 /// Measures every file in `folder`, at most `questions_max` questions of each, the first ones. Gives `None` when there is none.
 pub fn measure(
     folder: &Path,
     questions_max: usize,
     encoder: &mut dyn SentenceEncoder,
 ) -> Result<Option<PassagesReport>, EvaluationError> {
-    let mut pools: BTreeMap<String, (Vec<String>, HashMap<String, usize>, Vec<File>)> = BTreeMap::new();
+    let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
     for name in lines::names(folder)? {
         let Some(pair) = name.strip_prefix("retrieval.").and_then(|rest| rest.strip_suffix(".tsv")) else { continue };
         let Some((_, language)) = pair.split_once('-') else { continue };
-        let (passages, numbers, files) = pools.entry(language.to_owned()).or_default();
+        let Pool { passages, numbers, files } = pools.entry(language.to_owned()).or_default();
         let mut file = File { pair: pair.to_owned(), questions: Vec::new(), answers: Vec::new() };
         for [question, passage] in lines::rows(&folder.join(&name), ["question", "passage"])? {
             let number = *numbers.entry(passage.clone()).or_insert_with(|| {
@@ -100,7 +109,7 @@ pub fn measure(
         files.push(file);
     }
     let mut pairs = BTreeMap::new();
-    for (passages, _, files) in pools.into_values() {
+    for Pool { passages, files, .. } in pools.into_values() {
         let embeddings = encoder.encode(&passages)?;
         for file in files {
             let mut ranks = [Vec::new(), Vec::new(), Vec::new()];

@@ -292,10 +292,11 @@ impl Engine {
         }
         let mut reading = Reading::new(self.dimension);
         let there = self.read(key, &mut reading)?.is_some();
-        Ok(there.then(|| match self.quantization {
+        let values = match self.quantization {
             Quantization::I8 => Values::Integers(reading.integers),
             _ => Values::Floats(Cow::Owned(reading.values)),
-        }))
+        };
+        Ok(there.then_some(values))
     }
 
     /// The values of a node, as it keeps them; `None` when it is not there. Not for signs alone. Those of f16 are read as

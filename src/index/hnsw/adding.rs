@@ -114,8 +114,8 @@ fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<bool, IndexErr
             if begin == end {
                 return Ok(places);
             }
-            for place in begin..end {
-                if work(&items[place])? {
+            for (place, item) in (begin..).zip(&items[begin..end]) {
+                if work(item)? {
                     places.push(place);
                 }
             }
