@@ -2,7 +2,7 @@
 //!
 //! A connection works from the head of a request until its answer is handed on; before, between and after it is idle. When there
 //! is no place for one more, one of those that were idle for the longest is closed, of the address that has most connections: whoever
-//! opens thousands pays with his own. Requests have bounds of their own below this one, so there is always one that is idle.
+//! opens thousands pays with his own. The new one has its place once the other's file is closed, so that the bound holds for files too. Requests have bounds of their own below this one, so there is always one that is idle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +34,8 @@ struct Open {
     /// Those that are idle, by when they became so.
     idle: BTreeMap<u64, u64>,
     by_address: HashMap<IpAddr, usize>,
+    /// Connections that were told to give way and are not closed yet.
+    giving_way: usize,
 }
 
 struct Entry {
@@ -42,6 +44,7 @@ struct Entry {
     working: usize,
     /// Its key among the idle ones.
     idle_since: u64,
+    gives_way: bool,
     close: Arc<Notify>,
 }
 
@@ -64,7 +67,7 @@ impl Connections {
         Arc::new(Self { max, meter, open: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for one more connection of `address`. Waits while all that are open work.
+    /// A place for one more connection of `address`. Waits while all that are open work, and for one that gives way to be closed.
     pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
         loop {
             let changed = self.changed.notified();
@@ -78,12 +81,13 @@ impl Connections {
     fn try_enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let mut open = self.lock();
         if open.by_id.len() >= self.max {
-            let victim = open.victim()?;
-            open.remove(victim)?.close.notify_one();
-            self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
+            if open.giving_way == 0 && open.ask_to_give_way() {
+                self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
+            }
+            return None;
         }
         let (id, close) = (open.next(), Arc::new(Notify::new()));
-        let entry = Entry { address, working: 0, idle_since: id, close: Arc::clone(&close) };
+        let entry = Entry { address, working: 0, idle_since: id, gives_way: false, close: Arc::clone(&close) };
         open.by_id.insert(id, entry);
         open.idle.insert(id, id);
         *open.by_address.entry(address).or_default() += 1;
@@ -109,16 +113,27 @@ impl Open {
         oldest.max_by_key(|&(place, id)| (count(id), Reverse(place))).map(|(_, id)| *id)
     }
 
-    fn remove(&mut self, id: u64) -> Option<Entry> {
-        let entry = self.by_id.remove(&id)?;
+    /// Tells an idle connection to close; says whether there is one.
+    fn ask_to_give_way(&mut self) -> bool {
+        let Some(entry) = self.victim().and_then(|victim| self.by_id.get_mut(&victim)) else { return false };
+        entry.gives_way = true;
+        entry.close.notify_one();
+        let since = entry.idle_since;
+        self.idle.remove(&since);
+        self.giving_way += 1;
+        true
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(entry) = self.by_id.remove(&id) else { return };
         self.idle.remove(&entry.idle_since);
+        self.giving_way -= usize::from(entry.gives_way);
         if let Some(count) = self.by_address.get_mut(&entry.address) {
             *count -= 1;
             if *count == 0 {
                 self.by_address.remove(&entry.address);
             }
         }
-        Some(entry)
     }
 }
 
@@ -156,7 +171,7 @@ impl Drop for Working {
         let now = open.next();
         if let Some(entry) = open.by_id.get_mut(&self.id) {
             entry.working = entry.working.saturating_sub(1);
-            if entry.working == 0 {
+            if entry.working == 0 && !entry.gives_way {
                 entry.idle_since = now;
                 open.idle.insert(now, self.id);
             }
@@ -186,8 +201,12 @@ mod tests {
         let enter = |last| connections.try_enter(address(last)).unwrap();
         let honest = enter(1);
         let greedy = [enter(2), enter(2), enter(2)];
-        let next = enter(3);
-        assert!(is_closed(&greedy[0]) && !is_closed(&greedy[1]) && !is_closed(&honest) && !is_closed(&next));
+        assert!(connections.try_enter(address(3)).is_none(), "the place is not free yet");
+        assert!(is_closed(&greedy[0]) && !is_closed(&greedy[1]) && !is_closed(&honest));
+        assert!(connections.try_enter(address(3)).is_none() && !is_closed(&greedy[1]), "one gives way to one");
+        let [first, _second, _third] = greedy;
+        drop(first);
+        let _next = enter(3);
         assert_eq!(connections.meter.gave_way.load(Ordering::Relaxed), 1);
     }
 
@@ -198,9 +217,11 @@ mod tests {
         let (working, busy) = (one.work(), two.work());
         assert!(connections.try_enter(address(2)).is_none(), "all work");
         drop(working);
-        assert!(connections.try_enter(address(2)).is_some());
+        assert!(connections.try_enter(address(2)).is_none());
         assert!(is_closed(&one) && !is_closed(&two));
-        drop((busy, one, two));
+        drop(one);
+        assert!(connections.try_enter(address(2)).is_some());
+        drop((busy, two));
         assert_eq!(connections.meter.open.load(Ordering::Relaxed), 0);
     }
 
@@ -213,7 +234,9 @@ mod tests {
         let mut waits = std::pin::pin!(waits);
         assert!(waits.as_mut().now_or_never().is_none());
         drop(working);
-        waits.await;
+        assert!(waits.as_mut().now_or_never().is_none());
         assert!(is_closed(&first));
+        drop(first);
+        waits.await;
     }
 }
