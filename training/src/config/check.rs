@@ -323,7 +323,14 @@ mod tests {
     fn weights_lie_between_an_earlier_stage_of_the_same_encoder_and_the_stage() {
         let between = |stage: &str, share| Some(InterpolationConfig { stage: stage.to_owned(), share });
         check(|stage| stage.interpolation = between("later", 0.5), "stages.interpolation.stage");
-        check(|stage| stage.interpolation = between("smoke", 1.5), "stages.interpolation");
+        check(|stage| stage.interpolation = between("smoke", 0.5), "stages.interpolation.stage");
+        let bag = |share| {
+            move |stage: &mut StageConfig| {
+                (stage.encoder, stage.interpolation) = (EncoderKind::Bag, between("smoke", share));
+            }
+        };
+        check(bag(1.5), "stages.interpolation.share");
+        check(bag(0.5), "");
     }
 
     #[test]
