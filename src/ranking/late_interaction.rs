@@ -17,7 +17,7 @@ pub struct LateInteraction {
 }
 
 impl LateInteraction {
-    /// Takes the rows of a token table. [vocabulary, dimension] Without weights of its own, [vocabulary], a token weighs as much as
+    /// Takes the rows of a token table. [vocabulary, dimension] Without weights, one for each token, a token weighs as much as
     /// its row is long: a bag of tokens learns to make a row long when its token says much.
     pub fn new(mut rows: Vec<f32>, dimension: usize, weights: Option<Vec<f32>>) -> Self {
         let mut lengths = Vec::with_capacity(rows.len() / dimension.max(1));
