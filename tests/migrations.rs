@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence};
+use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence, TokenSet};
 use dragoman::store::{
     Adoption, Catalog, Change, DatabaseKind, DocumentStore, PreparedDocument, SearchFilter, StoreError, StoreOptions, check_head,
     check_stranger,
@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("catalog/0002_features.sql", "75417e737748467e690819b40c3383b38233b1aba4807c9d1e5ae2c243a5f640"),
     ("collection/0001_documents.sql", "64b9442e2dde4ac8d0652b7dd6ebf60b3f96a83bd5f8e9d4b323609c2c4c4434"),
     ("collection/0002_features.sql", "875ca00d99156a58265d72c13ac8851b3d42d235ee27038162e78604b0cdf331"),
+    ("collection/0003_passage_tokens.sql", "baa41aa3ed5c0624d35eadc5eda90a424b2d053b417b8c474cb752335591b386"),
 ];
 
 const OPTIONS: StoreOptions =
@@ -166,6 +167,18 @@ fn collections_of_every_version_can_be_searched_by_words_once_filled() {
             let texts: Vec<String> = store.passages(&found).unwrap().into_iter().map(|row| row.document.text).collect();
             assert_eq!(texts, [text], "{query} in a database of version {made}");
         }
+    }
+}
+
+#[test]
+fn passages_of_every_version_have_their_tokens_once_filled() {
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let tokens_of = |texts: Vec<String>| Ok::<_, ()>(texts.iter().map(|_| TokenSet::of(&[17, 204, 5_120])).collect());
+        while store.fill_tokens(tokens_of).unwrap().unwrap().is_some() {}
+        let found = store.token_changes(None).unwrap().passages;
+        assert_eq!(found, [(PassageId(1), TokenSet::of(&[17, 204, 5_120]))], "a database of version {made}");
     }
 }
 

@@ -63,6 +63,8 @@ pub struct SearchArgs {
 /// How hits are found.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Mode {
+    /// By all there is, as one relevance between 0 and 1: what is used when nothing is said.
+    Full,
     /// By meaning, across languages.
     Dense,
     /// By words.

@@ -44,13 +44,13 @@ pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language};
 pub use limits::Limits;
-pub use model::{Device, Embedded, ModelInfo};
-pub use passages::{MiningUnit, PassageBounds};
+pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
+pub use passages::{MiningUnit, PassageBounds, TokenSet};
 pub use payer::Payer;
 pub use request_key::RequestKey;
 pub use search::{
-    Breadth, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,
-    SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
+    Breadth, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces,
+    ListPlace, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,

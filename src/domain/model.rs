@@ -1,6 +1,6 @@
 //! What is known of a loaded model, and what it answers.
 
-use super::{Embedding, Language};
+use super::{Embedding, Language, TokenSet};
 
 /// Where the encoder runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,29 @@ pub struct ModelInfo {
 pub struct Embedded {
     /// The embedding.
     pub embedding: Embedding,
-    /// How many tokens were read, after truncation.
-    pub tokens: usize,
+    /// The ids of the tokens that were read, after truncation.
+    pub tokens: Vec<u32>,
     /// Whether the text had more tokens than the model reads.
     pub truncated: bool,
+}
+
+/// What a passage gets when it is embedded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassageEmbedding {
+    /// The embedding.
+    pub embedding: Embedding,
+    /// Its tokens; none for a vector of the caller's own.
+    pub tokens: TokenSet,
+}
+
+impl From<Embedded> for PassageEmbedding {
+    fn from(embedded: Embedded) -> Self {
+        Self { tokens: TokenSet::of(&embedded.tokens), embedding: embedded.embedding }
+    }
+}
+
+impl From<Embedding> for PassageEmbedding {
+    fn from(embedding: Embedding) -> Self {
+        Self { embedding, tokens: TokenSet::default() }
+    }
 }

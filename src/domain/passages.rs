@@ -1,4 +1,4 @@
-//! How long texts are cut into passages.
+//! Passages: how long texts are cut, and the tokens that one consists of.
 
 /// Tokens that a passage may have, at least: fewer hold no thought.
 pub const TOKENS_MIN: usize = 8;
@@ -28,4 +28,59 @@ pub enum MiningUnit {
     Passage,
     /// Each document, by the mean of its passages' embeddings.
     Document,
+}
+
+/// The distinct tokens of a passage: what late interaction compares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenSet(Vec<u16>);
+
+impl TokenSet {
+    /// The tokens of a text. Ids beyond 65,535 are left out: no token table has them.
+    pub fn of(ids: &[u32]) -> Self {
+        let mut distinct: Vec<u16> = ids.iter().filter_map(|&id| u16::try_from(id).ok()).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        Self(distinct)
+    }
+
+    /// The ids, ascending.
+    pub fn as_slice(&self) -> &[u16] {
+        &self.0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Little-endian u16 values, as stored in SQLite.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|id| id.to_le_bytes()).collect()
+    }
+
+    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no ascending ids.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        let ids: Vec<u16> = pairs.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
+        (rest.is_empty() && ids.is_sorted_by(|a, b| a < b)).then_some(Self(ids))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_counts_once_and_comes_back_from_its_bytes() {
+        let tokens = TokenSet::of(&[7, 60_000, 7, 3, 70_000]);
+        assert_eq!(tokens.as_slice(), [3, 7, 60_000]);
+        assert_eq!(TokenSet::from_bytes(&tokens.to_bytes()), Some(tokens));
+    }
+
+    #[test]
+    fn bytes_that_are_no_ascending_ids_are_refused() {
+        for bytes in [&[1][..], &[2, 0, 1, 0], &[2, 0, 2, 0]] {
+            assert_eq!(TokenSet::from_bytes(bytes), None, "{bytes:?}");
+        }
+    }
 }

@@ -38,12 +38,32 @@ pub struct ExampleSet {
 /// How hits are found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SearchMode {
+    /// By all there is: embeddings, late interaction and words, as one relevance between 0 and 1.
+    Full(FullSearch),
     /// By the similarity of embeddings.
     Dense,
     /// By the words that query and passage share (BM25).
     Lexical,
     /// By both, their ranks fused.
     Hybrid(Fusion),
+}
+
+/// How far a search by all there is looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FullSearch {
+    /// Passages that each of embeddings, late interaction and words names, at least.
+    pub candidates: usize,
+}
+
+impl FullSearch {
+    /// What it may be.
+    pub const CANDIDATES: std::ops::RangeInclusive<usize> = 10..=10_000;
+}
+
+impl Default for FullSearch {
+    fn default() -> Self {
+        Self { candidates: 200 }
+    }
 }
 
 /// Reciprocal rank fusion: a document gets the sum over the lists of weight / (rank constant + its rank there).
@@ -180,7 +200,7 @@ pub struct HitPassage {
 pub struct Hit {
     /// The document's id.
     pub id: DocumentId,
-    /// By the mode: how near target and best passage are by the metric, their ratio margin, BM25, or the fused ranks.
+    /// By the mode: the relevance, how near target and best passage are by the metric, their ratio margin, BM25, or the fused ranks.
     pub score: f32,
     /// The document's language.
     pub language: Option<Language>,
@@ -203,6 +223,8 @@ pub struct Hit {
 pub struct HitPlaces {
     /// Among the nearest embeddings; the score is that of the metric.
     pub dense: Option<ListPlace>,
+    /// Among those that late interaction names; the score is its own.
+    pub late: Option<ListPlace>,
     /// Among the passages that share words; the score is BM25.
     pub lexical: Option<ListPlace>,
 }

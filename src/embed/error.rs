@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::ranking::{ScorerError, TokenTableError};
 use crate::text::TextError;
 
 /// An error of the embedder. It can be cloned, because one failed batch answers many callers.
@@ -30,6 +31,12 @@ pub enum EmbedError {
     /// The bundle's tokenizer or language head cannot be loaded, or a text cannot be tokenized.
     #[error(transparent)]
     Text(Arc<TextError>),
+    /// The bundle's token table cannot be loaded.
+    #[error(transparent)]
+    TokenTable(Arc<TokenTableError>),
+    /// The bundle's token table cannot be used.
+    #[error(transparent)]
+    Scorer(Arc<ScorerError>),
     /// ONNX Runtime's shared library cannot be loaded.
     #[error(
         "cannot load ONNX Runtime from {}: run `make run` once, which fetches it, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",

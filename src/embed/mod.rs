@@ -20,8 +20,9 @@ pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
 
-use crate::bundle::Bundle;
-use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds};
+use crate::bundle::{Bundle, TOKEN_TABLE};
+use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, TokenSet};
+use crate::ranking::{TokenScorer, TokenTable};
 pub use crate::text::Tokens;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{Cut, LanguageDetector, Tokenizer, split_passages};
@@ -82,6 +83,7 @@ struct Parts {
     info: ModelInfo,
     text: Box<dyn Tokenize>,
     detector: LanguageDetector,
+    scorer: Option<TokenScorer>,
     queue: Queue,
     /// Turns of callers who tokenize: as many as there are cores.
     tokenizing: Arc<Semaphore>,
@@ -111,6 +113,7 @@ impl Embedder {
         let manifest = &bundle.manifest;
         let tokenizer = Tokenizer::open(bundle)?;
         let detector = LanguageDetector::open(bundle, &tokenizer)?;
+        let scorer = scorer(bundle)?;
         let opened = session::open(bundle, options)?;
         let info = ModelInfo {
             name: manifest.name.clone(),
@@ -127,7 +130,7 @@ impl Embedder {
         // Encoders that work side by side share the budget: a query waits no longer for one of them, nor do they take more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
-        Self::of(info, text, detector, opened.encoders, bounds)
+        Self::of(info, (Box::new(text), detector, scorer), opened.encoders, bounds)
     }
 
     /// Gives a deterministic stand-in without any model, for tests of everything above.
@@ -138,22 +141,22 @@ impl Embedder {
     /// Gives the stand-in in other sizes, with a hand on it.
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
+        let text: Box<dyn Tokenize> = Box::new(text);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
-        let embedder = Self::of(options.model(), text, LanguageDetector::by_rules(), vec![encoder], options.bounds())
+        let embedder = Self::of(options.model(), (text, LanguageDetector::by_rules(), None), vec![encoder], options.bounds())
             .expect("a thread for the fake encoder");
         (embedder, control)
     }
 
     fn of(
         info: ModelInfo,
-        text: impl Tokenize + 'static,
-        detector: LanguageDetector,
+        (text, detector, scorer): (Box<dyn Tokenize>, LanguageDetector, Option<TokenScorer>),
         encoders: Vec<impl Encode + 'static>,
         bounds: QueueBounds,
     ) -> Result<Self, EmbedError> {
         let queue = Queue::start(encoders, bounds)?;
         let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
-        Ok(Self { parts: Arc::new(Parts { info, text: Box::new(text), detector, queue, tokenizing }) })
+        Ok(Self { parts: Arc::new(Parts { info, text, detector, scorer, queue, tokenizing }) })
     }
 
     /// What is loaded.
@@ -236,6 +239,16 @@ impl Embedder {
         self.parts.detector.detect(text)
     }
 
+    /// What compares questions with passages token by token; `None` when the model has no token table.
+    pub fn scorer(&self) -> Option<&TokenScorer> {
+        self.parts.scorer.as_ref()
+    }
+
+    /// The tokens of texts, as embedding them finds; blocks for as long as tokenizing takes.
+    pub fn token_sets(&self, texts: &[String]) -> Result<Vec<TokenSet>, EmbedError> {
+        Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
+    }
+
     /// Texts that wait now.
     pub fn queue_depth(&self) -> usize {
         self.parts.queue.depth()
@@ -256,6 +269,15 @@ impl Parts {
     fn tokens(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
         texts.iter().map(|text| self.text.tokens(text)).collect()
     }
+}
+
+/// Reads the bundle's token table, if it has one.
+fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
+    if !bundle.manifest.files.contains_key(TOKEN_TABLE) {
+        return Ok(None);
+    }
+    let table = TokenTable::read(&bundle.path(TOKEN_TABLE)).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
+    Ok(Some(TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?))
 }
 
 struct BundleText {
@@ -335,7 +357,8 @@ mod tests {
         let begun = Arc::new(AtomicUsize::new(0));
         let text = Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) };
         let embedder =
-            Embedder::of(options.model(), text, LanguageDetector::by_rules(), vec![encoder], options.bounds()).unwrap();
+            Embedder::of(options.model(), (Box::new(text), LanguageDetector::by_rules(), None), vec![encoder], options.bounds())
+                .unwrap();
         let turns = embedder.parts.tokenizing.available_permits();
         let texts = vec!["x".repeat(TURN_BYTES); 50];
         let request = tokio::spawn({

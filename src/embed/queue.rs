@@ -290,7 +290,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
             for ((ticket, text), embedding) in tickets.iter().zip(texts).zip(embeddings) {
                 match embedding {
                     Some(embedding) => {
-                        ticket.fill(Embedded { embedding, tokens: text.ids.len(), truncated: text.truncated });
+                        ticket.fill(Embedded { embedding, tokens: text.ids, truncated: text.truncated });
                     }
                     None => ticket.fail(EmbedError::NotFinite),
                 }

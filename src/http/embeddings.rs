@@ -146,7 +146,7 @@ pub async fn create_embeddings(
         }
     };
     let embedded = api.service.embed(texts).await?;
-    let tokens = embedded.iter().map(|one| one.tokens).sum();
+    let tokens = embedded.iter().map(|one| one.tokens.len()).sum();
     let item = |(index, one): (usize, crate::domain::Embedded)| EmbeddingItem {
         object: "embedding",
         index,

@@ -81,7 +81,8 @@ pub struct SearchBatchResult {
 pub struct SearchHit {
     /// The document's id.
     pub id: String,
-    /// Higher is better. In mode `dense` how near query and best passage are by the collection's metric (cosine: -1 to 1; l2: the
+    /// Higher is better. In mode `full` the relevance, between 0 and 1: how likely the passage answers, the same in every collection and
+    /// language. In mode `dense` how near query and best passage are by the collection's metric (cosine: -1 to 1; l2: the
     /// negative of the distance), or their ratio margin when `margin` asks for it; in mode `lexical` BM25; in mode `hybrid` the
     /// fused ranks. Scores of different modes cannot be compared.
     pub score: f32,
@@ -133,6 +134,11 @@ pub struct HitExplanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub dense: Option<ListRank>,
+    /// Among the passages whose tokens are near to those of the query; the score is that of late interaction, 0 to 1. Omitted when it
+    /// was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub late: Option<ListRank>,
     /// Among the passages that share words; the score is BM25. Omitted when it was not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -294,7 +300,7 @@ fn rounded(milliseconds: f64) -> f64 {
 impl From<HitPlaces> for HitExplanation {
     fn from(places: HitPlaces) -> Self {
         let rank = |place: ListPlace| ListRank { rank: place.rank, score: place.score };
-        Self { dense: places.dense.map(rank), lexical: places.lexical.map(rank) }
+        Self { dense: places.dense.map(rank), late: places.late.map(rank), lexical: places.lexical.map(rank) }
     }
 }
 

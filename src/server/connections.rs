@@ -1,8 +1,10 @@
 //! The connections that are open: a bounded number, of which the idle ones give way.
 //!
-//! A connection works from the head of a request until its answer is handed on; before, between and after it is idle. When there
-//! is no place for one more, one of those that were idle for the longest is closed, of the address that has most connections: whoever
-//! opens thousands pays with his own. The new one has its place once the other's file is closed, so that the bound holds for files too. Requests have bounds of their own below this one, so there is always one that is idle.
+//! A connection works from the head of a request until its answer is handed on; before, between and after it is idle. When few
+//! places are free, one of those that were idle for the longest is closed, of the address that has most connections: whoever opens
+//! thousands pays with his own. A place is free once the other's file is closed, so the bound holds for files too. Some places are
+//! cleared ahead of need, so a new connection does not wait until another one is closed. Requests have bounds of their own below this one, so there
+//! is always one that is idle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -16,10 +18,15 @@ use crate::http::settings::ConnectionMeter;
 
 /// Idle connections among which the one that gives way is chosen: every caller may make the server choose.
 const LOOKED_AT: usize = 64;
+/// Places that are kept free for those who come next: at most so many, and at most this share of all.
+const FREE_MAX: usize = 64;
+const FREE_SHARE: usize = 16;
 
 /// All connections.
 pub(super) struct Connections {
     max: usize,
+    /// Places that are kept free by closing idle connections ahead of need.
+    free: usize,
     meter: ConnectionMeter,
     open: Mutex<Open>,
     /// Told when a place may have become free.
@@ -64,10 +71,12 @@ pub(super) struct Working {
 impl Connections {
     pub(super) fn new(max: usize, meter: ConnectionMeter) -> Arc<Self> {
         meter.limit.store(max as u64, Ordering::Relaxed);
-        Arc::new(Self { max, meter, open: Mutex::default(), changed: Notify::new() })
+        let free = FREE_MAX.min(max / FREE_SHARE);
+        Arc::new(Self { max, free, meter, open: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for one more connection of `address`. Waits while all that are open work, and for one that gives way to be closed.
+    /// A place for one more connection of `address`. Waits while none is free: all that are open work, or one that gives way is being
+    /// closed.
     pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
         loop {
             let changed = self.changed.notified();
@@ -80,10 +89,10 @@ impl Connections {
 
     fn try_enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let mut open = self.lock();
+        while open.by_id.len() + 1 + self.free > self.max + open.giving_way && open.ask_to_give_way() {
+            self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
+        }
         if open.by_id.len() >= self.max {
-            if open.giving_way == 0 && open.ask_to_give_way() {
-                self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
-            }
             return None;
         }
         let (id, close) = (open.next(), Arc::new(Notify::new()));
@@ -208,6 +217,17 @@ mod tests {
         drop(first);
         let _next = enter(3);
         assert_eq!(connections.meter.gave_way.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn places_are_cleared_before_the_last_one_is_taken() {
+        let connections = Connections::new(32, ConnectionMeter::default());
+        let enter = || connections.try_enter(address(1)).unwrap();
+        let mut open: Vec<Place> = (0..30).map(|_| enter()).collect();
+        assert!(!open.iter().any(is_closed), "two places are free");
+        open.extend([enter(), enter()]);
+        assert!(is_closed(&open[0]) && is_closed(&open[1]) && !is_closed(&open[2]), "the next two come in without waiting");
+        assert!(connections.try_enter(address(1)).is_none(), "never more than the bound");
     }
 
     #[test]

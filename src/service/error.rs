@@ -11,6 +11,7 @@ use super::shares::Refusal;
 use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
 use crate::embed::EmbedError;
 use crate::index::IndexError;
+use crate::ranking::ScorerError;
 use crate::store::StoreError;
 
 /// An error of a use case.
@@ -440,6 +441,9 @@ pub enum Error {
     /// The embedder failed.
     #[error("the embedder failed")]
     Embed(#[from] EmbedError),
+    /// A question cannot be compared token by token.
+    #[error(transparent)]
+    Scorer(#[from] ScorerError),
 }
 
 impl From<ClassifierError> for Error {

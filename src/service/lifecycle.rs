@@ -14,6 +14,7 @@ use super::jobs::Jobs;
 use super::keys::Keyring;
 use super::repair::recover;
 use super::runtime::{OpenCollection, lock};
+use super::search;
 use super::shares::Bound;
 use super::spool::Uploads;
 use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers, upkeep};
@@ -133,7 +134,7 @@ impl Service {
                     recovered.push(collection);
                 }
                 // After all of them: searching by meaning does not wait for searching by words.
-                recovered.iter().for_each(|collection| fill_terms(collection));
+                recovered.iter().for_each(|collection| fill(&state, collection));
                 recovered.iter().for_each(|collection| check_after_crash(collection));
                 recovered.iter().for_each(|collection| look_through(collection));
             });
@@ -228,12 +229,15 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     }
 }
 
-/// Prepares a collection that is older than searching by words for it; tries again after a failure.
-fn fill_terms(collection: &OpenCollection) {
+/// Prepares a collection that is older than searching by words, or than late interaction, for it; tries again after a failure.
+fn fill(state: &State, collection: &OpenCollection) {
+    let fill = || {
+        while !collection.should_stop() && collection.store.fill_lexical()? {}
+        search::fill_tokens(collection, &state.embedder)
+    };
     while !collection.should_stop() {
-        match collection.store.fill_lexical() {
-            Ok(true) => (),
-            Ok(false) => return,
+        match fill() {
+            Ok(_) => return,
             Err(_) if collection.should_stop() => return,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::damage::FoundDamage;
-use super::search::PassageSets;
+use super::search::{CollectionTokens, PassageSets};
 use super::{Error, leftovers, upkeep};
 use crate::domain::{Collection, Limits, ModelInfo, PassageId, Sequence};
 use crate::embed::Tokens;
@@ -61,6 +61,8 @@ pub(super) struct OpenCollection {
     pub(super) damage: FoundDamage,
     /// Which passages the filters of recent searches leave.
     pub(super) passage_sets: PassageSets,
+    /// The tokens of its passages, once a search needed them.
+    pub(super) tokens: CollectionTokens,
     /// Empty until the saved index is loaded or rebuilt.
     index: OnceLock<Index>,
     /// Whether the index has caught up since then.
@@ -120,6 +122,7 @@ impl OpenCollection {
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
             passage_sets: PassageSets::default(),
+            tokens: CollectionTokens::default(),
             index: OnceLock::new(),
             caught_up: AtomicBool::new(false),
             applied: Mutex::new(Applied::default()),

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::runtime::OpenCollection;
 use super::{Error, blocking, upkeep};
-use crate::domain::{Embedded, Embedding, PassageId};
+use crate::domain::{Embedded, PassageEmbedding, PassageId};
 use crate::embed::{EmbedError, Embedder, Priority, Tokens};
 use crate::store::{PendingPassage, StoreError};
 
@@ -125,7 +125,7 @@ impl Worker {
 
     /// Embeds a batch. When the encoder fails on it, embeds each passage alone, and sets aside those that it fails on, unless it
     /// is the encoder that is broken: then the batch is tried again later.
-    async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+    async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
         let _turn = self.turns.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
             Err(Error::Embed(error)) if !is_passing(&error) => (),
@@ -182,7 +182,7 @@ pub(super) async fn embed_passages(
     embedder: &Embedder,
     passages: &[PendingPassage],
     priority: Priority,
-) -> Result<Vec<(PassageId, Embedding)>, Error> {
+) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
     let texts = passages.iter().map(|passage| passage.text.clone()).collect();
     with_keys(passages, embedder.embed(texts, priority).await?)
 }
@@ -193,19 +193,19 @@ pub(super) async fn embed_tokens(
     passages: &[PendingPassage],
     tokens: &[Tokens],
     priority: Priority,
-) -> Result<Vec<(PassageId, Embedding)>, Error> {
+) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
     with_keys(passages, embedder.embed_tokens(tokens.to_vec(), priority).await?)
 }
 
-fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
     if embedded.len() != passages.len() {
         return Err(Error::EncoderAnswers { asked: passages.len(), got: embedded.len() });
     }
-    Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.embedding)).collect())
+    Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.into())).collect())
 }
 
 /// Stores embeddings and makes them searchable. Passages that are gone meanwhile are left out by the store.
-pub(super) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, Embedding)>) -> Result<(), Error> {
+pub(super) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
     if !embedded.is_empty() {
         collection.store.set_embeddings(embedded)?;
     }

@@ -91,6 +91,8 @@ impl Adoption<'_> {
         for (number, path) in (1..).zip(&stranger.indexes) {
             declare(&transaction, path, number)?;
         }
+        // Tokens are made anew: those of an archive may say anything.
+        transaction.execute("update token_fill set filled = 0, until = (select sequence from state)", [])?;
         let damage = read_through(&transaction, self.terms_of)?;
         transaction.commit()?;
         Ok(damage)

@@ -17,7 +17,7 @@ use super::writer::{Clock, WriteTransaction, system_clock};
 use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
-    PassageId, Sequence,
+    PassageEmbedding, PassageId, Sequence,
 };
 
 /// The file in a collection's folder.
@@ -246,7 +246,11 @@ impl DocumentStore {
 
     /// Stores embeddings of passages. Gives those that were stored; passages that are gone meanwhile are left out. Waits for a
     /// place in the write queue when that is full.
-    pub fn set_embeddings(&self, embeddings: Vec<(PassageId, Embedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
+    pub fn set_embeddings(
+        &self,
+        embeddings: Vec<(PassageId, impl Into<PassageEmbedding>)>,
+    ) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
+        let embeddings = embeddings.into_iter().map(|(id, embedding)| (id, embedding.into())).collect();
         self.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
     }
 

@@ -16,7 +16,7 @@ use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations};
-use crate::domain::{Document, Embedding, Sequence};
+use crate::domain::{Document, PassageEmbedding, Sequence};
 
 /// One state of a document. Ordered by the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub struct MovedPassage {
     /// Bytes of the document's text.
     pub range: Range<usize>,
     /// `None` when it waits for its embedding.
-    pub embedding: Option<Embedding>,
+    pub embedding: Option<PassageEmbedding>,
 }
 
 /// An answer that is kept for a request that comes again.

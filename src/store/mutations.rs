@@ -10,10 +10,11 @@ use rusqlite::{OptionalExtension, params};
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding, unseal_embedding};
 use super::error::Fault;
 use super::lexical;
+use super::passage_tokens;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
-use crate::domain::{DocumentId, Embedding, Metadata, PassageId, Sequence};
+use crate::domain::{DocumentId, Embedding, Metadata, PassageEmbedding, PassageId, Sequence};
 
 /// Stores documents. An id that comes twice is stored twice, the last one stays; passages to embed are named by the last one
 /// alone.
@@ -225,13 +226,15 @@ pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Re
 /// Stores embeddings; gives those whose passage is still there.
 pub(super) fn set_embeddings(
     transaction: &mut WriteTransaction<'_>,
-    embeddings: Vec<(PassageId, Embedding)>,
+    embeddings: Vec<(PassageId, PassageEmbedding)>,
 ) -> Result<Vec<(PassageId, Embedding)>, Fault> {
     let sql = "update passages set embedding = ?2, embedded_sequence = ?3 where id = ?1";
-    let mut statement = transaction.connection.prepare_cached(sql)?;
+    let connection = transaction.connection;
+    let mut statement = connection.prepare_cached(sql)?;
     let mut stored = Vec::with_capacity(embeddings.len());
-    for (id, embedding) in embeddings {
+    for (id, PassageEmbedding { embedding, tokens }) in embeddings {
         if statement.execute(params![to_sql(id.0), seal_embedding(id, &embedding), transaction.next_sequence()])? == 1 {
+            passage_tokens::insert(connection, id, &tokens)?;
             stored.push((id, embedding));
         }
     }

@@ -39,6 +39,7 @@ mod search;
 mod search_batch;
 mod search_facets;
 mod search_forms;
+mod search_full;
 mod search_lexical;
 mod search_options;
 mod selections;

@@ -23,7 +23,7 @@ pub fn ids(answer: &Answer) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nearest_document_comes_first_with_its_passage() {
     let server = Server::with_documents(documents()).await;
-    let answer = server.post(PATH, &json!({"query": "図書館は月曜日が休みです。"})).await;
+    let answer = server.post(PATH, &json!({"query": "図書館は月曜日が休みです。", "mode": "dense"})).await;
     assert_eq!((ids(&answer).len(), ids(&answer)[0]), (3, "ja"));
     let hit = &answer.body["hits"][0];
     assert!(hit["score"].as_f64().is_some_and(|score| score > 0.99), "{hit}");

@@ -28,7 +28,7 @@ async fn with_sea() -> Server {
 const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
 async fn search(server: &Server, options: Value) -> Answer {
-    let mut body = json!({"query": QUERY});
+    let mut body = json!({"query": QUERY, "mode": "dense"});
     body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
     server.post(PATH, &body).await
 }
@@ -227,7 +227,7 @@ async fn the_margin_prefers_what_stands_out_of_its_neighborhood() {
     let alone = json!({"id": "alone", "text": "ein brauner Bär", "language": "de"});
     let server = Server::with_documents(crowd.chain([alone]).collect()).await;
     let query = "the grey sea und ein Bär";
-    let plain = server.post(PATH, &json!({"query": query})).await;
+    let plain = server.post(PATH, &json!({"query": query, "mode": "dense"})).await;
     assert!(ids(&plain)[0].starts_with("crowd"), "{:?}", ids(&plain));
     let rescored = server.post(PATH, &json!({"query": query, "margin": {}, "explain": true})).await;
     assert_eq!((ids(&rescored)[0], ids(&rescored).len()), ("alone", 7), "{}", rescored.text);

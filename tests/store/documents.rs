@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use dragoman::domain::{Page, Passage, PassageId, Sequence};
+use dragoman::domain::{Embedding, Page, Passage, PassageId, Sequence};
 use dragoman::store::{DocumentStore, PreparedDocument, StoreError};
 use serde_json::json;
 
@@ -345,5 +345,5 @@ fn a_closed_store_refuses() {
     store.close().unwrap();
     assert!(matches!(store.get(&id("a")), Err(StoreError::Closed)));
     assert!(matches!(store.upsert(vec![document("b", "zwei")]), Err(StoreError::Closed)));
-    assert!(matches!(store.set_embeddings(Vec::new()), Err(StoreError::Closed)));
+    assert!(matches!(store.set_embeddings(Vec::<(PassageId, Embedding)>::new()), Err(StoreError::Closed)));
 }

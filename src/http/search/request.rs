@@ -11,8 +11,8 @@ use super::super::facets::{self, FACETS_MAX, FacetInput};
 use super::super::filter::{self, FilterNode};
 use crate::domain::settings::{EXPANSION, OVERSAMPLING};
 use crate::domain::{
-    self, Breadth, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Limits, Metric,
-    SearchRequest, SearchTarget,
+    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits,
+    Metric, SearchRequest, SearchTarget,
 };
 
 /// Hits when the caller does not say how many.
@@ -33,19 +33,24 @@ pub struct SearchDocumentsRequest {
     #[schema(nullable = false, min_length = 1)]
     pub query: Option<String>,
     /// An embedding to be near to: as many values as the collection's embeddings have; under the metric cosine not all zeros.
-    /// Modes `lexical` and `hybrid` need `query`.
+    /// The other modes than `dense` need `query`.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1)]
     pub vector: Option<Vec<f32>>,
-    /// Id of a document to be near to: to the mean of its passages' embeddings. The document itself is no hit. Modes `lexical`
-    /// and `hybrid` need `query`.
+    /// Id of a document to be near to: to the mean of its passages' embeddings. The document itself is no hit. The other
+    /// modes than `dense` need `query`.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 512)]
     pub like: Option<String>,
-    /// How hits are found; `dense` when left out.
+    /// How hits are found. Left out, `full` for a `query`; `dense` for a `vector`, for `like`, and with `margin`.
     #[serde(default)]
-    #[schema(value_type = SearchMode, required = false, default = "dense")]
+    #[schema(value_type = SearchMode, required = false)]
     pub mode: Option<SearchMode>,
+    /// Of mode `full`: how many passages each of embeddings, tokens and words names before all of them are judged, from 10 to 10000. More
+    /// miss less and take longer.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 200)]
+    pub candidates: Option<usize>,
     /// What the lists of mode `hybrid` weigh.
     #[serde(default, deserialize_with = "object")]
     #[schema(nullable = false)]
@@ -121,13 +126,15 @@ pub struct SearchDocumentsRequest {
     pub explain: Option<bool>,
 }
 
-/// `dense`: by meaning, the similarity of embeddings, across languages. `lexical`: by the words that query and passage share
-/// (BM25), in every script. `hybrid`: by both, their ranks fused.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+/// `full`: by all there is, within and across languages: embeddings, late interaction of tokens and shared words become one relevance
+/// between 0 and 1. `dense`: by the similarity of embeddings alone. `lexical`: by the words that query and passage share (BM25), in every
+/// script. `hybrid`: by embeddings and words, their ranks fused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
+    /// By all there is.
+    Full,
     /// By the similarity of embeddings.
-    #[default]
     Dense,
     /// By shared words.
     Lexical,
@@ -289,9 +296,14 @@ fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: 
 }
 
 fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<domain::SearchMode, ApiError> {
-    let mode = body.mode.unwrap_or_default();
-    if mode != SearchMode::Dense && !matches!(target, SearchTarget::Text(_)) {
-        return invalid("/mode", "modes lexical and hybrid need query, got vector or like".to_owned());
+    let is_text = matches!(target, SearchTarget::Text(_));
+    let default = if is_text && body.margin.is_none() { SearchMode::Full } else { SearchMode::Dense };
+    let mode = body.mode.unwrap_or(default);
+    if mode != SearchMode::Dense && !is_text {
+        return invalid("/mode", "modes full, lexical and hybrid need query, got vector or like".to_owned());
+    }
+    if mode != SearchMode::Full && body.candidates.is_some() {
+        return invalid("/candidates", "works with mode full only".to_owned());
     }
     if mode != SearchMode::Hybrid {
         for (place, given) in [("/weights", body.weights.is_some()), ("/rank_constant", body.rank_constant.is_some())] {
@@ -301,6 +313,7 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
         }
     }
     Ok(match mode {
+        SearchMode::Full => domain::SearchMode::Full(check_candidates(body.candidates)?),
         SearchMode::Dense => domain::SearchMode::Dense,
         SearchMode::Lexical if body.exact == Some(true) => {
             return invalid("/exact", "compares embeddings, which mode lexical does not".to_owned());
@@ -326,6 +339,14 @@ fn check_breadth(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Res
         return invalid("/oversampling", detail);
     }
     Ok(Breadth { expansion, oversampling })
+}
+
+fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {
+    let (range, candidates) = (FullSearch::CANDIDATES, candidates.unwrap_or(FullSearch::default().candidates));
+    if range.contains(&candidates) {
+        return Ok(FullSearch { candidates });
+    }
+    invalid("/candidates", format!("must be an integer from {} to {}, got {candidates}", range.start(), range.end()))
 }
 
 fn check_fusion(body: &SearchDocumentsRequest) -> Result<Fusion, ApiError> {

@@ -70,6 +70,7 @@ impl Error {
             Self::Store(source) => store_code(source),
             Self::Index(source) => index_code(source),
             Self::Embed(source) => embed_code(source),
+            Self::Scorer(_) => Code::Internal,
         }
     }
 }
@@ -134,6 +135,8 @@ fn embed_code(error: &EmbedError) -> Code {
         EmbedError::TooManyTexts { .. } => Code::InvalidRequest,
         EmbedError::Stopping => Code::Unavailable,
         EmbedError::Text(_)
+        | EmbedError::TokenTable(_)
+        | EmbedError::Scorer(_)
         | EmbedError::Library { .. }
         | EmbedError::Model { .. }
         | EmbedError::Contract { .. }

@@ -12,6 +12,7 @@ use super::super::collections::sync_dir;
 use super::super::leftovers::{self, DATABASE};
 use super::super::repair::recover;
 use super::super::runtime::OpenCollection;
+use super::super::search::fill_tokens;
 use super::super::snapshots::{ClassifierTarget, Target, classifier_exists};
 use super::super::{Error, State, blocking};
 use super::{Halt, JobContext};
@@ -95,8 +96,9 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
 
 /// Builds the index of a collection that nobody sees yet.
 pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), Halt> {
-    let building = Arc::clone(&collection);
-    let mut built = tokio::spawn(blocking(move || Ok(recover(&building)? && fill_terms(&building)?)));
+    let (building, embedder) = (Arc::clone(&collection), context.state()?.embedder.clone());
+    let build = move || Ok(recover(&building)? && fill_terms(&building)? && fill_tokens(&building, &embedder)?);
+    let mut built = tokio::spawn(blocking(build));
     loop {
         tokio::select! {
             done = &mut built => {

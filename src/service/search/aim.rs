@@ -12,6 +12,8 @@ use crate::embed::query_terms;
 pub(super) struct Aim {
     /// For the dense list.
     pub(super) embedding: Option<Embedding>,
+    /// The tokens of the text, for late interaction.
+    pub(super) tokens: Vec<u32>,
     /// For the lexical list.
     pub(super) terms: Option<QueryTerms>,
     /// Documents that are no hits.
@@ -33,6 +35,9 @@ pub(super) fn texts(request: &SearchRequest) -> Vec<String> {
 /// Works out what to look for; `embedded` are the embeddings of `texts`.
 pub(super) fn aim(collection: &OpenCollection, request: &SearchRequest, embedded: Vec<Embedded>) -> Result<Aim, Error> {
     let mut aim = Aim { truncated: embedded.iter().any(|one| one.truncated), ..Aim::default() };
+    if let (SearchTarget::Text(_), Some(one)) = (&request.target, embedded.first()) {
+        aim.tokens = one.tokens.clone();
+    }
     let mut embedded = embedded.into_iter().map(|one| one.embedding);
     match &request.target {
         SearchTarget::Text(text) => {

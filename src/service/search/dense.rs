@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::candidates::{all, among, in_order, indexed, rescored, rescored_of};
+use super::candidates::{all, among, in_order, indexed, nearest, rescored, rescored_of};
 use super::hits::{Candidate, Candidates};
 use super::matching::{self, PassageSet};
 use crate::domain::{Breadth, DenseMethod, Embedding, HnswSettings, PassageId};
@@ -80,6 +80,52 @@ pub(super) fn find(
         (false, false) => find_matching(collection, query, filter, effort.breadth, &mut candidates)?,
     };
     Ok(Nearest { candidates: candidates.into_vec(), method })
+}
+
+/// The nearest passages.
+pub(super) struct NearestPassages {
+    /// Nearest first.
+    pub(super) neighbors: Vec<Neighbor>,
+    /// Who named them.
+    pub(super) method: DenseMethod,
+}
+
+/// Gives up to `limit` passages, nearest first, however many of them are of one document. Fewer mean that there are no more.
+pub(super) fn passages(
+    collection: &OpenCollection,
+    query: &Embedding,
+    limit: usize,
+    filter: &SearchFilter,
+    effort: Effort,
+) -> Result<NearestPassages, Error> {
+    let compared = |compared: Compared| -> Result<NearestPassages, Error> {
+        let mut neighbors = Vec::new();
+        in_order(collection, query, &compared, limit, |part| {
+            neighbors.extend_from_slice(part);
+            Ok(neighbors.len() >= limit)
+        })?;
+        neighbors.truncate(limit);
+        Ok(NearestPassages { neighbors, method: DenseMethod::Scan })
+    };
+    if effort.exact {
+        return compared(all(collection, query, filter)?);
+    }
+    if *filter == SearchFilter::default() {
+        let neighbors = nearest(collection, query, limit, effort.breadth, None)?;
+        return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
+    }
+    let set = matching::passages(collection, filter)?;
+    let passages = collection.search_index()?.0.len();
+    let expansion = expansion(collection, limit, effort.breadth);
+    if !worth_comparing_all(collection, &set, passages, expansion) {
+        let breadth = Breadth { expansion: Some(expansion), ..effort.breadth };
+        let walk = Walk::new(collection, &set, passages, expansion);
+        let neighbors = nearest(collection, query, limit, breadth, Some(&|passage| walk.accepts(passage)))?;
+        if !walk.is_lost() && neighbors.len() == limit {
+            return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
+        }
+    }
+    compared(among(collection, query, &set)?)
 }
 
 fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadth, found: &mut Candidates) -> Result<(), Error> {

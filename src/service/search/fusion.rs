@@ -67,6 +67,11 @@ pub(super) fn take_turns(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<
         let mut places = lists.iter().zip(bars).filter_map(|(list, bar)| Some((list(one)?.score, bar)));
         places.any(|(score, bar)| score >= bar)
     };
+    in_turns(candidates, is_near)
+}
+
+/// Puts candidates, best first, into turns: those that `is_near` says, by language; then the others.
+fn in_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
     let mut taken: HashMap<Option<Language>, usize> = HashMap::new();
     let mut ordered: Vec<(usize, Candidate)> = candidates
         .into_iter()
@@ -82,6 +87,14 @@ pub(super) fn take_turns(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<
     // Stable: the order by score stays within a turn.
     ordered.sort_by_key(|(turn, _)| *turn);
     ordered.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// Lets languages take turns by their scores alone, which must mean the same in all of them: a hit takes a turn only with at least
+/// half of the best score.
+pub(super) fn take_turns_by_score(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    sort(&mut candidates);
+    let bar = candidates.first().map_or(0.0, |best| best.score * TURN_SCORE_PART);
+    in_turns(candidates, |candidate| candidate.score >= bar)
 }
 
 /// A bar that scores of zero and below do not reach.
@@ -112,8 +125,8 @@ mod tests {
     }
 
     fn fused(dense: &[u64], lexical: &[u64], fusion: Fusion) -> Vec<(u64, f32)> {
-        let dense = list(dense, |place| HitPlaces { dense: Some(place), lexical: None });
-        let lexical = list(lexical, |place| HitPlaces { dense: None, lexical: Some(place) });
+        let dense = list(dense, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
+        let lexical = list(lexical, |place| HitPlaces { lexical: Some(place), ..HitPlaces::default() });
         fuse(dense, lexical, &fusion).iter().map(|candidate| (candidate.passage.0, candidate.score)).collect()
     }
 
@@ -139,18 +152,18 @@ mod tests {
     #[test]
     fn a_fused_document_has_the_passage_of_its_higher_rank() {
         let at = |rank| Some(ListPlace { rank, score: 0.5 });
-        let mut of_words = candidate(7, "", 0.5, HitPlaces { dense: None, lexical: at(1) });
-        let of_meaning = candidate(9, "", 0.5, HitPlaces { dense: at(2), lexical: None });
+        let mut of_words = candidate(7, "", 0.5, HitPlaces { lexical: at(1), ..HitPlaces::default() });
+        let of_meaning = candidate(9, "", 0.5, HitPlaces { dense: at(2), ..HitPlaces::default() });
         of_words.document = of_meaning.document.clone();
         let found = fuse(vec![of_meaning], vec![of_words], &Fusion::default());
         assert_eq!(
             (found.len(), found[0].passage, found[0].places),
-            (1, PassageId(7), HitPlaces { dense: at(2), lexical: at(1) })
+            (1, PassageId(7), HitPlaces { dense: at(2), late: None, lexical: at(1) })
         );
     }
 
     fn turns(candidates: &[(u64, &str, f32)]) -> Vec<u64> {
-        let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), lexical: None };
+        let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), ..HitPlaces::default() };
         let candidates = candidates.iter().map(|(key, language, score)| candidate(*key, language, *score, place(*score)));
         take_turns(candidates.collect(), Metric::Cosine).iter().map(|candidate| candidate.passage.0).collect()
     }
@@ -170,7 +183,7 @@ mod tests {
 
     #[test]
     fn distances_are_near_up_to_twice_the_least() {
-        let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), lexical: None };
+        let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), ..HitPlaces::default() };
         let of = |key, language, score| candidate(key, language, score, place(score));
         let candidates = vec![of(1, "en", -1.0), of(2, "en", -1.5), of(3, "fr", -2.0), of(4, "ja", -2.5)];
         let found: Vec<u64> = take_turns(candidates, Metric::L2).iter().map(|candidate| candidate.passage.0).collect();
@@ -180,10 +193,10 @@ mod tests {
     #[test]
     fn being_near_in_one_list_is_enough_for_a_turn() {
         let place = |score| Some(ListPlace { rank: 1, score });
-        let near = candidate(1, "en", 0.03, HitPlaces { dense: place(0.9), lexical: place(8.0) });
-        let next = candidate(2, "en", 0.02, HitPlaces { dense: place(0.8), lexical: None });
-        let by_words = candidate(3, "fr", 0.01, HitPlaces { dense: place(0.1), lexical: place(5.0) });
-        let far = candidate(4, "ja", 0.02, HitPlaces { dense: place(0.2), lexical: None });
+        let near = candidate(1, "en", 0.03, HitPlaces { dense: place(0.9), late: None, lexical: place(8.0) });
+        let next = candidate(2, "en", 0.02, HitPlaces { dense: place(0.8), ..HitPlaces::default() });
+        let by_words = candidate(3, "fr", 0.01, HitPlaces { dense: place(0.1), late: None, lexical: place(5.0) });
+        let far = candidate(4, "ja", 0.02, HitPlaces { dense: place(0.2), ..HitPlaces::default() });
         let found = take_turns(vec![near, next, by_words, far], Metric::Cosine);
         assert_eq!(found.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), [1, 3, 2, 4]);
     }

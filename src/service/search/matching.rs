@@ -64,6 +64,12 @@ impl PassageSet {
     }
 }
 
+impl FromIterator<PassageId> for PassageSet {
+    fn from_iter<I: IntoIterator<Item = PassageId>>(passages: I) -> Self {
+        Self(passages.into_iter().map(|passage| passage.0).collect())
+    }
+}
+
 impl PassageSets {
     fn take(&self, filter: &SearchFilter) -> Option<Entry> {
         let entries = lock(&self.entries);

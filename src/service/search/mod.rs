@@ -1,12 +1,13 @@
 //! From a query to hits.
 //!
 //! `aim` works out what to look for, `candidates` finds the nearest passages, `matching` those that a filter leaves, `dense` the
-//! nearest documents; `ranking` puts them in order with those that share words (`fusion`, `margin`, `groups`), `hits` makes
+//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `groups`), `hits` makes
 //! documents of passages and reads what hits carry; `labeled` leaves them passages.
 
 mod aim;
 mod candidates;
 mod dense;
+mod full;
 mod fusion;
 mod groups;
 mod hits;
@@ -14,10 +15,12 @@ mod labeled;
 mod margin;
 mod matching;
 mod ranking;
+mod tokens;
 
 pub(super) use candidates::{RESCORED_MIN, rescored};
 pub(super) use labeled::LabeledPassages;
 pub(super) use matching::PassageSets;
+pub(super) use tokens::{CollectionTokens, fill_tokens};
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,6 +31,7 @@ use super::budget::AnswerBudget;
 use super::runtime::OpenCollection;
 use super::{Error, Service, priority};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
+use crate::ranking::TokenScorer;
 use ranking::Plan;
 
 /// Searches of one batch that run at once.
@@ -72,7 +76,9 @@ impl Service {
         let parts: Vec<Vec<Embedded>> = counts.into_iter().map(|count| embedded.by_ref().take(count).collect()).collect();
         let searches = requests.into_iter().zip(parts).enumerate().map(|(index, (request, embedded))| {
             let budget = Arc::clone(&budget);
-            let searching = self.on_collection(&collection, move |collection| answer(collection, &request, embedded, &budget));
+            let embedder = self.state.embedder.clone();
+            let searching = self
+                .on_collection(&collection, move |collection| answer(collection, &request, embedded, embedder.scorer(), &budget));
             async move {
                 let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
                 answer.statistics.embedding_ms = embedding_ms;
@@ -110,13 +116,14 @@ fn answer(
     collection: &OpenCollection,
     request: &SearchRequest,
     embedded: Vec<Embedded>,
+    scorer: Option<&TokenScorer>,
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
     let aim = aim::aim(collection, request, embedded)?;
-    let page = Plan { collection, request, aim: &aim }.page()?;
+    let page = Plan { collection, request, aim: &aim, scorer }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
     let hits = hits::read(collection, page.candidates, &page.filter, request.parts, budget)?;

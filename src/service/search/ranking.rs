@@ -4,12 +4,14 @@ use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::aim::Aim;
 use super::dense::{self, Effort, Nearest};
-use super::fusion::{fuse, take_turns};
+use super::full::Full;
+use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
-use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
+use crate::domain::{DenseMethod, Field, Filter, FullSearch, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
+use crate::ranking::TokenScorer;
 use crate::store::{SearchFilter, StoreError};
 
 /// Documents of each list that are fused, at least; more when the page reaches further. With fewer, a document's rank would
@@ -35,6 +37,8 @@ pub(super) struct Plan<'a> {
     pub(super) request: &'a SearchRequest,
     /// What to look for.
     pub(super) aim: &'a Aim,
+    /// What compares token by token, if the model can.
+    pub(super) scorer: Option<&'a TokenScorer>,
 }
 
 /// The candidates that become hits.
@@ -65,7 +69,15 @@ impl Plan<'_> {
         let end = request.offset.saturating_add(request.limit);
         let mut depth = end;
         loop {
-            let ranking = if request.balance_languages { self.balanced(&filter, depth)? } else { self.ranked(&filter, depth)? };
+            let ranking = match (request.balance_languages, request.mode) {
+                (false, _) => self.ranked(&filter, depth)?,
+                (true, SearchMode::Full(search)) => {
+                    let mut ranking = self.full(&filter, depth, search)?;
+                    ranking.candidates = take_turns_by_score(ranking.candidates);
+                    ranking
+                }
+                (true, _) => self.balanced(&filter, depth)?,
+            };
             let ranked = ranking.candidates.len();
             let mut candidates = ranking.candidates;
             if let Some(score_min) = request.score_min {
@@ -90,7 +102,9 @@ impl Plan<'_> {
     /// the margin or the places in two lists make the score.
     fn scores_fall(&self) -> bool {
         let request = self.request;
-        !request.balance_languages && request.margin.is_none() && !matches!(request.mode, SearchMode::Hybrid(_))
+        !request.balance_languages
+            && request.margin.is_none()
+            && !matches!(request.mode, SearchMode::Hybrid(_) | SearchMode::Full(_))
     }
 
     /// What restricts the hits. A request that names no languages has those of its collection.
@@ -129,6 +143,7 @@ impl Plan<'_> {
     /// Ranks the best documents that match, about `depth` of them.
     fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         match (self.request.mode, self.request.margin) {
+            (SearchMode::Full(search), _) => self.full(filter, depth, search),
             (SearchMode::Dense, None) => self.dense(filter, depth),
             (SearchMode::Dense, Some(neighbors)) => {
                 let looked_at = depth.saturating_mul(RESCORED_PER_HIT).min(RESCORED_MAX).max(depth);
@@ -149,13 +164,21 @@ impl Plan<'_> {
         }
     }
 
+    fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
+        let Self { collection, request, aim, scorer } = *self;
+        let effort = Effort { exact: request.exact, breadth: request.breadth };
+        let found =
+            Full { collection, aim, scorer, filter, effort, depth }.find(search).map_err(|error| self.pending_of(error))?;
+        Ok(Ranking { candidates: found.candidates, exhausted: found.exhausted, method: found.method })
+    }
+
     fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
         let Some(embedding) = &self.aim.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.aim.excluded.len());
         let effort = Effort { exact: self.request.exact, breadth: self.request.breadth };
         let Nearest { mut candidates, method } = dense::find(self.collection, embedding, wanted, filter, effort)?;
         let exhausted = candidates.len() < wanted;
-        self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), lexical: None });
+        self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
         Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
     }
 
@@ -173,7 +196,7 @@ impl Plan<'_> {
                 // What is full may have left documents out.
                 let exhausted = exhausted && !candidates.is_full();
                 let mut candidates = candidates.into_vec();
-                self.keep(&mut candidates, limit, |place| HitPlaces { dense: None, lexical: Some(place) });
+                self.keep(&mut candidates, limit, |place| HitPlaces { lexical: Some(place), ..HitPlaces::default() });
                 return Ok(Ranking::of(candidates, exhausted));
             }
             passages = passages.saturating_mul(GROWTH);
@@ -186,6 +209,13 @@ impl Plan<'_> {
         candidates.truncate(limit);
         for (rank, candidate) in (1..).zip(candidates.iter_mut()) {
             candidate.places = places(ListPlace { rank, score: candidate.score });
+        }
+    }
+
+    fn pending_of(&self, error: Error) -> Error {
+        match error {
+            Error::Store(error) => self.pending(error),
+            other => other,
         }
     }
 

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn embedded(x: f32, truncated: bool) -> Embedded {
-        Embedded { embedding: Embedding::normalized(vec![x, 1.0]).unwrap(), tokens: 1, truncated }
+        Embedded { embedding: Embedding::normalized(vec![x, 1.0]).unwrap(), tokens: vec![1], truncated }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::super::super::worker::{PROBE, is_passing};
 use super::super::super::{Error, State, blocking};
 use super::super::{Halt, JobContext};
 use super::behind;
-use crate::domain::{Document, Embedding, Metadata, PassageBounds, Sequence};
+use crate::domain::{Document, Metadata, PassageBounds, PassageEmbedding, Sequence};
 use crate::embed::{EmbedError, Embedder, Priority};
 use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revision, StoreError};
 
@@ -165,7 +165,7 @@ impl<'c> Copying<'c> {
 
     /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the successor's
     /// worker tries them again. An encoder that is broken ends the job.
-    async fn embed_part(&mut self, texts: &[String]) -> Result<Vec<Option<Embedding>>, Halt> {
+    async fn embed_part(&mut self, texts: &[String]) -> Result<Vec<Option<PassageEmbedding>>, Halt> {
         if let Ok(embeddings) = self.embed_patiently(texts).await? {
             return Ok(embeddings.into_iter().map(Some).collect());
         }
@@ -189,7 +189,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Embeds texts all or none, after waiting for a place in the encoder's queue.
-    async fn embed_patiently(&self, texts: &[String]) -> Result<Result<Vec<Embedding>, EmbedError>, Halt> {
+    async fn embed_patiently(&self, texts: &[String]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Halt> {
         loop {
             self.context.check()?;
             let state = self.context.state()?;
@@ -224,10 +224,10 @@ impl<'c> Copying<'c> {
     }
 }
 
-async fn embed_now(state: &State, texts: &[String]) -> Result<Result<Vec<Embedding>, EmbedError>, Error> {
+async fn embed_now(state: &State, texts: &[String]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Error> {
     let _turn = state.background_turns.acquire().await;
     match state.embedder.embed(texts.to_vec(), Priority::Ingest).await {
-        Ok(embedded) if embedded.len() == texts.len() => Ok(Ok(embedded.into_iter().map(|one| one.embedding).collect())),
+        Ok(embedded) if embedded.len() == texts.len() => Ok(Ok(embedded.into_iter().map(PassageEmbedding::from).collect())),
         Ok(embedded) => Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }),
         Err(error) => Ok(Err(error)),
     }

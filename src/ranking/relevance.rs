@@ -1,0 +1,71 @@
+//! One relevance from all evidence: how likely a passage answers a question, between 0 and 1.
+//!
+//! A logistic function of a weighted sum. The weights were fitted on questions and passages in 46 languages, the same and others,
+//! which the model was not trained on: their proportions so that the passage that answers comes first (softmax over the candidates of
+//! a question), their size so that 0.5 says that it is as likely the right passage as a wrong one, of which a fifth are the ones
+//! that come closest and the others any of the collection.
+
+/// What is known of a passage with regard to a question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// The cosine of the embeddings, -1 to 1.
+    pub dense: f32,
+    /// Late interaction, 0 to 1; `None` where the model has no token table.
+    pub late: Option<f32>,
+    /// BM25 over the most that as many words could have, as `lexical_share` makes it.
+    pub lexical: f32,
+    /// Distinct tokens of the passage; 0 when they are not known.
+    pub tokens: usize,
+}
+
+/// BM25 in proportion to what a question of so many terms could reach among so many passages, about 0 to 1.
+pub fn lexical_share(bm25: f32, terms: usize, passages: usize) -> f32 {
+    bm25 / (terms.max(1) as f32 * (1.0 + passages as f32).ln().max(1.0))
+}
+
+impl Evidence {
+    /// How likely the passage answers, 0 to 1.
+    pub fn relevance(&self) -> f32 {
+        let Self { dense, late, lexical, tokens } = *self;
+        let sum = match late {
+            // A long passage has something near to every token.
+            Some(late) => 3.81 * dense + 6.08 * late + 3.97 * lexical - 0.51 * (1.0 + tokens as f32).ln() - 1.04,
+            None => 6.96 * dense + 10.21 * lexical - 1.72,
+        };
+        1.0 / (1.0 + (-sum).exp())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: Evidence = Evidence { dense: 0.4, late: Some(0.5), lexical: 0.1, tokens: 40 };
+
+    #[test]
+    fn each_evidence_raises_the_relevance() {
+        let base = SOME.relevance();
+        for more in [Evidence { dense: 0.6, ..SOME }, Evidence { late: Some(0.7), ..SOME }, Evidence { lexical: 0.3, ..SOME }] {
+            assert!(more.relevance() > base, "{more:?}");
+        }
+        assert!(Evidence { tokens: 100, ..SOME }.relevance() < base);
+    }
+
+    #[test]
+    fn relevance_is_a_probability() {
+        let all = Evidence { dense: 1.0, late: Some(1.0), lexical: 1.0, tokens: 5 };
+        let none = Evidence { dense: -1.0, late: Some(0.0), lexical: 0.0, tokens: 100 };
+        assert!(all.relevance() > 0.9 && all.relevance() < 1.0, "{}", all.relevance());
+        assert!(none.relevance() < 0.01 && none.relevance() > 0.0, "{}", none.relevance());
+        assert!(Evidence { late: None, ..all }.relevance() > 0.9 && Evidence { late: None, ..none }.relevance() < 0.02);
+    }
+
+    #[test]
+    fn the_share_of_words_is_about_one_at_most() {
+        // A term that only one of 10,000 passages has, once, in a passage of mean length: BM25 is its rarity.
+        let bm25 = (1.0_f32 + (10_000.0 - 1.0 + 0.5) / 1.5).ln();
+        let share = lexical_share(3.0 * bm25, 3, 10_000);
+        assert!((0.9..1.0).contains(&share), "{share}");
+        assert_eq!(lexical_share(0.0, 0, 0), 0.0);
+    }
+}

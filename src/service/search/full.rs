@@ -1,0 +1,174 @@
+//! Search by all there is: embeddings, late interaction and words name passages, and each of these gets one relevance from all
+//! evidence.
+//!
+//! Passages are ranked, and their documents looked up only as far as the page reaches. How many passages each of the three names is
+//! bounded (`FullSearch`); when they are of too few documents, each names more.
+
+use std::collections::HashMap;
+
+use super::super::Error;
+use super::super::runtime::OpenCollection;
+use super::aim::Aim;
+use super::candidates::among;
+use super::dense::{self, Effort};
+use super::hits::{Candidate, Candidates};
+use super::matching::{self, PassageSet};
+use super::tokens::with_tokens;
+use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId};
+use crate::index::Neighbor;
+use crate::ranking::{Evidence, Question, TokenIndex, TokenScorer, lexical_share};
+use crate::store::SearchFilter;
+
+/// Passages that each list names for each document wanted.
+const PASSAGES_PER_DOCUMENT: usize = 2;
+/// How much more each list names when that was too little.
+const GROWTH: usize = 4;
+/// Passages that a list names at most.
+const NAMED_MAX: usize = 40_000;
+/// Late interaction looks through all passages up to so many, and through what embeddings and words name beyond: more take longer
+/// than a search should.
+const SCANNED_MAX: usize = 200_000;
+
+/// A search by all there is.
+pub(super) struct Full<'a> {
+    pub(super) collection: &'a OpenCollection,
+    pub(super) aim: &'a Aim,
+    pub(super) scorer: Option<&'a TokenScorer>,
+    pub(super) filter: &'a SearchFilter,
+    pub(super) effort: Effort,
+    /// Documents wanted.
+    pub(super) depth: usize,
+}
+
+/// The most relevant documents.
+pub(super) struct Found {
+    /// Most relevant first.
+    pub(super) candidates: Vec<Candidate>,
+    /// Whether looking further finds nothing more.
+    pub(super) exhausted: bool,
+    /// Who named the nearest embeddings.
+    pub(super) method: Option<DenseMethod>,
+}
+
+/// What the three lists say of a passage; a place is `None` where a list does not name it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Named {
+    dense: Option<ListPlace>,
+    late: Option<ListPlace>,
+    lexical: Option<ListPlace>,
+    /// The similarity of the embeddings by the metric, also of passages that others named.
+    similarity: Option<f32>,
+}
+
+impl Full<'_> {
+    /// Finds the most relevant documents.
+    pub(super) fn find(&self, search: FullSearch) -> Result<Found, Error> {
+        let mut limit = search.candidates.max(self.depth.saturating_mul(PASSAGES_PER_DOCUMENT));
+        loop {
+            let (ranked, exhausted, method) = self.ranked(limit)?;
+            let mut candidates = Candidates::new(self.depth);
+            let neighbors: Vec<Neighbor> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
+            candidates.take(self.collection, &neighbors)?;
+            if candidates.is_full() || exhausted || limit >= NAMED_MAX {
+                let places: HashMap<PassageId, HitPlaces> =
+                    ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
+                let exhausted = (exhausted && !candidates.is_full()) || limit >= NAMED_MAX;
+                let mut candidates = candidates.into_vec();
+                for candidate in &mut candidates {
+                    candidate.places = places.get(&candidate.passage).copied().unwrap_or_default();
+                }
+                return Ok(Found { candidates, exhausted, method });
+            }
+            limit = limit.saturating_mul(GROWTH).min(NAMED_MAX);
+        }
+    }
+
+    /// Passages by their relevance, and whether the lists name no more than these.
+    #[expect(clippy::type_complexity, reason = "three results of one step")]
+    fn ranked(&self, limit: usize) -> Result<(Vec<(Neighbor, HitPlaces)>, bool, Option<DenseMethod>), Error> {
+        let Self { collection, aim, filter, .. } = *self;
+        let mut named: HashMap<PassageId, Named> = HashMap::new();
+        let place = |(rank, score): (usize, f32)| Some(ListPlace { rank, score });
+        let (mut exhausted, mut method) = (true, None);
+        if let Some(embedding) = &aim.embedding {
+            let dense = dense::passages(collection, embedding, limit, filter, self.effort)?;
+            exhausted &= dense.neighbors.len() < limit;
+            method = Some(dense.method);
+            for (rank, neighbor) in (1..).zip(&dense.neighbors) {
+                let entry = named.entry(neighbor.passage).or_default();
+                (entry.dense, entry.similarity) = (place((rank, neighbor.score)), Some(neighbor.score));
+            }
+        }
+        if let Some(terms) = &aim.terms {
+            let lexical = collection.store.lexical(terms, filter, limit)?;
+            exhausted &= lexical.len() < limit;
+            for (rank, (passage, score)) in (1..).zip(lexical) {
+                named.entry(passage).or_default().lexical = place((rank, score));
+            }
+        }
+        let set = (*filter != SearchFilter::default()).then(|| matching::passages(collection, filter)).transpose()?;
+        let ranked = with_tokens(collection, |tokens| {
+            let question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
+            if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
+                let late = question.scan(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
+                exhausted &= late.len() < limit;
+                for (rank, (passage, score)) in (1..).zip(late) {
+                    named.entry(passage).or_default().late = place((rank, score));
+                }
+            }
+            if let Some(embedding) = &aim.embedding {
+                self.compare(embedding, &mut named)?;
+            }
+            Ok::<_, Error>(self.judge(named, question.as_ref(), tokens))
+        })??;
+        Ok((ranked, exhausted, method))
+    }
+
+    /// Adds the similarity of those that embeddings did not name.
+    fn compare(&self, embedding: &Embedding, named: &mut HashMap<PassageId, Named>) -> Result<(), Error> {
+        let others: PassageSet =
+            named.iter().filter(|(_, named)| named.similarity.is_none()).map(|(passage, _)| *passage).collect();
+        for neighbor in among(self.collection, embedding, &others)?.neighbors {
+            if let Some(named) = named.get_mut(&neighbor.passage) {
+                named.similarity = Some(neighbor.score);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each passage its relevance; best first, of equal ones the older first.
+    fn judge(
+        &self,
+        named: HashMap<PassageId, Named>,
+        question: Option<&Question>,
+        tokens: &TokenIndex,
+    ) -> Vec<(Neighbor, HitPlaces)> {
+        let terms = self.aim.terms.as_ref().map_or(0, |terms| terms.terms.len());
+        let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
+        let metric = self.collection.row.metric;
+        let judged = named.into_iter().map(|(passage, named)| {
+            let own = tokens.get(passage).unwrap_or_default();
+            let late = question.map(|question| question.score(own));
+            let evidence = Evidence {
+                dense: named.similarity.map_or(0.0, |score| cosine(metric, score)),
+                late,
+                lexical: named.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
+                tokens: own.len(),
+            };
+            let late = named.late.map(|place| ListPlace { score: late.unwrap_or(place.score), ..place });
+            let places = HitPlaces { dense: named.dense, late, lexical: named.lexical };
+            (Neighbor { passage, score: evidence.relevance() }, places)
+        });
+        let mut judged: Vec<_> = judged.collect();
+        judged.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+        judged
+    }
+}
+
+/// The cosine of embeddings of unit length, from their score by a metric.
+fn cosine(metric: Metric, score: f32) -> f32 {
+    match metric {
+        Metric::Cosine | Metric::Dot => score,
+        Metric::L2 => 1.0 - score * score / 2.0,
+    }
+}
