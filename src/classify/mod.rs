@@ -9,7 +9,7 @@ pub mod knn;
 pub mod labels;
 pub mod mlp;
 pub mod prototype;
-mod random;
+pub(crate) mod random;
 pub mod split;
 
 pub use calibrate::{Reliability, TemperatureFit, fit_temperature, reliability};

@@ -1,10 +1,10 @@
 //! Random numbers of a seed, the same on every machine and in every version: xoshiro256++ (Blackman and Vigna, 2018), seeded by
 //! SplitMix64. Not for secrets.
 
-pub(super) struct Random([u64; 4]);
+pub(crate) struct Random([u64; 4]);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed;
         Self([(); 4].map(|()| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -14,7 +14,7 @@ impl Random {
         }))
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.0;
         let drawn = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
         let shifted = *b << 17;
@@ -28,7 +28,7 @@ impl Random {
     }
 
     /// A number below `limit`, which must not be 0; each equally likely (Lemire, 2019).
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         let uneven = limit.wrapping_neg() % limit;
         loop {
             let wide = u128::from(self.next()) * u128::from(limit);

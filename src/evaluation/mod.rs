@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod encoder;
 pub mod error;
 pub mod flores;
+pub mod judged;
 pub mod labeled;
 pub mod lines;
 pub mod mining;
@@ -19,7 +20,9 @@ pub mod passages;
 pub mod relevance;
 pub mod report;
 pub mod retrieval;
+pub mod runs;
 pub mod short;
+pub mod significance;
 pub mod sts;
 pub mod tatoeba;
 

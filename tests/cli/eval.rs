@@ -169,28 +169,6 @@ fn classifiers_of_the_server_stand_beside_the_same_network_here() {
     assert!(papers.expect(0).contains("deviation of 5 runs"), "{}", papers.out);
 }
 
-#[test]
-fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
-    let measured = Measured::start();
-    let report = measured.report(&["search", "--mode", "lexical,dense"]);
-    let result = |scope: &str, mode: &str| {
-        let results = report["results"].as_array().unwrap();
-        results.iter().find(|result| result["scope"] == scope && result["mode"] == mode).unwrap().clone()
-    };
-    // Each query finds the document of its own language by its words; the French one of the first query has none of them.
-    let own = result("same", "lexical");
-    assert_eq!(own["all"], json!({"queries": 2, "ndcg_at_10": 100.0, "recall_at_10": 100.0, "mrr_at_10": 100.0}));
-    assert_eq!(own["languages"]["hi"]["queries"], 1);
-    let others = result("other", "lexical");
-    assert_eq!(others["all"], json!({"queries": 1, "ndcg_at_10": 0.0, "recall_at_10": 0.0, "mrr_at_10": 0.0}));
-    // By meaning every document is a hit, so that the French one is among the ten.
-    assert_eq!(result("other", "dense")["all"]["recall_at_10"], 100.0);
-    measured.check_nothing_left();
-    let told = measured.eval(&["search", "--mode", "hybrid", "--languages", "same", "--balance-languages", "--exact"]);
-    assert!(told.expect(0).starts_with("Search of 4 documents, languages in turns, in percent:\n"), "{}", told.out);
-    measured.check_nothing_left();
-}
-
 /// Measures `task` with one file replaced and expects a refusal that ends so, and nothing on the server.
 #[track_caller]
 fn check_file(task: &[&str], file: &str, content: &str, expect: &str) {
@@ -246,7 +224,7 @@ fn a_line_that_does_not_fit_is_named_before_the_server_is_asked() {
         "viel\tIs my arm warm?\t暖かい\n",
         "sts.af-ja.tsv:1: score: expected a number, got viel",
     );
-    check_file(&["search"], "qrels.tsv", "q1\td1\t1\nq2\td3\t-1\n", "qrels.tsv:2: gain: expected a number above 0, got -1");
+    check_file(&["search"], "qrels.tsv", "q1\td1\t1\nq2\td3\t-1\n", "qrels.tsv:2: gain: expected a number of at least 0, got -1");
 }
 
 #[test]

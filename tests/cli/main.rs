@@ -9,6 +9,7 @@ mod collections;
 mod documents;
 mod embed;
 mod eval;
+mod eval_search;
 mod jobs;
 mod mining;
 mod pipes;

@@ -4,10 +4,12 @@
 //! and searches. What a task makes on the server is gone when it ends, however it ends.
 
 mod classification;
+mod configuration;
 mod encoder;
 mod mining;
 mod scratch;
 mod search;
+mod search_report;
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -75,10 +77,13 @@ pub enum Task {
     ///
     /// Files `sts.xx-yy.tsv`: score, tab, xx-sentence, tab, yy-sentence. A higher score is more alike.
     Sts(DataArgs),
-    /// nDCG@10, recall@10 and MRR@10 of searches in a collection that is made for it.
+    /// nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, several configurations side by side.
     ///
-    /// `queries.tsv` and `documents.tsv`: id, tab, language (ISO 639-1 code), tab, text. `qrels.tsv`: query id, tab, document id, tab,
-    /// gain: a number above 0, higher for more relevant; what has no line is not relevant.
+    /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id, text).
+    /// Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id, language,
+    /// text) or `corpus.tsv` (id, text). Judgments: `qrels/test.tsv` (BEIR: query id, document id, score, below a heading), `qrels.tsv`
+    /// (the same without heading) or `qrels.txt` (TREC: query id, 0, document id, grade). Fields of .tsv files are separated by tabs,
+    /// a language is an ISO 639-1 code. A grade above 0 is relevant, the more the higher; what has no line is not relevant.
     Search(SearchArgs),
     /// Every task but `search` that has files in the folder; classification as the papers do it.
     All(DataArgs),

@@ -1,24 +1,33 @@
-//! `dragoman eval search`: stores documents in a collection of its own, searches it in each mode, and judges the hits by what is
-//! known to be relevant.
+//! `dragoman eval search`: asks queries in several configurations, of a collection that is made of the documents or of one that is
+//! there, and judges the hits by what is known to be relevant. Lists of other programs can be judged beside them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::configuration::{self, Configuration};
 use super::scratch::Scratch;
+use super::search_report::{Bootstrap, QueryScores, Row, SearchReport};
 use super::{DataArgs, Measured, failed};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
+use crate::cli::files::Target;
 use crate::cli::output::Unit;
-use crate::evaluation::relevance::{DEPTH, Item, Relevance, RelevanceScore, judge, read};
+use crate::domain::{CollectionName, Language};
+use crate::evaluation::judged::{self, Reading};
+use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, Relevance, judge};
+use crate::evaluation::runs::{self, Scored};
+use crate::evaluation::significance::{RESAMPLES, SEED};
 
 /// Documents of one request.
 const BATCH_DOCUMENTS: usize = 200;
 /// Searches of one request.
 const BATCH_SEARCHES: usize = 50;
+/// What stands for a configuration's name in the name of a file.
+const NAME: &str = "{name}";
 
 /// Relevance of search.
 #[derive(Debug, Args)]
@@ -26,11 +35,25 @@ pub struct SearchArgs {
     /// Which files, and where the numbers go.
     #[command(flatten)]
     pub data: DataArgs,
-    /// How documents are found, each measured by itself.
-    #[arg(long, value_enum, value_name = "MODE,…", value_delimiter = ',', default_value = "dense,lexical,hybrid")]
-    pub mode: Vec<Mode>,
+    /// How documents are found, each measured by itself; any mode that the server knows, or `default` to send none. When neither this
+    /// nor --config nor --from-run is given: dense,lexical,hybrid.
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',')]
+    pub mode: Vec<String>,
+    /// A further way to search: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can be
+    /// given several times.
+    #[arg(long, value_name = "NAME={…}", value_parser = Configuration::parse)]
+    pub config: Vec<Configuration>,
+    /// Lists of another program to judge beside them: a TREC run. Can be given several times.
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    pub from_run: Vec<(String, PathBuf)>,
+    /// Asks this collection, as it is, in place of one that is made of the documents in the files.
+    #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
+    pub collection: Option<CollectionName>,
+    /// Which judgments of BEIR's `qrels/SPLIT.tsv`.
+    #[arg(long, value_name = "SPLIT", default_value = "test")]
+    pub split: String,
     /// In which documents each query is asked, each measured by itself: those of all languages, of its own, of the others. Queries
-    /// without a relevant document there are left out.
+    /// without a relevant document there are left out, and but for `all` those whose language is not known.
     #[arg(long, value_enum, value_name = "SCOPE,…", value_delimiter = ',', default_value = "all,same,other")]
     pub languages: Vec<Scope>,
     /// Lets languages take turns.
@@ -39,18 +62,16 @@ pub struct SearchArgs {
     /// Compares with all embeddings instead of asking the index.
     #[arg(long)]
     pub exact: bool,
-}
-
-/// How documents are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// By meaning.
-    Dense,
-    /// By shared words.
-    Lexical,
-    /// By both.
-    Hybrid,
+    /// How often queries are drawn anew to tell differences from chance.
+    #[arg(long, value_name = "COUNT", default_value_t = RESAMPLES)]
+    pub resamples: usize,
+    /// Where drawing begins.
+    #[arg(long, value_name = "NUMBER", default_value_t = SEED)]
+    pub seed: u64,
+    /// Writes the lists among all documents as a TREC run, one file per configuration: `{name}` stands for its name, and can be left
+    /// out when there is one only. Judgments may be missing then.
+    #[arg(long, value_name = "FILE")]
+    pub run: Option<PathBuf>,
 }
 
 /// Documents that a query is asked in.
@@ -65,65 +86,164 @@ pub enum Scope {
     Other,
 }
 
-/// All that was measured.
-#[derive(Debug, Serialize)]
-struct SearchReport {
-    documents: usize,
-    balance_languages: bool,
-    results: Vec<ModeScore>,
-}
-
-#[derive(Debug, Serialize)]
-struct ModeScore {
-    scope: Scope,
-    mode: Mode,
-    all: RelevanceScore,
-    /// By language of the query.
-    languages: BTreeMap<&'static str, RelevanceScore>,
-}
-
 /// A query and what is relevant to it in the documents that it is asked in.
 struct Asked<'a> {
     query: &'a Item,
-    gains: HashMap<String, f64>,
+    gains: Gains,
 }
 
 /// Searches of one collection.
 struct Searches<'a> {
     measured: &'a Measured,
     collection: &'a str,
-    args: &'a SearchArgs,
     /// The languages of its documents.
-    languages: BTreeSet<&'static str>,
+    languages: BTreeSet<String>,
+    /// How many it has.
+    documents: u64,
 }
 
 /// Measures and tells.
 pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
-    let set = read(&args.data.data).map_err(failed)?;
-    let collection = Scratch::collection(&measured.client, &measured.output)?;
-    store(measured, &collection.name, &set.documents)?;
-    let languages = set.documents.iter().map(|item| item.language.code()).collect();
-    let searches = Searches { measured, collection: &collection.name, args: &args, languages };
-    let mut results = Vec::new();
+    let configurations = configuration::of(&args)?;
+    check_run(&args, &configurations)?;
+    let mut lists = Vec::new();
+    for (name, path) in &args.from_run {
+        lists.push((name.as_str(), runs::read(path).map_err(failed)?));
+    }
+    let documents = args.collection.is_none() && !configurations.is_empty();
+    let reading = Reading { documents, judged: args.run.is_none(), split: args.split.clone() };
+    let set = judged::read(&args.data.data, &reading).map_err(failed)?;
+    let bootstrap = Bootstrap { resamples: args.resamples, seed: args.seed };
+    let mut report = SearchReport {
+        collection: args.collection.as_ref().map(ToString::to_string),
+        documents: set.documents.len() as u64,
+        queries: set.queries.len(),
+        queries_unjudged: set.queries.iter().filter(|query| !set.gains.contains_key(&query.id)).count(),
+        bootstrap,
+        results: Vec::new(),
+    };
+    if !configurations.is_empty() {
+        measure(measured, &args, &set, &configurations, &mut report)?;
+    }
+    let asked = asked(&set, &HashMap::new(), Scope::All);
+    for (name, lists) in lists {
+        let ranked = |asked: &Asked<'_>| lists.get(&asked.query.id).into_iter().flatten().map(String::as_str);
+        let by_query = asked.iter().map(|asked| QueryScores::new(asked.query, judge(ranked(asked), &asked.gains)));
+        add(&mut report, Scope::All, name, by_query.collect(), None);
+    }
+    // By scope, each in the order of the configurations.
+    report.results.sort_by_key(|row| row.scope);
+    if set.gains.is_empty() {
+        return Ok(());
+    }
+    measured.tell(&args.data, &report)
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.trim().is_empty() && !path.is_empty() => Ok((name.trim().to_owned(), PathBuf::from(path))),
+        _ => Err("expected NAME=FILE".to_owned()),
+    }
+}
+
+/// Whether each configuration gets a file of its own.
+fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), CliError> {
+    let Some(path) = &args.run else { return Ok(()) };
+    let wrong = |what: String| Err(CliError::Usage(format!("--run: {what}")));
+    if configurations.len() != 1 && !path.to_string_lossy().contains(NAME) {
+        return wrong(format!("expected {NAME} in {} for {} configurations", path.display(), configurations.len()));
+    }
+    if !args.languages.contains(&Scope::All) {
+        return wrong("expected all in --languages, got none".to_owned());
+    }
+    match configurations.iter().find(|configuration| !runs::fits(&configuration.name)) {
+        Some(Configuration { name, .. }) => wrong(format!("expected names without white space, got {name}")),
+        None => Ok(()),
+    }
+}
+
+/// Asks the server in every scope and configuration.
+fn measure(
+    measured: &Measured,
+    args: &SearchArgs,
+    set: &Relevance,
+    configurations: &[Configuration],
+    report: &mut SearchReport,
+) -> Result<(), CliError> {
+    let scratch = match &args.collection {
+        Some(_) => None,
+        None => Some(Scratch::collection(&measured.client, &measured.output)?),
+    };
+    let collection = scratch.as_ref().map(|scratch| scratch.name.clone());
+    let collection = collection.or_else(|| report.collection.clone()).unwrap_or_default();
+    if scratch.is_some() {
+        store(measured, &collection, &set.documents)?;
+    }
+    let searches = Searches::new(measured, &collection)?;
+    report.documents = searches.documents;
+    let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {
-        let asked = asked(&set, *scope);
-        for mode in &args.mode {
-            let scores = searches.judge(*scope, *mode, &asked)?;
-            let by_language = asked.iter().map(|asked| asked.query.language.code()).zip(scores.iter().copied());
-            let languages = RelevanceScore::by(by_language);
-            results.push(ModeScore { scope: *scope, mode: *mode, all: RelevanceScore::mean(&scores), languages });
+        // Without judgments there are only lists to write.
+        let asked = if !set.gains.is_empty() {
+            asked(set, &languages, *scope)
+        } else if *scope == Scope::All {
+            set.queries.iter().map(|query| Asked { query, gains: Gains::new() }).collect()
+        } else {
+            Vec::new()
+        };
+        for configuration in configurations {
+            let lists = searches.ask(*scope, configuration, &asked)?;
+            if let (Scope::All, Some(path)) = (scope, &args.run) {
+                write_run(path, configuration, &asked, &lists)?;
+            }
+            let score = |asked: &Asked<'_>, list: &[Scored]| judge(list.iter().map(|(id, _)| id.as_str()), &asked.gains);
+            let by_query = asked.iter().zip(&lists).map(|(asked, list)| QueryScores::new(asked.query, score(asked, list)));
+            add(report, *scope, &configuration.name, by_query.collect(), Some(configuration.request.clone()));
         }
     }
-    drop(collection);
-    let report = SearchReport { documents: set.documents.len(), balance_languages: args.balance_languages, results };
-    measured.tell(&args.data, &report)
+    Ok(())
+}
+
+/// Adds a row, compared with the first one of its scope.
+fn add(report: &mut SearchReport, scope: Scope, name: &str, by_query: Vec<QueryScores>, request: Option<Map<String, Value>>) {
+    let first = report.results.iter().find(|row| row.scope == scope);
+    let row = Row::new(scope, name, by_query, first, report.bootstrap);
+    report.results.push(Row { request, ..row });
+}
+
+fn write_run(path: &Path, configuration: &Configuration, asked: &[Asked<'_>], lists: &[Vec<Scored>]) -> Result<(), CliError> {
+    let ids = asked.iter().map(|asked| &asked.query.id).chain(lists.iter().flatten().map(|(id, _)| id));
+    if let Some(id) = ids.into_iter().find(|id| !runs::fits(id)) {
+        return Err(CliError::Input(format!(
+            "--run: expected ids without white space, which separates the fields of a run, got {id}"
+        )));
+    }
+    let mut target = Target::create(&PathBuf::from(path.to_string_lossy().replace(NAME, &configuration.name)))?;
+    for (asked, list) in asked.iter().zip(lists) {
+        let failed = target.failed();
+        runs::write(&mut target, &configuration.name, &asked.query.id, list).map_err(failed)?;
+    }
+    target.finish()
+}
+
+/// The text that is stored of a document: its title stands in front of it, as a line of its own.
+fn text_with_title(item: &Item) -> String {
+    item.title.as_ref().map_or_else(|| item.text.clone(), |title| format!("{title}\n\n{}", item.text))
+}
+
+/// A document as the server takes it.
+fn document(item: &Item) -> Value {
+    let mut document = json!({ "id": item.id, "text": text_with_title(item) });
+    if let Some(language) = item.language {
+        document["language"] = json!(language.code());
+    }
+    document
 }
 
 fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<(), CliError> {
     let Measured { client, output } = measured;
     let bar = output.progress(Some(documents.len() as u64), Unit::Items("documents"));
     for batch in documents.chunks(BATCH_DOCUMENTS) {
-        let document = |item: &Item| json!({ "id": item.id, "language": item.language.code(), "text": item.text });
         let body = json!({ "documents": batch.iter().map(document).collect::<Vec<_>>() });
         let call = Call::post(&["v1", "collections", collection, "documents"]).repeatable();
         let answer = client.send(&call.json(&body))?;
@@ -139,17 +259,17 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
 }
 
 /// The queries that have a relevant document in their scope.
-fn asked(set: &Relevance, scope: Scope) -> Vec<Asked<'_>> {
-    let languages: HashMap<&str, _> = set.documents.iter().map(|item| (item.id.as_str(), item.language)).collect();
+fn asked<'a>(set: &'a Relevance, languages: &HashMap<String, Language>, scope: Scope) -> Vec<Asked<'a>> {
     let mut asked = Vec::new();
     for query in &set.queries {
-        let within = |id: &str| match scope {
-            Scope::All => true,
-            Scope::Same => languages.get(id) == Some(&query.language),
-            Scope::Other => languages.get(id) != Some(&query.language),
+        let within = |id: &str| match (scope, query.language, languages.get(id)) {
+            (Scope::All, _, _) => true,
+            (Scope::Same, Some(own), Some(language)) => own == *language,
+            (Scope::Other, Some(own), Some(language)) => own != *language,
+            (Scope::Same | Scope::Other, _, _) => false,
         };
         let gains = set.gains.get(&query.id).into_iter().flatten().filter(|(id, _)| within(id));
-        let gains: HashMap<String, f64> = gains.map(|(id, gain)| (id.clone(), *gain)).collect();
+        let gains: Gains = gains.map(|(id, gain)| (id.clone(), *gain)).collect();
         if !gains.is_empty() {
             asked.push(Asked { query, gains });
         }
@@ -157,63 +277,71 @@ fn asked(set: &Relevance, scope: Scope) -> Vec<Asked<'_>> {
     asked
 }
 
-impl Searches<'_> {
-    /// The score of each query.
-    fn judge(&self, scope: Scope, mode: Mode, asked: &[Asked<'_>]) -> Result<Vec<RelevanceScore>, CliError> {
-        let client = &self.measured.client;
-        let mut scores = Vec::with_capacity(asked.len());
+impl<'a> Searches<'a> {
+    /// Of a collection that is there.
+    fn new(measured: &'a Measured, collection: &'a str) -> Result<Self, CliError> {
+        let about = measured.client.send(&Call::get(&["v1", "collections", collection]))?.body;
+        let counts = about["languages"].as_array().into_iter().flatten();
+        let languages = counts.filter_map(|count| count["language"].as_str().map(str::to_owned)).collect();
+        Ok(Self { measured, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
+    }
+
+    /// The languages of the relevant documents: as the files say, and where they do not, or `check` wants to know whether the
+    /// collection has the documents at all, as the server says.
+    fn languages_of(&self, set: &Relevance, check: bool) -> Result<HashMap<String, Language>, CliError> {
+        let known = set.documents.iter().filter_map(|item| Some((item.id.clone(), item.language?)));
+        let mut languages: HashMap<String, Language> = known.collect();
+        let relevant: BTreeSet<&String> = set.gains.values().flat_map(HashMap::keys).collect();
+        for id in relevant.into_iter().filter(|id| check || !languages.contains_key(*id)).collect::<Vec<_>>() {
+            let path = ["v1", "collections", self.collection, "documents", id];
+            let document = match self.measured.client.send(&Call::get(&path)) {
+                Err(error) if error.code() == Some("document_not_found") => {
+                    let expected = format!("the ids of documents of {}", self.collection);
+                    return Err(CliError::Input(format!("qrels: document id: expected {expected}, got {id}")));
+                }
+                answer => answer?.body,
+            };
+            if let Some(language) = document["language"].as_str().and_then(Language::parse) {
+                languages.insert(id.clone(), language);
+            }
+        }
+        Ok(languages)
+    }
+
+    /// The list of each query.
+    fn ask(&self, scope: Scope, configuration: &Configuration, asked: &[Asked<'_>]) -> Result<Vec<Vec<Scored>>, CliError> {
+        let Measured { client, output } = self.measured;
+        let bar = output.progress(Some(asked.len() as u64), Unit::Items("searches"));
+        let mut lists = Vec::with_capacity(asked.len());
         for batch in asked.chunks(BATCH_SEARCHES) {
-            let requests: Vec<Value> = batch.iter().map(|asked| self.request(scope, mode, asked.query)).collect();
+            let requests: Vec<Value> = batch.iter().map(|asked| self.request(scope, configuration, asked.query)).collect();
             let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
             let answer = client.send(&call.json(&json!({ "searches": requests })))?.body;
             let results = answer["results"].as_array().filter(|results| results.len() == batch.len());
             let results = results.ok_or_else(|| client.misunderstood("it has not one result per search".to_owned()))?;
-            for (asked, result) in batch.iter().zip(results) {
+            for result in results {
                 let hits = result["hits"].as_array().into_iter().flatten();
-                scores.push(judge(hits.filter_map(|hit| hit["id"].as_str()), &asked.gains));
+                let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));
+                lists.push(hits.filter_map(scored).collect());
             }
+            bar.inc(batch.len() as u64);
         }
-        Ok(scores)
+        bar.finish_and_clear();
+        Ok(lists)
     }
 
-    fn request(&self, scope: Scope, mode: Mode, query: &Item) -> Value {
-        let own = query.language.code();
+    fn request(&self, scope: Scope, configuration: &Configuration, query: &Item) -> Value {
+        let own = query.language.map(Language::code);
         let languages: Vec<&str> = match scope {
             Scope::All => Vec::new(),
-            Scope::Same => vec![own],
-            Scope::Other => self.languages.iter().copied().filter(|code| *code != own).collect(),
+            Scope::Same => own.into_iter().collect(),
+            Scope::Other => self.languages.iter().map(String::as_str).filter(|code| Some(*code) != own).collect(),
         };
-        let mut search = json!({ "query": query.text, "mode": mode, "languages": languages, "limit": DEPTH, "include": [] });
-        if self.args.balance_languages {
-            search["balance_languages"] = json!(true);
-        }
-        if self.args.exact && mode != Mode::Lexical {
-            search["exact"] = json!(true);
-        }
-        search
-    }
-}
-
-impl fmt::Display for SearchReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let turns = if self.balance_languages { ", languages in turns" } else { "" };
-        writeln!(f, "Search of {} documents{turns}, in percent:\n", self.documents)?;
-        writeln!(f, "| documents | mode    | queries | nDCG@10 | recall@10 | MRR@10 |")?;
-        writeln!(f, "|-----------|---------|--------:|--------:|----------:|-------:|")?;
-        for ModeScore { scope, mode, all, .. } in &self.results {
-            let scope = match scope {
-                Scope::All => "all",
-                Scope::Same => "own lang.",
-                Scope::Other => "others",
-            };
-            let mode = match mode {
-                Mode::Dense => "dense",
-                Mode::Lexical => "lexical",
-                Mode::Hybrid => "hybrid",
-            };
-            let (ndcg, recall, mrr) = (all.ndcg_at_10, all.recall_at_10, all.mrr_at_10);
-            writeln!(f, "| {scope:9} | {mode:7} | {:>7} | {ndcg:>7.1} | {recall:>9.1} | {mrr:>6.1} |", all.queries)?;
-        }
-        Ok(())
+        let mut search = configuration.request.clone();
+        search.insert("query".to_owned(), json!(query.text));
+        search.insert("languages".to_owned(), json!(languages));
+        search.insert("limit".to_owned(), json!(DEPTH_MAX));
+        search.insert("include".to_owned(), json!([]));
+        Value::Object(search)
     }
 }

@@ -1,0 +1,98 @@
+//! Ways to search that `dragoman eval search` compares: a name, and what is added to the request.
+
+use serde_json::{Map, Value, json};
+
+use super::search::SearchArgs;
+use crate::cli::error::CliError;
+
+/// The mode whose name is not sent, so that the server decides.
+const DEFAULT: &str = "default";
+/// What is measured when nothing is said.
+const MODES: [&str; 3] = ["dense", "lexical", "hybrid"];
+/// What the measurement itself sets.
+const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
+
+/// One way to search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// Its name, unlike all others.
+    pub name: String,
+    /// What is added to the request.
+    pub request: Map<String, Value>,
+}
+
+impl Configuration {
+    /// The mode `name`, or none at all when it is `default`.
+    fn mode(name: &str) -> Self {
+        let mode = (name != DEFAULT).then(|| ("mode".to_owned(), json!(name)));
+        Self { name: name.to_owned(), request: mode.into_iter().collect() }
+    }
+
+    /// Reads `NAME={…}`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, body) = text.split_once('=').ok_or("expected NAME={…}, got no =")?;
+        let name = name.trim();
+        if name.is_empty() {
+            return Err("expected a name before the =, got none".to_owned());
+        }
+        let body: Value = serde_json::from_str(body).map_err(|error| format!("expected a JSON object after the =: {error}"))?;
+        let Value::Object(request) = body else {
+            return Err(format!("expected a JSON object after the =, got {body}"));
+        };
+        match request.keys().find(|key| RESERVED.contains(&key.as_str())) {
+            Some(key) => Err(format!("{key} is set by the measurement; leave it out")),
+            None => Ok(Self { name: name.to_owned(), request }),
+        }
+    }
+}
+
+/// All configurations that are asked of the server, in the order of the report.
+pub fn of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> {
+    let nothing_said = args.mode.is_empty() && args.config.is_empty() && args.from_run.is_empty();
+    let modes: Vec<&str> = if nothing_said { MODES.to_vec() } else { args.mode.iter().map(String::as_str).collect() };
+    let mut configurations: Vec<Configuration> = modes.into_iter().map(Configuration::mode).collect();
+    configurations.extend(args.config.iter().cloned());
+    for Configuration { request, .. } in &mut configurations {
+        if args.balance_languages {
+            request.entry("balance_languages").or_insert(json!(true));
+        }
+        if args.exact && request.get("mode") != Some(&json!("lexical")) {
+            request.entry("exact").or_insert(json!(true));
+        }
+    }
+    let mut names: Vec<&str> = configurations.iter().map(|configuration| configuration.name.as_str()).collect();
+    names.extend(args.from_run.iter().map(|(name, _)| name.as_str()));
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => {
+            Err(CliError::Usage(format!("expected each configuration to have a name of its own, got {} twice", twice[0])))
+        }
+        None => Ok(configurations),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_a_name_and_a_json_object() {
+        let parsed = Configuration::parse("wide={\"mode\": \"hybrid\", \"score_min\": 0.1}").unwrap();
+        assert_eq!((parsed.name.as_str(), &parsed.request["mode"], parsed.request.len()), ("wide", &json!("hybrid"), 2));
+        for (text, expect) in [
+            ("wide", "expected NAME={…}, got no ="),
+            ("={}", "expected a name before the =, got none"),
+            ("wide=[1]", "expected a JSON object after the =, got [1]"),
+            ("wide={\"limit\": 5}", "limit is set by the measurement; leave it out"),
+        ] {
+            assert_eq!(Configuration::parse(text).unwrap_err(), expect);
+        }
+        assert!(Configuration::parse("wide={").unwrap_err().starts_with("expected a JSON object after the =: "));
+    }
+
+    #[test]
+    fn the_mode_default_sends_none() {
+        assert_eq!(Configuration::mode("default").request, Map::new());
+        assert_eq!(Configuration::mode("any").request["mode"], "any");
+    }
+}

@@ -1,0 +1,171 @@
+//! What `dragoman eval search` tells: one row per scope and configuration, with how it differs from the first configuration.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::search::Scope;
+use crate::evaluation::relevance::{Item, MeanScores, Scores};
+use crate::evaluation::significance::{Difference, paired_bootstrap};
+
+/// Narrowest column of names.
+const NAME_COLUMNS_MIN: usize = 13;
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub struct SearchReport {
+    /// The collection that was asked; omitted when it was made for the measurement, or nothing was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// Documents in the files, or in the collection that was asked.
+    pub documents: u64,
+    /// Queries in the files.
+    pub queries: usize,
+    /// Queries without a relevant document, which are left out.
+    pub queries_unjudged: usize,
+    /// How differences are told from chance.
+    pub bootstrap: Bootstrap,
+    /// One per scope and configuration.
+    pub results: Vec<Row>,
+}
+
+/// How differences are told from chance.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Bootstrap {
+    /// How often queries are drawn anew.
+    pub resamples: usize,
+    /// Where drawing begins.
+    pub seed: u64,
+}
+
+/// One configuration in one scope.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// In which documents the queries were asked.
+    pub scope: Scope,
+    /// The configuration's name.
+    pub configuration: String,
+    /// What it adds to the request; omitted when its lists come from a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Map<String, Value>>,
+    /// The means over all queries.
+    pub all: MeanScores,
+    /// How each mean differs from that of the first configuration; omitted for the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differences: Option<BTreeMap<&'static str, Difference>>,
+    /// The means by language of the query, where it is known.
+    pub languages: BTreeMap<&'static str, MeanScores>,
+    /// Each query by itself.
+    pub by_query: Vec<QueryScores>,
+}
+
+/// One query.
+#[derive(Debug, Clone, Serialize)]
+pub struct QueryScores {
+    /// Its id.
+    pub id: String,
+    /// Its language, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<&'static str>,
+    /// How good its list is.
+    #[serde(flatten)]
+    pub scores: Scores,
+}
+
+impl QueryScores {
+    /// The scores of a query.
+    pub fn new(query: &Item, scores: Scores) -> Self {
+        Self { id: query.id.clone(), language: query.language.map(|language| language.code()), scores }
+    }
+}
+
+impl Row {
+    /// The row of a configuration, compared with the first one of the same scope.
+    pub fn new(
+        scope: Scope,
+        configuration: &str,
+        by_query: Vec<QueryScores>,
+        first: Option<&Self>,
+        bootstrap: Bootstrap,
+    ) -> Self {
+        let scores: Vec<Scores> = by_query.iter().map(|query| query.scores).collect();
+        let with_language = by_query.iter().filter_map(|query| query.language.map(|language| (language, query.scores)));
+        Self {
+            scope,
+            configuration: configuration.to_owned(),
+            request: None,
+            all: MeanScores::of(&scores),
+            differences: first.map(|first| differences(&first.by_query, &by_query, bootstrap)),
+            languages: MeanScores::by(with_language),
+            by_query,
+        }
+    }
+}
+
+fn differences(first: &[QueryScores], second: &[QueryScores], bootstrap: Bootstrap) -> BTreeMap<&'static str, Difference> {
+    let Bootstrap { resamples, seed } = bootstrap;
+    let measures = Scores::default().named();
+    let values = |of: &[QueryScores], at: usize| of.iter().map(|query| query.scores.named()[at].1).collect::<Vec<f64>>();
+    let difference = |at: usize| paired_bootstrap(&values(first, at), &values(second, at), resamples, seed);
+    measures.iter().enumerate().map(|(at, (name, _))| (*name, difference(at))).collect()
+}
+
+impl Scope {
+    fn label(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Same => "own lang.",
+            Self::Other => "others",
+        }
+    }
+}
+
+/// The difference of nDCG@10, its interval and its p, as cells.
+fn difference_cells(row: &Row) -> [String; 3] {
+    let Some(Difference { difference, low, high, p }) = row.differences.as_ref().and_then(|all| all.get("ndcg_at_10")) else {
+        return ["", "", ""].map(str::to_owned);
+    };
+    let p = if *p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") };
+    [format!("{difference:+.1}"), format!("{low:+.1} to {high:+.1}"), p]
+}
+
+impl fmt::Display for SearchReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = self.collection.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
+        writeln!(f, "Search of {} documents{of}, in percent:\n", self.documents)?;
+        let names = self.results.iter().map(|row| row.configuration.chars().count());
+        let width = names.max().unwrap_or_default().max(NAME_COLUMNS_MIN);
+        writeln!(
+            f,
+            "| documents | {:width$} | queries | nDCG@10 | recall@10 | recall@100 | MRR@10 | success@1 | nDCG@10 ± | 95 % interval  |      p |",
+            "configuration"
+        )?;
+        writeln!(
+            f,
+            "|-----------|-{:-<width$}-|--------:|--------:|----------:|-----------:|-------:|----------:|----------:|---------------:|-------:|",
+            ""
+        )?;
+        for row in &self.results {
+            let (scope, name, MeanScores { queries, scores }) = (row.scope.label(), &row.configuration, row.all);
+            let [(_, ndcg), (_, recall), (_, deep), (_, mrr), (_, success)] = scores.named();
+            let [difference, interval, p] = difference_cells(row);
+            write!(f, "| {scope:9} | {name:width$} | {queries:>7} | {ndcg:>7.1} | {recall:>9.1} | {deep:>10.1} | {mrr:>6.1} ")?;
+            writeln!(f, "| {success:>9.1} | {difference:>9} | {interval:>14} | {p:>6} |")?;
+        }
+        writeln!(f)?;
+        if let Some(first) = self.results.first().filter(|_| self.results.iter().any(|row| row.differences.is_some())) {
+            let Bootstrap { resamples, .. } = self.bootstrap;
+            writeln!(
+                f,
+                "- ±: nDCG@10 less that of {}; paired bootstrap over the queries, {resamples} resamples",
+                first.configuration
+            )?;
+        }
+        if self.queries_unjudged > 0 {
+            writeln!(f, "- {} of {} queries have no relevant document and are left out", self.queries_unjudged, self.queries)?;
+        }
+        Ok(())
+    }
+}

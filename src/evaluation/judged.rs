@@ -1,0 +1,240 @@
+//! Reads queries, documents and what is relevant to which, in the layouts of BEIR, of TREC and a plain one. Each of the three parts is
+//! recognized by its file, so that they can be mixed:
+//!
+//! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` where it is known), `queries.tsv` (id, language, text),
+//!   `topics.tsv` (id, text);
+//! - documents: `corpus.jsonl` (`_id`, `title`, `text`, `metadata`), `documents.tsv` (id, language, text), `corpus.tsv` (id, text);
+//! - judgments: `qrels/SPLIT.tsv` (BEIR: query-id, corpus-id, score, below a line that names them), `qrels.tsv` (the same without that
+//!   line), `qrels.txt` (TREC: query id, 0, document id, grade, separated by white space).
+//!
+//! Fields of `.tsv` files are separated by tabs; a language is an ISO 639-1 code. A document is relevant when its grade is above 0, the
+//! more so the higher it is; what has no line is not relevant.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::error::EvaluationError;
+use super::lines;
+use super::relevance::{Item, Relevance};
+use crate::domain::Language;
+
+const QUERIES: [&str; 3] = ["queries.jsonl", "queries.tsv", "topics.tsv"];
+const DOCUMENTS: [&str; 3] = ["corpus.jsonl", "documents.tsv", "corpus.tsv"];
+const JUDGMENTS: [&str; 3] = ["qrels", "qrels.tsv", "qrels.txt"];
+
+/// What is read of a folder.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The documents too; otherwise their ids are not checked.
+    pub documents: bool,
+    /// Judgments must be there.
+    pub judged: bool,
+    /// The file of `qrels/`, without `.tsv`.
+    pub split: String,
+}
+
+/// Texts of one file, and the line of each id.
+struct Items {
+    name: &'static str,
+    items: Vec<Item>,
+    known: HashMap<String, usize>,
+}
+
+/// Reads `folder`.
+pub fn read(folder: &Path, reading: &Reading) -> Result<Relevance, EvaluationError> {
+    let queries = needed(folder, "queries", QUERIES)?;
+    let queries = read_items(&folder.join(queries), queries)?;
+    let documents = if reading.documents {
+        let name = needed(folder, "documents", DOCUMENTS)?;
+        Some(read_items(&folder.join(name), name)?)
+    } else {
+        None
+    };
+    let mut gains: HashMap<String, HashMap<String, f64>> = HashMap::new();
+    let judgments = match present(folder, JUDGMENTS)? {
+        None if !reading.judged => Vec::new(),
+        None => return Err(missing(folder, "judgments", JUDGMENTS)),
+        Some(name) => read_judgments(&folder.join(name), name, reading)?,
+    };
+    for judgment in judgments {
+        judgment.check_ids(&queries, documents.as_ref())?;
+        let Judgment { query, document, grade, .. } = &judgment;
+        let graded = gains.entry(query.clone()).or_default();
+        if graded.insert(document.clone(), *grade).is_some() {
+            return Err(judgment.wrong("document id", "each document once per query", document));
+        }
+    }
+    // What is judged not to be relevant counts like what is not judged.
+    gains.values_mut().for_each(|graded| graded.retain(|_, grade| *grade > 0.0));
+    gains.retain(|_, graded| !graded.is_empty());
+    if reading.judged && gains.is_empty() {
+        let problem = "expected a document with a grade above 0, got none".to_owned();
+        return Err(EvaluationError::Content { path: folder.to_owned(), problem });
+    }
+    Ok(Relevance { queries: queries.items, documents: documents.map_or_else(Vec::new, |documents| documents.items), gains })
+}
+
+/// The one of `names` that `folder` has.
+fn present(folder: &Path, names: [&'static str; 3]) -> Result<Option<&'static str>, EvaluationError> {
+    let mut found = names.into_iter().filter(|name| folder.join(name).exists());
+    match (found.next(), found.next()) {
+        (Some(first), Some(second)) => {
+            let problem = format!("expected one of {}, got {first} and {second}", names.join(", "));
+            Err(EvaluationError::Content { path: folder.to_owned(), problem })
+        }
+        (first, _) => Ok(first),
+    }
+}
+
+fn needed(folder: &Path, what: &str, names: [&'static str; 3]) -> Result<&'static str, EvaluationError> {
+    present(folder, names)?.ok_or_else(|| missing(folder, what, names))
+}
+
+fn missing(folder: &Path, what: &str, names: [&str; 3]) -> EvaluationError {
+    let problem = format!("expected {what} in one of {}, got none of them", names.join(", "));
+    EvaluationError::Content { path: folder.to_owned(), problem }
+}
+
+fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError> {
+    let items = match name {
+        "queries.jsonl" | "corpus.jsonl" => json_lines(path)?,
+        "queries.tsv" | "documents.tsv" => {
+            let rows = lines::rows(path, ["id", "language", "text"])?.into_iter().enumerate();
+            let item = |(at, [id, code, text]): (usize, [String; 3])| {
+                Ok(Item { id, title: None, language: Some(language(path, at + 1, &code)?), text })
+            };
+            rows.map(item).collect::<Result<Vec<_>, EvaluationError>>()?
+        }
+        _ => {
+            let rows = lines::rows(path, ["id", "text"])?;
+            rows.into_iter().map(|[id, text]| Item { id, title: None, language: None, text }).collect()
+        }
+    };
+    let mut known = HashMap::new();
+    for (at, item) in items.iter().enumerate() {
+        if let Some(earlier) = known.insert(item.id.clone(), at + 1) {
+            let got = format!("{}, as in line {earlier}", item.id);
+            return Err(lines::field(path, at + 1, "id", "an id of its own", &got));
+        }
+    }
+    Ok(Items { name, items, known })
+}
+
+fn language(path: &Path, line: usize, code: &str) -> Result<Language, EvaluationError> {
+    let expected = "the ISO 639-1 code of a known language";
+    Language::parse(code).ok_or_else(|| lines::field(path, line, "language", expected, code))
+}
+
+/// Texts as one JSON object per line.
+fn json_lines(path: &Path) -> Result<Vec<Item>, EvaluationError> {
+    let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
+    let items: Vec<Item> =
+        text.lines().enumerate().map(|(at, line)| json_item(path, at + 1, line)).collect::<Result<_, EvaluationError>>()?;
+    if items.is_empty() {
+        return Err(lines::field(path, 1, "line", "a JSON object", "the end of the file"));
+    }
+    Ok(items)
+}
+
+fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationError> {
+    let wrong = |field, expected: &str, got: &str| lines::field(path, line, field, expected, got);
+    let object: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| wrong("line", "a JSON object", &format!("{error}")))?;
+    let string = |field: &'static str| match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(value)) if value.trim().is_empty() => Ok(None),
+        Some(Value::String(value)) => Ok(Some(value.clone())),
+        Some(other) => Err(wrong(field, "a string", &other.to_string())),
+    };
+    let nothing = |field| wrong(field, "a string with something besides white space", "nothing");
+    let id = string("_id")?.ok_or_else(|| nothing("_id"))?;
+    // Some of BEIR's documents are only a title.
+    let (title, text) = match (string("title")?, string("text")?) {
+        (title, Some(text)) => (title, text),
+        (Some(title), None) => (None, title),
+        (None, None) => return Err(nothing("text")),
+    };
+    let code = object.get("metadata").and_then(|metadata| metadata.get("language")).or(object.get("language"));
+    let language = match code {
+        None | Some(Value::Null) => None,
+        Some(Value::String(code)) => Some(language(path, line, code)?),
+        Some(other) => return Err(wrong("language", "a string", &other.to_string())),
+    };
+    Ok(Item { id, title, language, text })
+}
+
+/// One line of judgments.
+struct Judgment {
+    path: PathBuf,
+    line: usize,
+    query: String,
+    document: String,
+    grade: f64,
+}
+
+impl Judgment {
+    fn wrong(&self, field: &'static str, expected: &str, got: &str) -> EvaluationError {
+        lines::field(&self.path, self.line, field, expected, got)
+    }
+
+    fn check_ids(&self, queries: &Items, documents: Option<&Items>) -> Result<(), EvaluationError> {
+        if !queries.known.contains_key(&self.query) {
+            return Err(self.wrong("query id", &format!("an id of {}", queries.name), &self.query));
+        }
+        match documents {
+            Some(documents) if !documents.known.contains_key(&self.document) => {
+                Err(self.wrong("document id", &format!("an id of {}", documents.name), &self.document))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read_judgments(path: &Path, name: &str, reading: &Reading) -> Result<Vec<Judgment>, EvaluationError> {
+    match name {
+        "qrels" => {
+            let path = path.join(format!("{}.tsv", reading.split));
+            let mut rows = lines::rows(&path, ["query-id", "corpus-id", "score"])?;
+            let named = rows.first().is_some_and(|row| row[2].trim().parse::<f64>().is_err());
+            let skipped = usize::from(named);
+            let rows = rows.drain(skipped..).enumerate();
+            rows.map(|(at, row)| judgment(&path, at + 1 + skipped, "score", row, 0.0)).collect()
+        }
+        "qrels.tsv" => {
+            let rows = lines::rows(path, ["query id", "document id", "gain"])?.into_iter().enumerate();
+            rows.map(|(at, row)| judgment(path, at + 1, "gain", row, 0.0)).collect()
+        }
+        _ => {
+            let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
+            let of_line = |(at, line): (usize, &str)| {
+                let parts: Vec<&str> = line.split_whitespace().collect();
+                let Ok([query, _, document, grade]) = <[&str; 4]>::try_from(parts.as_slice()) else {
+                    let expected = "4 fields separated by white space (query id, 0, document id, grade)";
+                    return Err(lines::field(path, at + 1, "line", expected, &parts.len().to_string()));
+                };
+                // TREC marks spam by grades below 0.
+                judgment(path, at + 1, "grade", [query, document, grade].map(str::to_owned), f64::MIN)
+            };
+            text.lines().enumerate().map(of_line).collect()
+        }
+    }
+}
+
+fn judgment(
+    path: &Path,
+    line: usize,
+    field: &'static str,
+    [query, document, grade]: [String; 3],
+    grade_min: f64,
+) -> Result<Judgment, EvaluationError> {
+    let value = grade.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= grade_min);
+    let expected = if grade_min < 0.0 { "a number" } else { "a number of at least 0" };
+    let value = value.ok_or_else(|| lines::field(path, line, field, expected, &grade))?;
+    Ok(Judgment { path: path.to_owned(), line, query, document, grade: value })
+}
+
+#[cfg(test)]
+#[path = "judged_tests.rs"]
+mod tests;

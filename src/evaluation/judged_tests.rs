@@ -1,0 +1,169 @@
+//! Tests of reading judged sets: each layout, mixed layouts, and lines that do not fit.
+
+use super::*;
+
+/// Names and contents of files.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+const BEIR: [(&str, &str); 3] = [
+    (
+        "corpus.jsonl",
+        "{\"_id\": \"d\", \"title\": \"Wetter\", \"text\": \"Regen\", \"metadata\": {\"language\": \"de\"}}\n{\"_id\": \"e\", \"title\": \"\", \"text\": \"soleil\"}\n{\"_id\": \"f\", \"title\": \"雪\", \"text\": \"\"}\n",
+    ),
+    (
+        "queries.jsonl",
+        "{\"_id\": \"q\", \"text\": \"雨\", \"metadata\": {\"language\": \"ja\"}}\n{\"_id\": \"r\", \"text\": \"sun\"}\n",
+    ),
+    ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t2\nq\te\t0\n"),
+];
+const TREC: [(&str, &str); 3] =
+    [("corpus.tsv", "d\tRegen\ne\tSonne\n"), ("topics.tsv", "301\twarm rain\n"), ("qrels.txt", "301 0 d 1\n301\t0\te\t-2\n")];
+const PLAIN: [(&str, &str); 3] =
+    [("documents.tsv", "d\tja\t雨が降る。\ne\tde\tSonne\n"), ("queries.tsv", "q\tde\tRegen\n"), ("qrels.tsv", "q\td\t2\n")];
+
+fn reading() -> Reading {
+    Reading { documents: true, judged: true, split: "test".to_owned() }
+}
+
+fn read_files(files: Files<'_>, reading: &Reading) -> Result<Relevance, EvaluationError> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    read(folder.path(), reading)
+}
+
+/// Expects `files` to be refused with an error that ends so.
+#[track_caller]
+fn check_refused(files: Files<'_>, expect: &str) {
+    let error = read_files(files, &reading()).unwrap_err().to_string();
+    assert!(error.ends_with(expect), "{error}");
+}
+
+/// Expects a refusal when one of the files has another content.
+#[track_caller]
+fn check(layout: [(&str, &str); 3], name: &str, content: &str, expect: &str) {
+    let files = layout.map(|file| if file.0 == name { (name, content) } else { file });
+    assert_ne!(files, layout, "{name} is one of the files");
+    check_refused(&files, expect);
+}
+
+fn gains(read: &Relevance, query: &str) -> Vec<(String, f64)> {
+    read.gains[query].iter().map(|(id, gain)| (id.clone(), *gain)).collect()
+}
+
+#[test]
+fn beir_is_read() {
+    let read = read_files(&BEIR, &reading()).unwrap();
+    let [first, second, third] = &read.documents[..] else { panic!("{:?}", read.documents) };
+    assert_eq!((first.title.as_deref(), first.text.as_str(), first.language), (Some("Wetter"), "Regen", Language::parse("de")));
+    assert_eq!((second.title.as_deref(), second.language), (None, None));
+    assert_eq!((third.title.as_deref(), third.text.as_str()), (None, "雪"), "a title alone is the text");
+    assert_eq!((read.queries[0].language, read.queries[1].language), (Language::parse("ja"), None));
+    // What is judged not to be relevant is not, and a query of another split has no judgments.
+    assert_eq!((gains(&read, "q"), read.gains.len()), (vec![("d".to_owned(), 2.0)], 1));
+}
+
+#[test]
+fn another_split_of_beir_is_read_with_and_without_its_heading() {
+    let files = [BEIR[0], BEIR[1], ("qrels/dev.tsv", "r\te\t1\n")];
+    let read = read_files(&files, &Reading { split: "dev".to_owned(), ..reading() }).unwrap();
+    assert_eq!(gains(&read, "r"), [("e".to_owned(), 1.0)]);
+    let error = read_files(&files, &reading()).unwrap_err().to_string();
+    assert!(error.ends_with("qrels/test.tsv"), "{error}");
+}
+
+#[test]
+fn trec_is_read_and_spam_is_not_relevant() {
+    let read = read_files(&TREC, &reading()).unwrap();
+    assert_eq!((read.documents.len(), read.queries[0].text.as_str()), (2, "warm rain"));
+    assert_eq!(gains(&read, "301"), [("d".to_owned(), 1.0)]);
+}
+
+#[test]
+fn the_plain_layout_is_read() {
+    let read = read_files(&PLAIN, &reading()).unwrap();
+    assert_eq!((read.queries[0].language, read.documents[0].text.as_str()), (Language::parse("de"), "雨が降る。"));
+    assert_eq!(gains(&read, "q"), [("d".to_owned(), 2.0)]);
+}
+
+#[test]
+fn layouts_can_be_mixed() {
+    let read = read_files(&[BEIR[0], TREC[1], ("qrels.txt", "301 0 e 1\n")], &reading()).unwrap();
+    assert_eq!((read.documents.len(), gains(&read, "301")), (3, vec![("e".to_owned(), 1.0)]));
+}
+
+#[test]
+fn documents_and_judgments_may_be_missing_where_they_are_not_asked_for() {
+    let here = Reading { documents: false, ..reading() };
+    assert_eq!(read_files(&TREC[1..], &here).unwrap().documents, []);
+    let unjudged = Reading { judged: false, ..here };
+    assert!(read_files(&TREC[1..2], &unjudged).unwrap().gains.is_empty());
+}
+
+#[test]
+fn a_folder_without_a_part_says_which_files_it_can_be_in() {
+    let end = "is not usable: expected documents in one of corpus.jsonl, documents.tsv, corpus.tsv, got none of them";
+    check_refused(&TREC[1..], end);
+    check_refused(&TREC[..2], "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none of them");
+    check_refused(&[], "expected queries in one of queries.jsonl, queries.tsv, topics.tsv, got none of them");
+    let twice = "expected one of corpus.jsonl, documents.tsv, corpus.tsv, got corpus.jsonl and corpus.tsv";
+    check_refused(&[BEIR[0], TREC[0], TREC[1], TREC[2]], twice);
+}
+
+#[test]
+fn a_line_of_beir_that_does_not_fit_is_named() {
+    for (content, expect) in [
+        ("{\"_id\": 5, \"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string, got 5"),
+        ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string with something besides white space, got nothing"),
+        (
+            "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"e\", \"text\": \" \"}\n",
+            "corpus.jsonl:2: text: expected a string with something besides white space, got nothing",
+        ),
+        ("{\"_id\": \"d\", \"text\": \"a\", \"title\": [1]}\n", "corpus.jsonl:1: title: expected a string, got [1]"),
+        (
+            "{\"_id\": \"d\", \"text\": \"a\", \"metadata\": {\"language\": \"xx\"}}\n",
+            "corpus.jsonl:1: language: expected the ISO 639-1 code of a known language, got xx",
+        ),
+        (
+            "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"d\", \"text\": \"b\"}\n",
+            "corpus.jsonl:2: id: expected an id of its own, got d, as in line 1",
+        ),
+        ("", "corpus.jsonl:1: line: expected a JSON object, got the end of the file"),
+    ] {
+        check(BEIR, "corpus.jsonl", content, expect);
+    }
+    let error = read_files(&[("corpus.jsonl", "[1]\n"), BEIR[1], BEIR[2]], &reading()).unwrap_err().to_string();
+    assert!(error.contains("corpus.jsonl:1: line: expected a JSON object, got "), "{error}");
+    check(BEIR, "qrels/test.tsv", "q\td\t1\nq\te\tgood\n", "test.tsv:2: score: expected a number of at least 0, got good");
+    check(BEIR, "qrels/test.tsv", "a\tb\tc\nz\td\t1\n", "test.tsv:2: query id: expected an id of queries.jsonl, got z");
+    check(BEIR, "qrels/test.tsv", "q\td\t0\n", "is not usable: expected a document with a grade above 0, got none");
+}
+
+#[test]
+fn a_line_of_trec_that_does_not_fit_is_named() {
+    let four = "qrels.txt:1: line: expected 4 fields separated by white space (query id, 0, document id, grade), got 3";
+    check(TREC, "qrels.txt", "301 d 1\n", four);
+    check(TREC, "qrels.txt", "301 0 d high\n", "qrels.txt:1: grade: expected a number, got high");
+    check(TREC, "qrels.txt", "301 0 x 1\n", "qrels.txt:1: document id: expected an id of corpus.tsv, got x");
+    check(TREC, "topics.tsv", "301 warm rain\n", "topics.tsv:1: line: expected 2 tab-separated fields (id, text), got 1");
+}
+
+#[test]
+fn a_line_of_the_plain_layout_that_does_not_fit_is_named() {
+    check(
+        PLAIN,
+        "queries.tsv",
+        "q\txx\tRegen\n",
+        "queries.tsv:1: language: expected the ISO 639-1 code of a known language, got xx",
+    );
+    let twice = "documents.tsv:2: id: expected an id of its own, got d, as in line 1";
+    check(PLAIN, "documents.tsv", "d\tja\t雨\nd\tja\t雪\n", twice);
+    check(PLAIN, "qrels.tsv", "q\td\t1\nz\td\t1\n", "qrels.tsv:2: query id: expected an id of queries.tsv, got z");
+    check(PLAIN, "qrels.tsv", "q\tz\t1\n", "qrels.tsv:1: document id: expected an id of documents.tsv, got z");
+    check(PLAIN, "qrels.tsv", "q\td\t-1\n", "qrels.tsv:1: gain: expected a number of at least 0, got -1");
+    check(PLAIN, "qrels.tsv", "q\td\t1\nq\td\t2\n", "qrels.tsv:2: document id: expected each document once per query, got d");
+}

@@ -1,0 +1,107 @@
+//! Whether one way to search is better than another, or only looks so on these queries: the paired bootstrap over queries (Efron and
+//! Tibshirani, 1993; for retrieval, Sakai, 2006).
+
+use serde::Serialize;
+
+use super::retrieval::mean;
+use crate::classify::random::Random;
+
+/// How often queries are drawn anew unless somebody says otherwise.
+pub const RESAMPLES: usize = 10_000;
+/// Where drawing begins unless somebody says otherwise.
+pub const SEED: u64 = 1;
+
+/// How much smaller than the observed difference a drawn one may be and still count as being as large: sums are rounded.
+const ROUNDING: f64 = 1e-9;
+
+/// How a mean over queries differs from that of another way to search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Difference {
+    /// The difference of the means; above 0 where the second way is better.
+    pub difference: f64,
+    /// Where the 95 % interval of the difference begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+    /// How often chance alone makes a difference at least as large, either way, if the two are equally good.
+    pub p: f64,
+}
+
+/// Compares the scores of the same queries, in the same order.
+///
+/// The queries are drawn with replacement, as many as there are, `resamples` times. The interval has the middle 95 % of the means of
+/// the drawn differences; `p` is the share of them, moved so that their mean is 0, that are at least as far from 0 as the observed
+/// one, which counts as drawn too, so that `p` is never 0.
+pub fn paired_bootstrap(first: &[f64], second: &[f64], resamples: usize, seed: u64) -> Difference {
+    debug_assert_eq!(first.len(), second.len(), "scores are of the same queries");
+    let differences: Vec<f64> = second.iter().zip(first).map(|(second, first)| second - first).collect();
+    let difference = mean(differences.iter().copied());
+    if differences.is_empty() || resamples == 0 {
+        return Difference { difference, low: difference, high: difference, p: 1.0 };
+    }
+    let mut random = Random::new(seed);
+    let mut means: Vec<f64> = (0..resamples)
+        .map(|_| mean((0..differences.len()).map(|_| differences[random.below(differences.len() as u64) as usize])))
+        .collect();
+    let as_far = means.iter().filter(|drawn| (*drawn - difference).abs() + ROUNDING >= difference.abs()).count();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| means[((resamples - 1) as f64 * share).round() as usize];
+    let p = (as_far + 1) as f64 / (resamples + 1) as f64;
+    Difference { difference, low: at(0.025), high: at(0.975), p }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_does_not_differ_from_itself() {
+        let scores = [0.0, 100.0, 50.0, 33.3];
+        let same = paired_bootstrap(&scores, &scores, 1_000, SEED);
+        assert_eq!(same, Difference { difference: 0.0, low: 0.0, high: 0.0, p: 1.0 });
+    }
+
+    #[test]
+    fn a_difference_that_most_queries_show_is_significant() {
+        let first: Vec<f64> = (0..60).map(|query| f64::from(query % 5) * 20.0).collect();
+        let second: Vec<f64> =
+            first.iter().enumerate().map(|(at, score)| score + if at % 4 == 0 { -5.0 } else { 15.0 }).collect();
+        let better = paired_bootstrap(&first, &second, RESAMPLES, SEED);
+        assert!((better.difference - 10.0).abs() < 1e-9, "{better:?}");
+        assert!(better.low > 7.0 && better.low < 10.0 && better.high > 10.0 && better.high < 13.0, "{better:?}");
+        assert!(better.p < 0.001, "{better:?}");
+        let worse = paired_bootstrap(&second, &first, RESAMPLES, SEED);
+        assert!((worse.difference + 10.0).abs() < 1e-9 && worse.high < 0.0 && worse.p < 0.001, "{worse:?}");
+    }
+
+    #[test]
+    fn a_difference_of_few_queries_is_not() {
+        let first = [50.0; 20];
+        let mut second = first;
+        (second[0], second[1], second[2]) = (100.0, 100.0, 0.0);
+        let unclear = paired_bootstrap(&first, &second, RESAMPLES, SEED);
+        assert!(unclear.p > 0.2 && unclear.low < 0.0 && unclear.high > 0.0, "{unclear:?}");
+    }
+
+    #[test]
+    fn chance_finds_few_differences_where_there_are_none() {
+        // The noise of 200 comparisons of 50 queries: about one in twenty has p below 0.05.
+        let mut random = Random::new(7);
+        let mut draw = || -> Vec<f64> { (0..50).map(|_| random.below(101) as f64).collect() };
+        let found = (0..200).filter(|_| paired_bootstrap(&draw(), &draw(), 500, SEED).p < 0.05).count();
+        assert!((3..=22).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let (first, second) = ([10.0, 20.0, 30.0, 0.0], [20.0, 0.0, 60.0, 40.0]);
+        let of = |seed| paired_bootstrap(&first, &second, 100, seed);
+        assert_eq!(of(3), of(3));
+        assert_ne!(of(3), of(4));
+    }
+
+    #[test]
+    fn nothing_is_not_significant() {
+        assert_eq!(paired_bootstrap(&[], &[], RESAMPLES, SEED).p, 1.0);
+    }
+}

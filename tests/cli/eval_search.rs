@@ -1,0 +1,245 @@
+//! `dragoman eval search` against a server, over a few documents whose hits by words are known beforehand: the layouts of files,
+//! configurations side by side, runs, and collections that are there already.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::program::Program;
+use super::{Run, run};
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// Two queries and four documents. By words each query finds the document of its own language; the French one, which is relevant to
+/// the first query too, has none of them.
+const PLAIN: [(&str, &str); 3] = [
+    ("queries.tsv", "q1\tde\tdie neue Straßenbahn\nq2\thi\tस्कूल बंद\n"),
+    (
+        "documents.tsv",
+        "d1\tde\tDie neue Straßenbahn fährt ab Mai.\nd2\tfr\tLe nouveau tramway circule dès mai.\nd3\thi\tबारिश के कारण स्कूल बंद हैं।\nd4\tja\t図書館は駅の隣です。\n",
+    ),
+    ("qrels.tsv", "q1\td1\t2\nq1\td2\t1\nq2\td3\t1\n"),
+];
+/// A document that is found by its title only, and one whose language is not given.
+const BEIR: [(&str, &str); 3] = [
+    (
+        "corpus.jsonl",
+        "{\"_id\": \"d1\", \"title\": \"Straßenbahn\", \"text\": \"Sie fährt ab Mai.\", \"metadata\": {\"language\": \"de\"}}\n{\"_id\": \"d2\", \"title\": \"\", \"text\": \"図書館は駅の隣です。\"}\n",
+    ),
+    (
+        "queries.jsonl",
+        "{\"_id\": \"q1\", \"text\": \"Straßenbahn\", \"metadata\": {\"language\": \"de\"}}\n{\"_id\": \"q2\", \"text\": \"図書館\"}\n{\"_id\": \"q3\", \"text\": \"of another split\"}\n",
+    ),
+    ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n"),
+];
+const TREC: [(&str, &str); 3] =
+    [("corpus.tsv", "d1\tred rain\nd2\tgreen sun\n"), ("topics.tsv", "301\train\n"), ("qrels.txt", "301 0 d1 1\n301 0 d2 0\n")];
+
+struct Measured {
+    folder: tempfile::TempDir,
+    server: Program,
+}
+
+impl Measured {
+    fn start(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = folder.path().join("files").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let server = Program::start(&folder.path().join("data"), "fake:64");
+        Self { folder, server }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn eval(&self, arguments: &[&str]) -> Run {
+        let data = self.path("files");
+        run(self.server.client().url(), &[&["eval", "search"], arguments, &["--data", data.to_str().unwrap()]].concat())
+    }
+
+    /// The report as JSON.
+    fn report(&self, arguments: &[&str]) -> Value {
+        self.eval(&[arguments, &["--json"]].concat()).json().remove(0)
+    }
+
+    /// Nothing that a measurement makes is left.
+    #[track_caller]
+    fn check_nothing_left(&self) {
+        assert_eq!(self.server.client().get("/v1/collections").1["collections"], json!([]));
+    }
+}
+
+#[track_caller]
+fn row(report: &Value, scope: &str, configuration: &str) -> Value {
+    let results = report["results"].as_array().unwrap();
+    let found = results.iter().find(|row| row["scope"] == scope && row["configuration"] == configuration);
+    found.unwrap_or_else(|| panic!("no {configuration} in {scope}: {report}")).clone()
+}
+
+/// Five measures, all of the same value.
+fn scores(queries: usize, value: f64) -> Value {
+    let [ndcg, recall, deep, mrr, success] = [value; 5];
+    json!({
+        "queries": queries, "ndcg_at_10": ndcg, "recall_at_10": recall, "recall_at_100": deep, "mrr_at_10": mrr, "success_at_1": success
+    })
+}
+
+#[test]
+fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
+    let measured = Measured::start(&PLAIN);
+    let report = measured.report(&["--mode", "lexical,dense"]);
+    let own = row(&report, "same", "lexical");
+    assert_eq!(own["all"], scores(2, 100.0));
+    assert_eq!(own["languages"]["hi"]["queries"], 1);
+    assert_eq!(row(&report, "other", "lexical")["all"], scores(1, 0.0));
+    // By meaning every document is a hit, so that the French one is among the ten.
+    assert_eq!(row(&report, "other", "dense")["all"]["recall_at_10"], 100.0);
+    let query = &row(&report, "all", "lexical")["by_query"][0];
+    assert_eq!((&query["id"], &query["language"], &query["recall_at_10"]), (&json!("q1"), &json!("de"), &json!(50.0)));
+    measured.check_nothing_left();
+}
+
+#[test]
+fn without_a_word_about_modes_three_are_compared_with_the_first() {
+    let measured = Measured::start(&PLAIN);
+    let told = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
+    assert!(told.expect(0).starts_with("Search of 4 documents, in percent:\n"), "{}", told.out);
+    let first = |line: &str, cell: usize| line.split('|').nth(cell).unwrap().trim().to_owned();
+    let rows: Vec<&str> = told.out.lines().filter(|line| line.starts_with("| own lang.")).collect();
+    assert_eq!(rows.iter().map(|row| first(row, 2)).collect::<Vec<_>>(), ["dense", "lexical", "hybrid"]);
+    assert!(
+        told.out.contains("- ±: nDCG@10 less that of dense; paired bootstrap over the queries, 10000 resamples\n"),
+        "{}",
+        told.out
+    );
+    measured.check_nothing_left();
+}
+
+#[test]
+fn configurations_add_to_the_request_and_are_compared_with_the_first() {
+    let measured = Measured::start(&PLAIN);
+    let same = "again={\"mode\": \"lexical\"}";
+    let nothing = "nothing={\"mode\": \"lexical\", \"score_min\": 1000}";
+    let report = measured.report(&["--mode", "lexical,default", "--config", same, "--config", nothing, "--languages", "same"]);
+    assert_eq!(row(&report, "same", "lexical")["differences"], Value::Null);
+    let again = row(&report, "same", "again");
+    assert_eq!(again["request"], json!({"mode": "lexical"}));
+    assert_eq!(again["differences"]["mrr_at_10"], json!({"difference": 0.0, "low": 0.0, "high": 0.0, "p": 1.0}));
+    let nothing = row(&report, "same", "nothing");
+    assert_eq!(nothing["all"], scores(2, 0.0));
+    let difference = &nothing["differences"]["ndcg_at_10"];
+    assert_eq!((&difference["difference"], &difference["low"]), (&json!(-100.0), &json!(-100.0)));
+    assert_eq!(row(&report, "same", "default")["request"], json!({}), "the server decides");
+}
+
+#[test]
+fn what_the_server_does_not_know_is_its_refusal() {
+    let measured = Measured::start(&PLAIN);
+    for arguments in [["--mode", "sideways"], ["--config", "a={\"sideways\": 1}"]] {
+        let told = measured.eval(&arguments);
+        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+        assert!(told.err.contains("sideways"), "{}", told.err);
+        measured.check_nothing_left();
+    }
+}
+
+#[test]
+fn beir_is_measured_with_titles_and_with_languages_that_are_detected() {
+    let measured = Measured::start(&BEIR);
+    let report = measured.report(&["--mode", "lexical"]);
+    assert_eq!((&report["queries"], &report["queries_unjudged"]), (&json!(3), &json!(1)));
+    assert_eq!(row(&report, "all", "lexical")["all"], scores(2, 100.0));
+    assert_eq!(row(&report, "same", "lexical")["all"]["queries"], 1, "a query without a language has no own one");
+    let told = measured.eval(&["--mode", "lexical"]);
+    assert!(told.expect(0).contains("- 1 of 3 queries have no relevant document and are left out\n"), "{}", told.out);
+    let told = measured.eval(&["--split", "dev"]);
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("dev.tsv"), "{}", told.err);
+}
+
+#[test]
+fn trec_is_measured() {
+    let measured = Measured::start(&TREC);
+    let report = measured.report(&["--mode", "lexical"]);
+    assert_eq!((&report["documents"], &row(&report, "all", "lexical")["all"]), (&json!(2), &scores(1, 100.0)));
+}
+
+#[test]
+fn a_run_is_written_and_judged_again_without_a_server() {
+    let measured = Measured::start(&PLAIN);
+    let (pattern, data) = (measured.path("{name}.run"), measured.path("files"));
+    let report = measured.report(&["--mode", "lexical,dense", "--run", pattern.to_str().unwrap()]);
+    let run_file = measured.path("lexical.run");
+    let written = fs::read_to_string(&run_file).unwrap();
+    let fields: Vec<&str> = written.lines().next().unwrap().split(' ').collect();
+    assert_eq!((fields[0], fields[1], fields[2], fields[3], fields[5]), ("q1", "Q0", "d1", "1", "lexical"));
+    assert!(measured.path("dense.run").exists());
+
+    let from = format!("mine={}", run_file.display());
+    let told = run(NOWHERE, &["eval", "search", "--data", data.to_str().unwrap(), "--from-run", &from, "--json"]);
+    let again = told.json().remove(0);
+    assert_eq!(row(&again, "all", "mine")["all"], row(&report, "all", "lexical")["all"]);
+    let beside = measured.report(&["--mode", "lexical", "--from-run", &from, "--languages", "all"]);
+    assert_eq!(row(&beside, "all", "mine")["differences"]["ndcg_at_10"]["p"], 1.0);
+}
+
+#[test]
+fn runs_can_be_written_before_anything_is_judged() {
+    let measured = Measured::start(&PLAIN[..2]);
+    let path = measured.path("hits.run");
+    let told = measured.eval(&["--mode", "lexical", "--run", path.to_str().unwrap()]);
+    assert_eq!(told.expect(0), "");
+    assert!(fs::read_to_string(path).unwrap().starts_with("q1 Q0 d1 1 "));
+    let told = measured.eval(&["--mode", "lexical"]);
+    assert_eq!(told.code, 1);
+    let expect = "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none of them";
+    assert!(told.err.contains(expect), "{}", told.err);
+}
+
+#[test]
+fn a_collection_that_is_there_is_asked_and_stays() {
+    let measured = Measured::start(&[PLAIN[0], PLAIN[2]]);
+    let client = measured.server.client();
+    assert_eq!(client.post("/v1/collections", &json!({"name": "mine"})).0, 201);
+    let documents = json!({"documents": [
+        {"id": "d1", "language": "de", "text": "Die neue Straßenbahn fährt ab Mai."},
+        {"id": "d2", "language": "fr", "text": "Le nouveau tramway circule dès mai."},
+        {"id": "d3", "language": "hi", "text": "बारिश के कारण स्कूल बंद हैं।"},
+    ]});
+    assert_eq!(client.post("/v1/collections/mine/documents?wait=indexed", &documents).0, 200);
+    let report = measured.report(&["--collection", "mine", "--mode", "lexical"]);
+    assert_eq!((&report["collection"], &report["documents"]), (&json!("mine"), &json!(3)));
+    assert_eq!(row(&report, "same", "lexical")["all"], scores(2, 100.0));
+    assert_eq!(row(&report, "other", "lexical")["all"], scores(1, 0.0));
+    assert_eq!(client.get("/v1/collections/mine").1["documents"], 3);
+
+    fs::write(measured.path("files/qrels.tsv"), "q1\td1\t1\nq2\td9\t1\n").unwrap();
+    let told = measured.eval(&["--collection", "mine"]);
+    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+    assert!(told.err.contains("qrels: document id: expected the ids of documents of mine, got d9"), "{}", told.err);
+    let told = measured.eval(&["--collection", "nobody"]);
+    assert!(told.err.contains("collection_not_found"), "{}", told.err);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_before_anything_is_read() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["--config", "a"], "expected NAME={…}, got no ="),
+        (&["--config", "a={\"limit\": 3}"], "limit is set by the measurement; leave it out"),
+        (&["--mode", "dense", "--config", "dense={}"], "expected each configuration to have a name of its own, got dense twice"),
+        (&["--run", "hits.run"], "--run: expected {name} in hits.run for 3 configurations"),
+        (&["--mode", "dense", "--run", "hits.run", "--languages", "same"], "--run: expected all in --languages, got none"),
+        (&["--config", "a b={}", "--run", "hits.run"], "--run: expected names without white space, got a b"),
+        (&["--from-run", "hits.run"], "expected NAME=FILE"),
+    ];
+    for (arguments, expect) in cases {
+        let told = run(NOWHERE, &[&["eval", "search", "--data", "."], arguments].concat());
+        assert_eq!((told.code, told.out.as_str()), (2, ""), "{told:?}");
+        assert!(told.err.contains(expect), "{}", told.err);
+    }
+}

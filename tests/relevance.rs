@@ -1,0 +1,104 @@
+//! How good searches are on the judged set of this repository, `tests/relevance/`: the real program with the shipped model, measured by
+//! `dragoman eval search`, must find about as much as it did when the floors were set.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use dragoman::evaluation::judged::{self, Reading};
+use program::Program;
+use serde_json::Value;
+
+const MODEL: &str = "models/ems-small";
+const SET: &str = "tests/relevance";
+
+/// What a mode finds at least, in percent: among all documents, among those in the query's language, among the others.
+struct Floor {
+    mode: &'static str,
+    scope: &'static str,
+    success_at_1: f64,
+    mrr_at_10: f64,
+    ndcg_at_10: f64,
+}
+
+/// Each is about three points below what was measured. A mode is added by its rows.
+const FLOORS: [Floor; 9] = [
+    floor("dense", "all", [23.0, 35.0, 39.0]),
+    floor("dense", "same", [58.0, 70.0, 75.0]),
+    floor("dense", "other", [14.0, 23.0, 27.0]),
+    floor("lexical", "all", [41.0, 45.0, 45.0]),
+    floor("lexical", "same", [73.0, 80.0, 83.0]),
+    floor("lexical", "other", [3.0, 4.0, 4.0]),
+    floor("hybrid", "all", [40.0, 46.0, 46.0]),
+    floor("hybrid", "same", [74.0, 81.0, 84.0]),
+    floor("hybrid", "other", [13.0, 21.0, 24.0]),
+];
+
+const fn floor(mode: &'static str, scope: &'static str, [success_at_1, mrr_at_10, ndcg_at_10]: [f64; 3]) -> Floor {
+    Floor { mode, scope, success_at_1, mrr_at_10, ndcg_at_10 }
+}
+
+#[test]
+fn the_set_is_what_its_readme_says() {
+    let reading = Reading { documents: true, judged: true, split: "test".to_owned() };
+    let set = judged::read(Path::new(SET), &reading).unwrap();
+    let languages: HashMap<&str, _> = set.documents.iter().map(|page| (page.id.as_str(), page.language.unwrap())).collect();
+    let mut pages = HashMap::new();
+    languages.values().for_each(|language| *pages.entry(*language).or_insert(0) += 1);
+    assert_eq!((pages.len(), set.documents.len(), set.queries.len()), (12, 300, 150));
+    assert!(pages.values().all(|count| *count == 25), "{pages:?}");
+    assert!(set.documents.iter().all(|page| page.title.is_some()));
+    let mut own = 0;
+    for query in &set.queries {
+        let answers: Vec<_> =
+            set.gains[&query.id].iter().filter(|(_, grade)| **grade == 2.0).map(|(id, _)| id.as_str()).collect();
+        assert!(!answers.is_empty(), "nothing answers {}", query.id);
+        own += usize::from(answers.iter().any(|id| languages[id] == query.language.unwrap()));
+    }
+    assert_eq!((own, set.queries.len() - own), (84, 66), "questions answered in their language, and only in others");
+}
+
+#[test]
+fn every_mode_finds_what_it_found() {
+    if !Path::new(MODEL).join("manifest.json").exists() {
+        println!("skipped: there is no {MODEL}/manifest.json");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let mut modes: Vec<&str> = FLOORS.iter().map(|floor| floor.mode).collect();
+    modes.dedup();
+    let modes = modes.join(",");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DRAGOMAN_")) {
+        command.env_remove(name);
+    }
+    command.args(["eval", "search", "--json", "--data", SET, "--mode", &modes, "--server", server.client().url()]);
+    let told = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let report: Value = serde_json::from_slice(&told.stdout).unwrap();
+    for row in report["results"].as_array().unwrap() {
+        println!("{} in {}: {}", row["configuration"], row["scope"], row["all"]);
+    }
+    let missed: Vec<String> = FLOORS.iter().flat_map(|floor| missed(floor, &report)).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// What is below a floor.
+fn missed(floor: &Floor, report: &Value) -> Vec<String> {
+    let rows = report["results"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["configuration"] == floor.mode && row["scope"] == floor.scope);
+    let row = row.unwrap_or_else(|| panic!("{} is not measured in {}", floor.mode, floor.scope));
+    let floors = [("success_at_1", floor.success_at_1), ("mrr_at_10", floor.mrr_at_10), ("ndcg_at_10", floor.ndcg_at_10)];
+    let below = floors.into_iter().filter(|(measure, least)| row["all"][measure].as_f64().unwrap() < *least);
+    below
+        .map(|(measure, least)| {
+            format!("{} in {}: {measure} of {} is below {least}", floor.mode, floor.scope, row["all"][measure])
+        })
+        .collect()
+}
