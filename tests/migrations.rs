@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("catalog/0002_features.sql", "75417e737748467e690819b40c3383b38233b1aba4807c9d1e5ae2c243a5f640"),
     ("collection/0001_documents.sql", "64b9442e2dde4ac8d0652b7dd6ebf60b3f96a83bd5f8e9d4b323609c2c4c4434"),
     ("collection/0002_features.sql", "875ca00d99156a58265d72c13ac8851b3d42d235ee27038162e78604b0cdf331"),
+    ("collection/0003_titles.sql", "1eea71769872285c839712c2903c35f560313268c13e83b27e86284279340d6e"),
 ];
 
 const OPTIONS: StoreOptions =
@@ -132,11 +133,12 @@ fn collections_of_every_version_open_with_what_they_hold() {
         ));
         let new = PreparedDocument {
             id: dragoman::domain::DocumentId::parse("new").unwrap(),
+            title: None,
             text: "Le train est en retard.".to_owned(),
             language: None,
             language_confidence: None,
             metadata: Metadata::new(),
-            passages: vec![0..8, 8..23],
+            passages: vec![(0..8).into(), (8..23).into()],
             embedding: None,
         };
         assert!(store.upsert(vec![new]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
@@ -273,11 +275,12 @@ fn rows_of_every_version_are_taken_over() {
         let again = all(&store).remove(0);
         let changed = PreparedDocument {
             id: again.id,
+            title: None,
             text: "Le train".to_owned(),
             language: None,
             language_confidence: None,
             metadata: Metadata::new(),
-            passages: std::iter::once(0..8).collect(),
+            passages: vec![(0..8).into()],
             embedding: None,
         };
         assert!(store.upsert(vec![changed]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");

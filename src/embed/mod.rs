@@ -10,7 +10,6 @@ pub mod meter;
 pub mod queue;
 pub mod session;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -21,10 +20,11 @@ pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
 
 use crate::bundle::Bundle;
-use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds};
+use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan};
 pub use crate::text::Tokens;
+use crate::text::context::embedded_text;
 pub use crate::text::terms::{passage_terms, query_terms};
-use crate::text::{Cut, LanguageDetector, Tokenizer, split_passages};
+use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
 use queue::{Encode, Queue, QueueBounds};
 
 /// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
@@ -80,7 +80,7 @@ pub struct Embedder {
 
 struct Parts {
     info: ModelInfo,
-    text: Box<dyn Tokenize>,
+    text: Box<dyn Read>,
     detector: LanguageDetector,
     queue: Queue,
     /// Turns of callers who tokenize: as many as there are cores.
@@ -88,17 +88,32 @@ struct Parts {
 }
 
 /// From text to token ids and passages; callers' threads share it.
-trait Tokenize: Send + Sync {
-    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError>;
-    /// The tokens of each part are those that `tokens` gives of it.
-    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+trait Read: Send + Sync {
+    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
+    /// The tokens of each part are those that `tokens` gives of it below its context.
+    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+}
+
+/// A text to be embedded, below what it is read under: of a passage, its title and headings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EmbedText {
+    /// As much of it as has its place beside the text is embedded, too.
+    pub context: PassageContext,
+    /// The text.
+    pub text: String,
+}
+
+impl From<String> for EmbedText {
+    fn from(text: String) -> Self {
+        Self { context: PassageContext::default(), text }
+    }
 }
 
 /// A text made ready to be stored and embedded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedText {
-    /// Where its passages are, in bytes.
-    pub passages: Vec<Range<usize>>,
+    /// Where its passages are.
+    pub passages: Vec<PassageSpan>,
     /// The tokens of each.
     pub tokens: Vec<Tokens>,
     /// The language, if it was asked for and recognized.
@@ -123,7 +138,7 @@ impl Embedder {
             device_note: opened.note,
             quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
         };
-        let text = BundleText { tokenizer, tokens_max: manifest.tokens_max };
+        let text = TextReader { tokenizer, tokens_max: manifest.tokens_max };
         // Encoders that work side by side share the budget: a query waits no longer for one of them, nor do they take more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
@@ -146,7 +161,7 @@ impl Embedder {
 
     fn of(
         info: ModelInfo,
-        text: impl Tokenize + 'static,
+        text: impl Read + 'static,
         detector: LanguageDetector,
         encoders: Vec<impl Encode + 'static>,
         bounds: QueueBounds,
@@ -165,13 +180,18 @@ impl Embedder {
     ///
     /// All of them or none: one text's error is the answer. Dropping the future takes what still waits out of the queue.
     pub async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+        self.embed_in_context(texts.into_iter().map(EmbedText::from).collect(), priority).await
+    }
+
+    /// Embeds texts below their contexts, as `embed` does.
+    pub async fn embed_in_context(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = texts.len());
         self.embed_now(texts, priority).instrument(span).await
     }
 
-    async fn embed_now(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+    async fn embed_now(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         self.parts.queue.check_room(texts.len())?;
-        let tokens = if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES_MAX {
+        let tokens = if texts.iter().map(|one| one.text.len()).sum::<usize>() <= INLINE_BYTES_MAX {
             self.parts.tokens(&texts)?
         } else {
             self.tokens_in_turns(texts).await?
@@ -181,15 +201,15 @@ impl Embedder {
 
     /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request keeps no small one waiting.
     /// Dropping the future ends it with the turn that runs.
-    async fn tokens_in_turns(&self, texts: Vec<String>) -> Result<Vec<Tokens>, EmbedError> {
+    async fn tokens_in_turns(&self, texts: Vec<EmbedText>) -> Result<Vec<Tokens>, EmbedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut rest = texts.into_iter().peekable();
         while rest.peek().is_some() {
             let mut bytes = 0;
             let mut turn = Vec::new();
-            while let Some(text) = rest.next_if(|_| bytes < TURN_BYTES) {
-                bytes += text.len();
-                turn.push(text);
+            while let Some(one) = rest.next_if(|_| bytes < TURN_BYTES) {
+                bytes += one.text.len();
+                turn.push(one);
             }
             let place = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
             let parts = Arc::clone(&self.parts);
@@ -211,24 +231,30 @@ impl Embedder {
 
     /// Cuts a text into passages as `split` does and recognizes its language when `detect` asks for it; tokenizes a text of one
     /// passage once for all of it.
-    pub fn prepare(&self, text: &str, bounds: PassageBounds, detect: bool) -> Result<PreparedText, EmbedError> {
-        let cuts = self.cut(text, bounds)?;
+    pub fn prepare(
+        &self,
+        title: Option<&str>,
+        text: &str,
+        bounds: PassageBounds,
+        detect: bool,
+    ) -> Result<PreparedText, EmbedError> {
+        let cuts = self.cut(title, text, bounds)?;
         let only = if let [only] = &cuts[..] { Some(only) } else { None };
         let language = if detect { self.parts.detector.detect_cut(text, only) } else { None };
-        let (passages, tokens) = cuts.into_iter().map(|cut| (cut.range, cut.tokens)).unzip();
+        let (passages, tokens) = cuts.into_iter().map(|cut| (span(cut.range, cut.context), cut.tokens)).unzip();
         Ok(PreparedText { passages, tokens, language })
     }
 
-    /// Cuts a text into passages (byte ranges) within `bounds`, and never longer than what the model reads whole; blocks for as
-    /// long as tokenizing takes.
-    pub fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Range<usize>>, EmbedError> {
-        Ok(self.cut(text, bounds)?.into_iter().map(|cut| cut.range).collect())
+    /// Cuts a text into passages within `bounds`, and never longer than what the model reads whole below the title; blocks for
+    /// as long as tokenizing takes.
+    pub fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<PassageSpan>, EmbedError> {
+        Ok(self.cut(title, text, bounds)?.into_iter().map(|cut| span(cut.range, cut.context)).collect())
     }
 
-    fn cut(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+    fn cut(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
         let tokens_max = bounds.tokens_max.clamp(1, self.parts.info.tokens_max);
         let overlap_tokens = bounds.overlap_tokens.min(tokens_max / 2);
-        self.parts.text.split(text, PassageBounds { tokens_max, overlap_tokens })
+        self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })
     }
 
     /// Recognizes the language of a text; `None` when nothing speaks for any.
@@ -253,18 +279,24 @@ impl Embedder {
 }
 
 impl Parts {
-    fn tokens(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
+    fn tokens(&self, texts: &[EmbedText]) -> Result<Vec<Tokens>, EmbedError> {
         texts.iter().map(|text| self.text.tokens(text)).collect()
     }
 }
 
-struct BundleText {
-    tokenizer: Tokenizer,
+fn span(range: std::ops::Range<usize>, context: PassageContext) -> PassageSpan {
+    PassageSpan { range, headings: context.headings }
+}
+
+/// Reads texts for a model that reads `tokens_max` tokens of each.
+struct TextReader<T> {
+    tokenizer: T,
     tokens_max: usize,
 }
 
-impl Tokenize for BundleText {
-    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError> {
+impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
+    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError> {
+        let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
         let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
         let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
         // A beginning with fewer tokens than the model reads is white space for the most part.
@@ -275,8 +307,9 @@ impl Tokenize for BundleText {
         }
     }
 
-    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
-        let mut cuts = split_passages(&self.tokenizer, text, bounds)?;
+    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        let reading = Reading { bounds, tokens_max: self.tokens_max };
+        let mut cuts = split_text(&self.tokenizer, title, text, reading)?;
         for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
             *truncated = ids.len() > self.tokens_max;
             ids.truncate(self.tokens_max);
@@ -315,14 +348,14 @@ mod tests {
         wait: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl Tokenize for Patient {
-        fn tokens(&self, _text: &str) -> Result<Tokens, EmbedError> {
+    impl Read for Patient {
+        fn tokens(&self, _text: &EmbedText) -> Result<Tokens, EmbedError> {
             self.begun.fetch_add(1, Ordering::SeqCst);
             let _ = self.wait.lock().unwrap().recv();
             Ok(Tokens { ids: vec![1], truncated: false })
         }
 
-        fn split(&self, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        fn split(&self, _title: Option<&str>, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
             Ok(Vec::new())
         }
     }

@@ -40,6 +40,7 @@ pub(super) static COLLECTION: Schema = Schema {
     migrations: &[
         include_str!("../../migrations/collection/0001_documents.sql"),
         include_str!("../../migrations/collection/0002_features.sql"),
+        include_str!("../../migrations/collection/0003_titles.sql"),
     ],
     objects: OnceLock::new(),
 };
