@@ -11,6 +11,7 @@ mod mining;
 mod recovery;
 mod reembedding;
 mod search;
+mod titles;
 mod vectors;
 mod writes;
 
