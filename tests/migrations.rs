@@ -147,6 +147,46 @@ fn collections_of_every_version_open_with_what_they_hold() {
     }
 }
 
+/// The title of the first document and the headings above the passage that waits, in a database of this version.
+fn above(made: i64) -> (Option<String>, Option<String>) {
+    let of_this_version = made >= 3;
+    let some = |text: &str| of_this_version.then(|| text.to_owned());
+    (some("Fahrplan"), some("時刻表"))
+}
+
+#[test]
+fn collections_from_before_titles_go_on_with_the_passages_that_they_have() {
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let (title, headings) = above(made);
+        assert_eq!(all(&store)[0].title, title);
+        let waiting = store.pending(PassageId(0), 10).unwrap();
+        assert_eq!((waiting[0].context.headings.clone(), waiting[0].text.as_str()), (headings, "電車が遅れている。"));
+        assert_eq!(store.is_cut_by_older_rules().unwrap(), made < 3);
+        assert!(store.check(10).unwrap().is_empty(), "checksums of version {made} hold");
+        // The same document again keeps its passage and its embedding.
+        let again = all(&store).remove(0);
+        let kept = store.embeddings(PassageId(0), 10).unwrap();
+        assert_eq!(store.upsert(vec![whole(&again)]).unwrap()[0].removed, []);
+        assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), kept);
+    }
+}
+
+/// A document as it would be stored again.
+fn whole(document: &Document) -> PreparedDocument {
+    PreparedDocument {
+        id: document.id.clone(),
+        title: document.title.clone(),
+        text: document.text.clone(),
+        language: document.language,
+        language_confidence: document.language_confidence,
+        metadata: document.metadata.clone(),
+        passages: vec![(0..document.text.len()).into()],
+        embedding: None,
+    }
+}
+
 fn all(store: &DocumentStore) -> Vec<Document> {
     store.list(&Page { limit: 10, after: None }, u64::MAX).unwrap().documents
 }
@@ -266,6 +306,8 @@ fn rows_of_every_version_are_taken_over() {
         assert_eq!(all(&store), all(&old));
         assert_eq!((store.sequence().unwrap(), store.counts().unwrap().passages), (old.sequence().unwrap(), 2));
         assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), old.embeddings(PassageId(0), 10).unwrap());
+        assert_eq!(store.pending(PassageId(0), 10).unwrap(), old.pending(PassageId(0), 10).unwrap());
+        assert_eq!(store.is_cut_by_older_rules().unwrap(), old.is_cut_by_older_rules().unwrap());
         if made > 1 {
             assert_eq!(store.identity().unwrap(), old.identity().unwrap());
         }

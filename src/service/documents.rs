@@ -90,22 +90,25 @@ impl Service {
         self.check_running()?;
         if patch.title != TitleChange::Keep {
             collection.check_model(self.model())?;
-            if wait == Wait::Indexed && collection.row.model.is_some() {
+            if wait == Wait::Indexed {
                 collection.index()?;
-                self.check_encoder()?;
+                if collection.row.model.is_some() {
+                    self.check_encoder()?;
+                }
             }
         }
         let (collection, bounds) = self.enter_write(collection).await?;
-        let (state, wanted) = (Arc::clone(&self.state), id.clone());
+        let (state, wanted, waits) =
+            (Arc::clone(&self.state), id.clone(), wait == Wait::Indexed && patch.title != TitleChange::Keep);
         let patched = self.on_collection(&collection, move |collection| {
             let _bounds = bounds;
             let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
                 return Ok(None);
             };
             collection.damage.forget(std::slice::from_ref(&wanted));
-            let pending = match (wait, pending.is_empty()) {
-                (Wait::Indexed, false) => Some(collection.reserve(pending, None)),
-                _ => {
+            let pending = match waits && !pending.is_empty() {
+                true => Some(collection.reserve(pending, None)),
+                false => {
                     collection.wake.notify_one();
                     None
                 }
@@ -114,10 +117,11 @@ impl Service {
         });
         let not_found = || Error::DocumentNotFound { collection: name.clone(), id: id.clone() };
         let (document, pending) = patched.await?.ok_or_else(not_found)?;
-        let Some(pending) = pending else { return Ok(document) };
-        let indexed = self.index_now(&collection, Some(&pending)).await;
-        indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
-        Ok(Document { indexed: true, ..document })
+        if waits {
+            let indexed = self.index_now(&collection, pending.as_ref()).await;
+            indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
+        }
+        Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
     }
 
     /// Deletes a document. No search that begins after the answer finds it.

@@ -6,7 +6,7 @@ use super::{TextError, Tokenize};
 use crate::domain::PassageContext;
 
 /// Of the tokens that a model reads, one in so many may be those of the context.
-const SHARE: usize = 4;
+pub(super) const SHARE: usize = 4;
 
 /// The text that is embedded for a passage by a model that reads `tokens_max` tokens.
 pub fn embedded_text<'p>(

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::context::shortened;
+use super::context::{SHARE, shortened};
 use super::sections::{Section, joined, sections};
 use super::sentences::sentence_starts;
 use super::structure::{Heading, Structure, structure};
@@ -171,7 +171,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
     /// Whether a part of the text fits into one passage, whatever its context.
     fn fits(&self, range: &Range<usize>) -> bool {
         let Reading { bounds, tokens_max } = self.frame.reading;
-        self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / 4).saturating_sub(self.frame.added)
+        self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / SHARE).saturating_sub(self.frame.added)
     }
 
     /// Cuts a section and adds its passages.

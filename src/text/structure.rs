@@ -19,29 +19,29 @@ const ITEM_INDENT_MIN: usize = 2;
 
 /// Where the parts of a text begin.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Structure {
+pub(super) struct Structure {
     /// In order.
-    pub headings: Vec<Heading>,
+    pub(super) headings: Vec<Heading>,
     /// Where a paragraph, a list, a table or code begins after another block, ascending. What follows a heading begins no block
     /// of its own: the two belong together.
-    pub blocks: Vec<usize>,
+    pub(super) blocks: Vec<usize>,
     /// Where an item of a list, a row of a table or a line of code begins after another, ascending.
-    pub items: Vec<usize>,
+    pub(super) items: Vec<usize>,
 }
 
 /// A heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heading {
+pub(super) struct Heading {
     /// Its lines.
-    pub range: Range<usize>,
+    pub(super) range: Range<usize>,
     /// 1 for the outermost.
-    pub level: u8,
+    pub(super) level: u8,
     /// What it says, without its marks.
-    pub text: String,
+    pub(super) text: String,
 }
 
 /// Finds the parts of a text.
-pub fn structure(text: &str) -> Structure {
+pub(super) fn structure(text: &str) -> Structure {
     let mut scan = Scan { text, found: Structure::default(), blocks: Vec::new(), fence: None, blank: false, leads: true };
     let mut start = 0;
     for line in text.split_inclusive('\n') {

@@ -98,8 +98,10 @@ async fn a_title_is_not_changed_where_another_model_embedded_the_text() {
     running.upsert("news", vec![titled("harbor", "Lervik", HARBOR)], Wait::Indexed).await.unwrap();
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
-    let patch =
-        |title| running.service.patch_document(&name("news"), &id("harbor"), titles(title), Wait::Indexed, Precondition::None);
+    let patch = async |title| {
+        let (news, harbor) = (name("news"), id("harbor"));
+        running.service.patch_document(&news, &harbor, titles(title), Wait::Indexed, Precondition::None).await
+    };
     assert_eq!(patch(TitleChange::Remove).await.unwrap_err().code(), Code::ModelMismatch);
     assert_eq!(patch(TitleChange::Keep).await.unwrap().title.as_deref(), Some("Lervik"));
     let job = running.service.reembed_collection(&name("news"), None).await.unwrap();
