@@ -71,14 +71,14 @@ fn beginning<'t>(tokenizer: &impl Tokenize, text: &'t str, tokens_max: usize) ->
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::ops::Range;
 
     use super::super::Tokens;
     use super::*;
 
-    /// A token is a word, and in a script without spaces a character.
-    struct Words;
+    /// A token is a word of ASCII characters, or any other character.
+    pub(in crate::text) struct Words;
 
     impl Tokenize for Words {
         fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {

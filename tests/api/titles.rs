@@ -182,7 +182,7 @@ async fn titles_go_out_and_come_in_as_lines_and_as_columns() {
     assert!(lines.starts_with(r#"{"id":"harbor","title":"Fishing in Lervik","text":"#), "{lines}");
     server.delete("/v1/collections/news").await;
     server.post("/v1/collections", &json!({"name": "news"})).await;
-    let job = server.import("application/x-ndjson", &lines).await;
+    let job = server.import("application/x-ndjson", lines.clone()).await;
     assert_eq!(job["details"]["failed"], 0, "{job}");
     assert_eq!(server.get("/v1/collections/news/export").await.text, lines);
     assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
