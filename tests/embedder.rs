@@ -59,14 +59,14 @@ async fn a_prepared_text_is_embedded_as_its_passages_are() {
     let embedder = Embedder::fake(8);
     for (text, passages) in [("The cat sleeps.".to_owned(), 1), ("Der Hund bellt. ".repeat(12), 3), ("  ".to_owned(), 1)] {
         let bounds = PassageBounds::adjacent(16);
-        let prepared = embedder.prepare(&text, bounds, true).unwrap();
+        let prepared = embedder.prepare(None, &text, bounds, true).unwrap();
         assert_eq!(prepared.passages.len(), passages, "{text:?}");
-        assert_eq!(prepared.passages, embedder.split(&text, bounds).unwrap());
+        assert_eq!(prepared.passages, embedder.split(None, &text, bounds).unwrap());
         assert_eq!(prepared.language, embedder.detect(&text));
-        let parts: Vec<String> = prepared.passages.iter().map(|range| text[range.clone()].to_owned()).collect();
+        let parts: Vec<String> = prepared.passages.iter().map(|span| text[span.range.clone()].to_owned()).collect();
         let by_tokens = embedder.embed_tokens(prepared.tokens, Priority::Ingest).await.unwrap();
         assert_eq!(by_tokens, embedder.embed(parts, Priority::Ingest).await.unwrap(), "{text:?}");
-        assert_eq!(embedder.prepare(&text, bounds, false).unwrap().language, None);
+        assert_eq!(embedder.prepare(None, &text, bounds, false).unwrap().language, None);
     }
 }
 

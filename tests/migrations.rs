@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence, TokenSet};
 use dragoman::store::{
-    Adoption, Catalog, Change, DatabaseKind, DocumentStore, PreparedDocument, SearchFilter, StoreError, StoreOptions, check_head,
-    check_stranger,
+    Adoption, Catalog, Change, DatabaseKind, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreError,
+    StoreOptions, check_head, check_stranger,
 };
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
@@ -23,6 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0001_documents.sql", "64b9442e2dde4ac8d0652b7dd6ebf60b3f96a83bd5f8e9d4b323609c2c4c4434"),
     ("collection/0002_features.sql", "875ca00d99156a58265d72c13ac8851b3d42d235ee27038162e78604b0cdf331"),
     ("collection/0003_passage_tokens.sql", "baa41aa3ed5c0624d35eadc5eda90a424b2d053b417b8c474cb752335591b386"),
+    ("collection/0004_titles.sql", "1eea71769872285c839712c2903c35f560313268c13e83b27e86284279340d6e"),
 ];
 
 const OPTIONS: StoreOptions =
@@ -133,16 +134,57 @@ fn collections_of_every_version_open_with_what_they_hold() {
         ));
         let new = PreparedDocument {
             id: dragoman::domain::DocumentId::parse("new").unwrap(),
+            title: None,
             text: "Le train est en retard.".to_owned(),
             language: None,
             language_confidence: None,
             metadata: Metadata::new(),
-            passages: vec![0..8, 8..23],
+            passages: vec![(0..8).into(), (8..23).into()],
             embedding: None,
         };
         assert!(store.upsert(vec![new]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
         store.close().unwrap();
         assert_eq!(version(&folder.path().join("documents.sqlite")), newest("collection"));
+    }
+}
+
+/// The title of the first document and the headings above the passage that waits, in a database of this version.
+fn above(made: i64) -> (Option<String>, Option<String>) {
+    let of_this_version = made >= 4;
+    let some = |text: &str| of_this_version.then(|| text.to_owned());
+    (some("Fahrplan"), some("時刻表"))
+}
+
+#[test]
+fn collections_from_before_titles_go_on_with_the_passages_that_they_have() {
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let (title, headings) = above(made);
+        assert_eq!(all(&store)[0].title, title);
+        let waiting = store.pending(PassageId(0), 10).unwrap();
+        assert_eq!((waiting[0].context.headings.clone(), waiting[0].text.as_str()), (headings, "電車が遅れている。"));
+        assert_eq!(store.is_cut_by_older_rules().unwrap(), made < 3);
+        assert!(store.check(10).unwrap().is_empty(), "checksums of version {made} hold");
+        // The same document again keeps its passage and its embedding.
+        let again = all(&store).remove(0);
+        let kept = store.embeddings(PassageId(0), 10).unwrap();
+        assert_eq!(store.upsert(vec![whole(&again)]).unwrap()[0].removed, []);
+        assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), kept);
+    }
+}
+
+/// A document as it would be stored again.
+fn whole(document: &Document) -> PreparedDocument {
+    PreparedDocument {
+        id: document.id.clone(),
+        title: document.title.clone(),
+        text: document.text.clone(),
+        language: document.language,
+        language_confidence: document.language_confidence,
+        metadata: document.metadata.clone(),
+        passages: vec![(0..document.text.len()).into()],
+        embedding: None,
     }
 }
 
@@ -175,7 +217,8 @@ fn passages_of_every_version_have_their_tokens_once_filled() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
-        let tokens_of = |texts: Vec<String>| Ok::<_, ()>(texts.iter().map(|_| TokenSet::of(&[17, 204, 5_120])).collect());
+        let tokens_of =
+            |passages: &[PendingPassage]| Ok::<_, ()>(passages.iter().map(|_| TokenSet::of(&[17, 204, 5_120])).collect());
         while store.fill_tokens(tokens_of).unwrap().unwrap().is_some() {}
         let found = store.token_changes(None).unwrap().passages;
         assert_eq!(found, [(PassageId(1), TokenSet::of(&[17, 204, 5_120]))], "a database of version {made}");
@@ -277,6 +320,8 @@ fn rows_of_every_version_are_taken_over() {
         assert_eq!(all(&store), all(&old));
         assert_eq!((store.sequence().unwrap(), store.counts().unwrap().passages), (old.sequence().unwrap(), 2));
         assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), old.embeddings(PassageId(0), 10).unwrap());
+        assert_eq!(store.pending(PassageId(0), 10).unwrap(), old.pending(PassageId(0), 10).unwrap());
+        assert_eq!(store.is_cut_by_older_rules().unwrap(), old.is_cut_by_older_rules().unwrap());
         if made > 1 {
             assert_eq!(store.identity().unwrap(), old.identity().unwrap());
         }
@@ -286,11 +331,12 @@ fn rows_of_every_version_are_taken_over() {
         let again = all(&store).remove(0);
         let changed = PreparedDocument {
             id: again.id,
+            title: None,
             text: "Le train".to_owned(),
             language: None,
             language_confidence: None,
             metadata: Metadata::new(),
-            passages: std::iter::once(0..8).collect(),
+            passages: vec![(0..8).into()],
             embedding: None,
         };
         assert!(store.upsert(vec![changed]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");

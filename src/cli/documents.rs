@@ -13,7 +13,7 @@ use super::display::cut;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::{Line, Lines};
-use super::output::{Column, Output, Unit, described, shown, time};
+use super::output::{Column, Output, Unit, described, shown, time, titled};
 use super::server::ServerArgs;
 use crate::domain::{CollectionName, Limits};
 
@@ -170,7 +170,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
 }
 
 fn row(document: &Value, output: &Output) -> Vec<String> {
-    let text = shown(&document["text"]);
+    let text = titled(&document["title"], shown(&document["text"]));
     let text = if output.columns.is_some() { cut(&text, TEXT_COLUMNS_MAX) } else { text };
     vec![shown(&document["id"]), shown(&document["language"]), time(&document["updated_at"]), text]
 }

@@ -168,6 +168,15 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
+/// A text on one line with the title before it, if there is one.
+pub fn titled(title: &Value, text: String) -> String {
+    match shown(title) {
+        title if title.is_empty() => text,
+        title if text.is_empty() => title,
+        title => format!("{title}: {text}"),
+    }
+}
+
 /// A number with its thousands apart.
 pub fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::HumanCount(number).to_string())
@@ -206,6 +215,9 @@ mod tests {
     fn values_are_shown_for_people() {
         assert_eq!(shown(&json!(null)), "");
         assert_eq!(shown(&json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(titled(&json!("Fahrplan"), "Der Zug fährt.".to_owned()), "Fahrplan: Der Zug fährt.");
+        assert_eq!(titled(&json!(null), "Der Zug fährt.".to_owned()), "Der Zug fährt.");
+        assert_eq!(titled(&json!("Fahrplan"), String::new()), "Fahrplan");
         assert_eq!(count(&json!(1_234_567)), "1,234,567");
         assert_eq!(count(&json!(-0.5)), "-0.5");
         assert_eq!(bytes(&json!(1_536)), "1.50 KiB");

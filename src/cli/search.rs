@@ -8,7 +8,7 @@ use super::client::{Call, Client};
 use super::collections::{JsonObject, json_object};
 use super::display::{cut, width, wrap};
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, shown};
+use super::output::{Column, Output, shown, titled};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -145,10 +145,11 @@ fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     output.table(&columns, rows)
 }
 
-/// The best passage; the whole text where the server names none.
+/// The best passage, below its document's title; the whole text where the server names none.
 fn passage(hit: &Value) -> String {
-    match &hit["passage"]["text"] {
+    let passage = match &hit["passage"]["text"] {
         Value::Null => shown(&hit["text"]),
         text => shown(text),
-    }
+    };
+    titled(&hit["title"], passage)
 }

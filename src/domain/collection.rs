@@ -126,6 +126,8 @@ pub struct CollectionCounts {
     pub languages: Vec<(Option<Language>, u64)>,
     /// Bytes of the database and the index on disk.
     pub disk_bytes: u64,
+    /// Whether texts may have been cut into passages by older rules than those of today.
+    pub cut_by_older_rules: bool,
 }
 
 /// Whether a collection's index answers in full.

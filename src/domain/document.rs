@@ -2,6 +2,26 @@
 
 use super::{Code, DocumentId, Embedding, Language, PassageId, Sequence};
 
+/// Characters of a title, at most.
+pub const TITLE_CHARS_MAX: usize = 1_000;
+
+/// Says what is wrong with a title: it is one line that holds something besides white space.
+pub fn check_title(title: &str) -> Result<(), String> {
+    let got = title.chars().count();
+    if got > TITLE_CHARS_MAX {
+        return Err(format!("must have at most {TITLE_CHARS_MAX} characters, got {got}"));
+    }
+    if title.trim().is_empty() {
+        return Err("must hold something besides white space; leave it out for no title".to_owned());
+    }
+    // Unicode's other ends of lines and paragraphs would make two lines of it too.
+    let breaks = |c: &char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    match title.chars().position(|c| breaks(&c)) {
+        Some(at) => Err(format!("must be one line without control characters, got one as character {}", at + 1)),
+        None => Ok(()),
+    }
+}
+
 /// A JSON object of the caller's own.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
@@ -10,6 +30,8 @@ pub type Metadata = serde_json::Map<String, serde_json::Value>;
 pub struct NewDocument {
     /// The caller's id, or `None` for a new UUIDv7.
     pub id: Option<DocumentId>,
+    /// The caller's title, which `check_title` has nothing against.
+    pub title: Option<String>,
     /// Within the limits; not blank, unless there is a vector.
     pub text: String,
     /// The caller's own vector, checked by `Collection::own_vector`; only for a collection without a model, which asks for it.
@@ -25,6 +47,8 @@ pub struct NewDocument {
 pub struct Document {
     /// The id.
     pub id: DocumentId,
+    /// The title as it was sent; it is embedded and searched with each passage.
+    pub title: Option<String>,
     /// The text as it was sent.
     pub text: String,
     /// The language, given or detected; `None` when none was recognized.
@@ -108,4 +132,27 @@ pub struct DocumentPage {
     pub documents: Vec<Document>,
     /// Where the next page begins, when there is one.
     pub next: Option<DocumentId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_line_within_its_bound() {
+        let check = |title: &str, expect: Option<&str>| {
+            let problem = check_title(title).err();
+            assert!(problem.as_deref().unwrap_or_default().contains(expect.unwrap_or_default()), "{title:?}: {problem:?}");
+            assert_eq!(problem.is_some(), expect.is_some(), "{title:?}");
+        };
+        check("Fahrplan für Dezember – gültig ab 14.12.", None);
+        check("時刻表\u{200d}", None);
+        check(&"é".repeat(TITLE_CHARS_MAX), None);
+        check(&"é".repeat(TITLE_CHARS_MAX + 1), Some("at most 1000 characters, got 1001"));
+        check("", Some("besides white space"));
+        check(" \u{3000}", Some("besides white space"));
+        check("two\nlines", Some("got one as character 4"));
+        check("a\u{2028}b", Some("character 2"));
+        check("\0", Some("character 1"));
+    }
 }

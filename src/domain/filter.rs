@@ -305,6 +305,7 @@ mod tests {
 
     fn document(metadata: Value) -> Document {
         Document {
+            title: None,
             id: DocumentId::parse("fr-1").unwrap(),
             text: "Bonjour".to_owned(),
             language: Language::parse("fr"),

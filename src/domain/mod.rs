@@ -36,7 +36,9 @@ pub use collection::{
     Alias, Collection, CollectionChange, CollectionCounts, CollectionModel, CollectionView, Damage, IndexState, NewCollection,
     NewSource,
 };
-pub use document::{Document, DocumentPage, Metadata, NewDocument, Page, Passage, UpsertOutcome, UpsertStatus, Wait};
+pub use document::{
+    Document, DocumentPage, Metadata, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus, Wait, check_title,
+};
 pub use embedding::Embedding;
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
@@ -45,7 +47,7 @@ pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language};
 pub use limits::Limits;
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
-pub use passages::{MiningUnit, PassageBounds, TokenSet};
+pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;
 pub use request_key::RequestKey;
 pub use search::{
@@ -54,6 +56,7 @@ pub use search::{
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
+    TitleChange,
 };
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};

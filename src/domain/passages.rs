@@ -1,4 +1,7 @@
-//! Passages: how long texts are cut, and the tokens that one consists of.
+//! Passages: how texts are cut into them, what each is read under, and the tokens that it consists of.
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Tokens that a passage may have, at least: fewer hold no thought.
 pub const TOKENS_MIN: usize = 8;
@@ -17,6 +20,48 @@ impl PassageBounds {
     /// Passages that follow each other without overlap.
     pub fn adjacent(tokens_max: usize) -> Self {
         Self { tokens_max, overlap_tokens: 0 }
+    }
+}
+
+/// Where a passage is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassageSpan {
+    /// Bytes of the document's text.
+    pub range: Range<usize>,
+    /// The headings above it that are not in it, outermost first, one on each line; `None` when there are none.
+    pub headings: Option<String>,
+}
+
+impl From<Range<usize>> for PassageSpan {
+    fn from(range: Range<usize>) -> Self {
+        Self { range, headings: None }
+    }
+}
+
+/// What a passage is read under. It is embedded with the passage, and its words count as the passage's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PassageContext {
+    /// The title of the document.
+    pub title: Option<String>,
+    /// The headings above the passage, as `PassageSpan` has them.
+    pub headings: Option<String>,
+}
+
+impl PassageContext {
+    /// Whether there is nothing above the passage.
+    pub fn is_empty(&self) -> bool {
+        self.title.is_none() && self.headings.is_none()
+    }
+
+    /// A passage as it is embedded and as its words are found: title, headings, then the passage itself. Nothing else puts these
+    /// together.
+    pub fn with<'p>(&self, passage: &'p str) -> Cow<'p, str> {
+        if self.is_empty() {
+            return Cow::Borrowed(passage);
+        }
+        let above = [self.title.as_deref(), self.headings.as_deref()];
+        let lines: Vec<&str> = above.into_iter().flatten().chain([passage]).collect();
+        Cow::Owned(lines.join("\n"))
     }
 }
 
@@ -82,5 +127,17 @@ mod tests {
         for bytes in [&[1][..], &[2, 0, 1, 0], &[2, 0, 2, 0]] {
             assert_eq!(TokenSet::from_bytes(bytes), None, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn a_passage_stands_below_its_title_and_its_headings() {
+        let check = |title: Option<&str>, headings: Option<&str>, expect: &str| {
+            let context = PassageContext { title: title.map(str::to_owned), headings: headings.map(str::to_owned) };
+            assert_eq!(context.with("Open daily."), expect);
+        };
+        check(None, None, "Open daily.");
+        check(Some("Museum"), None, "Museum\nOpen daily.");
+        check(None, Some("Visit\nHours"), "Visit\nHours\nOpen daily.");
+        check(Some("Museum"), Some("Visit\nHours"), "Museum\nVisit\nHours\nOpen daily.");
     }
 }

@@ -113,6 +113,8 @@ pub enum GroupKey {
 /// What of a document a hit carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitParts {
+    /// Its title.
+    pub title: bool,
     /// Its text.
     pub text: bool,
     /// Its metadata.
@@ -125,7 +127,7 @@ pub struct HitParts {
 
 impl Default for HitParts {
     fn default() -> Self {
-        Self { text: true, metadata: true, passage: true, vector: false }
+        Self { title: true, text: true, metadata: true, passage: true, vector: false }
     }
 }
 
@@ -206,6 +208,8 @@ pub struct Hit {
     pub language: Option<Language>,
     /// The value that its group shares; `None` without grouping, and for a document that has no such value.
     pub group: Option<String>,
+    /// The document's title, when asked for and when it has one.
+    pub title: Option<String>,
     /// The document's text, when asked for.
     pub text: Option<String>,
     /// The document's metadata, when asked for.

@@ -105,9 +105,34 @@ impl Precondition {
     }
 }
 
+/// What becomes of a title.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TitleChange {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It goes.
+    Remove,
+    /// It is this one from now on, which `check_title` has nothing against.
+    Set(String),
+}
+
+impl TitleChange {
+    /// The title that a document has afterwards.
+    pub fn applied(self, title: Option<String>) -> Option<String> {
+        match self {
+            Self::Keep => title,
+            Self::Remove => None,
+            Self::Set(title) => Some(title),
+        }
+    }
+}
+
 /// What to change of a document besides its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentPatch {
+    /// Another title cuts and embeds the text anew.
+    pub title: TitleChange,
     /// Merged into the metadata as RFC 7396 says: a null removes, an object is merged, everything else replaces.
     pub metadata: Metadata,
     /// The language from now on; `None` leaves it as it is.

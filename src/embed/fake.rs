@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::queue::{Encode, QueueBounds};
-use super::{EmbedError, Tokenize};
-use crate::domain::{Device, Embedding, Language, ModelInfo, PassageBounds};
-use crate::text::{Cut, Tokens};
+use super::{EmbedError, TextReader};
+use crate::domain::{Device, Embedding, Language, ModelInfo};
+use crate::text::{TextError, Tokenize, Tokens};
 
 /// Sizes of the stand-in.
 #[derive(Debug, Clone)]
@@ -169,7 +169,6 @@ type SharedVocabulary = Arc<Mutex<Vocabulary>>;
 /// The stand-in's tokenizer.
 pub(super) struct FakeText {
     vocabulary: SharedVocabulary,
-    tokens_max: usize,
 }
 
 /// The stand-in's encoder.
@@ -180,21 +179,22 @@ pub(super) struct FakeEncoder {
 }
 
 /// Makes the three parts, which share a vocabulary and a gate.
-pub(super) fn make(options: &FakeOptions) -> (FakeText, FakeEncoder, FakeControl) {
+pub(super) fn make(options: &FakeOptions) -> (TextReader<FakeText>, FakeEncoder, FakeControl) {
     let vocabulary = SharedVocabulary::default();
     let gate = Arc::new(Gate::default());
-    let text = FakeText { vocabulary: Arc::clone(&vocabulary), tokens_max: options.tokens_max };
+    let tokenizer = FakeText { vocabulary: Arc::clone(&vocabulary) };
+    let text = TextReader { tokenizer, tokens_max: options.tokens_max };
     let encoder = FakeEncoder { vocabulary, dimension: options.dimension, gate: Arc::clone(&gate) };
     (text, encoder, FakeControl(Arc::new(Hand(gate))))
 }
 
 impl Tokenize for FakeText {
-    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError> {
+    fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         let words = words(text);
         let mut vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ids: Vec<u32> = words
             .iter()
-            .take(self.tokens_max)
+            .take(tokens_max)
             .map(|range| {
                 let word = &text[range.clone()];
                 let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -204,31 +204,11 @@ impl Tokenize for FakeText {
         if ids.is_empty() {
             ids.push(vocabulary.number("<unk>"));
         }
-        Ok(Tokens { ids, truncated: words.len() > self.tokens_max })
+        Ok(Tokens { ids, truncated: words.len() > tokens_max })
     }
 
-    /// As many whole sentences as fit into `tokens_max` tokens; a longer sentence is cut between words.
-    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
-        let cut = |range: Range<usize>| Ok::<_, EmbedError>(Cut { tokens: self.tokens(&text[range.clone()])?, range });
-        let words = words(text);
-        if words.is_empty() {
-            return Ok(vec![cut(0..text.len())?]);
-        }
-        let mut passages = Vec::new();
-        let (mut from, mut ended) = (0, 0);
-        while ended < words.len() {
-            let fits = (from + bounds.tokens_max).min(words.len());
-            let ends_sentence = |place: &usize| text[words[place - 1].clone()].ends_with(['.', '。', '!', '?', '！', '？']);
-            let to = if fits == words.len() { fits } else { (from + 1..=fits).rev().find(ends_sentence).unwrap_or(fits) };
-            if to <= ended {
-                // What is repeated leaves no room for the next sentence.
-                from = ended;
-                continue;
-            }
-            passages.push(cut(words[from].start..words[to - 1].end)?);
-            (from, ended) = (to.saturating_sub(bounds.overlap_tokens), to);
-        }
-        Ok(passages)
+    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
+        Ok(words(text))
     }
 }
 
@@ -303,12 +283,14 @@ fn fnv1a(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{EmbedText, Read as _};
     use super::*;
+    use crate::domain::PassageBounds;
 
     fn split(text: &str, expect: &[&str]) {
         let (fake, _, _) = make(&FakeOptions { tokens_max: 6, ..FakeOptions::of(8) });
         let passages: Vec<&str> =
-            fake.split(text, PassageBounds::adjacent(6)).unwrap().into_iter().map(|cut| &text[cut.range]).collect();
+            fake.split(None, text, PassageBounds::adjacent(6)).unwrap().into_iter().map(|cut| &text[cut.range]).collect();
         assert_eq!(passages, expect, "{text:?}");
     }
 
@@ -323,7 +305,7 @@ mod tests {
 
     fn tokens(text: &str, expect: usize) {
         let (fake, _, _) = make(&FakeOptions::of(8));
-        assert_eq!(fake.tokens(text).unwrap().ids.len(), expect, "{text:?}");
+        assert_eq!(fake.tokens(&EmbedText::from(text.to_owned())).unwrap().ids.len(), expect, "{text:?}");
     }
 
     #[test]
@@ -338,7 +320,9 @@ mod tests {
     #[test]
     fn similar_texts_are_nearer_than_others() {
         let (text, mut encoder, _) = make(&FakeOptions::of(64));
-        let mut embed = |sentence: &str| encoder.encode(&[text.tokens(sentence).unwrap()]).unwrap().remove(0).unwrap();
+        let mut embed = |sentence: &str| {
+            encoder.encode(&[text.tokens(&EmbedText::from(sentence.to_owned())).unwrap()]).unwrap().remove(0).unwrap()
+        };
         let cat = embed("The cat sleeps on the sofa.");
         assert_eq!(cat, embed("the CAT sleeps on the sofa"));
         assert!(cat.cosine(&embed("A cat sleeps on a sofa.")) > cat.cosine(&embed("Stock prices fell sharply today.")) + 0.2);

@@ -10,7 +10,6 @@ pub mod meter;
 pub mod queue;
 pub mod session;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -21,11 +20,12 @@ pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
 
 use crate::bundle::{Bundle, TOKEN_TABLE};
-use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, TokenSet};
+use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable};
 pub use crate::text::Tokens;
+use crate::text::context::embedded_text;
 pub use crate::text::terms::{passage_terms, query_terms};
-use crate::text::{Cut, LanguageDetector, Tokenizer, split_passages};
+use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
 use queue::{Encode, Queue, QueueBounds};
 
 /// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
@@ -81,7 +81,7 @@ pub struct Embedder {
 
 struct Parts {
     info: ModelInfo,
-    text: Box<dyn Tokenize>,
+    text: Box<dyn Read>,
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
     queue: Queue,
@@ -90,17 +90,32 @@ struct Parts {
 }
 
 /// From text to token ids and passages; callers' threads share it.
-trait Tokenize: Send + Sync {
-    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError>;
-    /// The tokens of each part are those that `tokens` gives of it.
-    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+trait Read: Send + Sync {
+    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
+    /// The tokens of each part are those that `tokens` gives of it below its context.
+    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+}
+
+/// A text to be embedded, below what it is read under: of a passage, its title and headings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EmbedText {
+    /// As much of it as has its place beside the text is embedded, too.
+    pub context: PassageContext,
+    /// The text.
+    pub text: String,
+}
+
+impl From<String> for EmbedText {
+    fn from(text: String) -> Self {
+        Self { context: PassageContext::default(), text }
+    }
 }
 
 /// A text made ready to be stored and embedded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedText {
-    /// Where its passages are, in bytes.
-    pub passages: Vec<Range<usize>>,
+    /// Where its passages are.
+    pub passages: Vec<PassageSpan>,
     /// The tokens of each.
     pub tokens: Vec<Tokens>,
     /// The language, if it was asked for and recognized.
@@ -126,7 +141,7 @@ impl Embedder {
             device_note: opened.note,
             quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
         };
-        let text = BundleText { tokenizer, tokens_max: manifest.tokens_max };
+        let text = TextReader { tokenizer, tokens_max: manifest.tokens_max };
         // Encoders that work side by side share the budget: a query waits no longer for one of them, nor do they take more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
@@ -141,7 +156,7 @@ impl Embedder {
     /// Gives the stand-in in other sizes, with a hand on it.
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
-        let text: Box<dyn Tokenize> = Box::new(text);
+        let text: Box<dyn Read> = Box::new(text);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
         let embedder = Self::of(options.model(), (text, LanguageDetector::by_rules(), None), vec![encoder], options.bounds())
             .expect("a thread for the fake encoder");
@@ -150,7 +165,7 @@ impl Embedder {
 
     fn of(
         info: ModelInfo,
-        (text, detector, scorer): (Box<dyn Tokenize>, LanguageDetector, Option<TokenScorer>),
+        (text, detector, scorer): (Box<dyn Read>, LanguageDetector, Option<TokenScorer>),
         encoders: Vec<impl Encode + 'static>,
         bounds: QueueBounds,
     ) -> Result<Self, EmbedError> {
@@ -168,13 +183,18 @@ impl Embedder {
     ///
     /// All of them or none: one text's error is the answer. Dropping the future takes what still waits out of the queue.
     pub async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+        self.embed_in_context(texts.into_iter().map(EmbedText::from).collect(), priority).await
+    }
+
+    /// Embeds texts below their contexts, as `embed` does.
+    pub async fn embed_in_context(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = texts.len());
         self.embed_now(texts, priority).instrument(span).await
     }
 
-    async fn embed_now(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+    async fn embed_now(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         self.parts.queue.check_room(texts.len())?;
-        let tokens = if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES_MAX {
+        let tokens = if texts.iter().map(|one| one.text.len()).sum::<usize>() <= INLINE_BYTES_MAX {
             self.parts.tokens(&texts)?
         } else {
             self.tokens_in_turns(texts).await?
@@ -184,15 +204,15 @@ impl Embedder {
 
     /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request keeps no small one waiting.
     /// Dropping the future ends it with the turn that runs.
-    async fn tokens_in_turns(&self, texts: Vec<String>) -> Result<Vec<Tokens>, EmbedError> {
+    async fn tokens_in_turns(&self, texts: Vec<EmbedText>) -> Result<Vec<Tokens>, EmbedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut rest = texts.into_iter().peekable();
         while rest.peek().is_some() {
             let mut bytes = 0;
             let mut turn = Vec::new();
-            while let Some(text) = rest.next_if(|_| bytes < TURN_BYTES) {
-                bytes += text.len();
-                turn.push(text);
+            while let Some(one) = rest.next_if(|_| bytes < TURN_BYTES) {
+                bytes += one.text.len();
+                turn.push(one);
             }
             let place = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
             let parts = Arc::clone(&self.parts);
@@ -214,24 +234,30 @@ impl Embedder {
 
     /// Cuts a text into passages as `split` does and recognizes its language when `detect` asks for it; tokenizes a text of one
     /// passage once for all of it.
-    pub fn prepare(&self, text: &str, bounds: PassageBounds, detect: bool) -> Result<PreparedText, EmbedError> {
-        let cuts = self.cut(text, bounds)?;
+    pub fn prepare(
+        &self,
+        title: Option<&str>,
+        text: &str,
+        bounds: PassageBounds,
+        detect: bool,
+    ) -> Result<PreparedText, EmbedError> {
+        let cuts = self.cut(title, text, bounds)?;
         let only = if let [only] = &cuts[..] { Some(only) } else { None };
         let language = if detect { self.parts.detector.detect_cut(text, only) } else { None };
-        let (passages, tokens) = cuts.into_iter().map(|cut| (cut.range, cut.tokens)).unzip();
+        let (passages, tokens) = cuts.into_iter().map(|cut| (span(cut.range, cut.context), cut.tokens)).unzip();
         Ok(PreparedText { passages, tokens, language })
     }
 
-    /// Cuts a text into passages (byte ranges) within `bounds`, and never longer than what the model reads whole; blocks for as
-    /// long as tokenizing takes.
-    pub fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Range<usize>>, EmbedError> {
-        Ok(self.cut(text, bounds)?.into_iter().map(|cut| cut.range).collect())
+    /// Cuts a text into passages within `bounds`, and never longer than what the model reads whole below the title; blocks for
+    /// as long as tokenizing takes.
+    pub fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<PassageSpan>, EmbedError> {
+        Ok(self.cut(title, text, bounds)?.into_iter().map(|cut| span(cut.range, cut.context)).collect())
     }
 
-    fn cut(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+    fn cut(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
         let tokens_max = bounds.tokens_max.clamp(1, self.parts.info.tokens_max);
         let overlap_tokens = bounds.overlap_tokens.min(tokens_max / 2);
-        self.parts.text.split(text, PassageBounds { tokens_max, overlap_tokens })
+        self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })
     }
 
     /// Recognizes the language of a text; `None` when nothing speaks for any.
@@ -245,7 +271,7 @@ impl Embedder {
     }
 
     /// The tokens of texts, as embedding them finds; blocks for as long as tokenizing takes.
-    pub fn token_sets(&self, texts: &[String]) -> Result<Vec<TokenSet>, EmbedError> {
+    pub fn token_sets(&self, texts: &[EmbedText]) -> Result<Vec<TokenSet>, EmbedError> {
         Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
     }
 
@@ -266,7 +292,7 @@ impl Embedder {
 }
 
 impl Parts {
-    fn tokens(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
+    fn tokens(&self, texts: &[EmbedText]) -> Result<Vec<Tokens>, EmbedError> {
         texts.iter().map(|text| self.text.tokens(text)).collect()
     }
 }
@@ -280,13 +306,19 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     Ok(Some(TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?))
 }
 
-struct BundleText {
-    tokenizer: Tokenizer,
+fn span(range: std::ops::Range<usize>, context: PassageContext) -> PassageSpan {
+    PassageSpan { range, headings: context.headings }
+}
+
+/// Reads texts for a model that reads `tokens_max` tokens of each.
+struct TextReader<T> {
+    tokenizer: T,
     tokens_max: usize,
 }
 
-impl Tokenize for BundleText {
-    fn tokens(&self, text: &str) -> Result<Tokens, EmbedError> {
+impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
+    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError> {
+        let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
         let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
         let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
         // A beginning with fewer tokens than the model reads is white space for the most part.
@@ -297,8 +329,9 @@ impl Tokenize for BundleText {
         }
     }
 
-    fn split(&self, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
-        let mut cuts = split_passages(&self.tokenizer, text, bounds)?;
+    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        let reading = Reading { bounds, tokens_max: self.tokens_max };
+        let mut cuts = split_text(&self.tokenizer, title, text, reading)?;
         for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
             *truncated = ids.len() > self.tokens_max;
             ids.truncate(self.tokens_max);
@@ -337,14 +370,14 @@ mod tests {
         wait: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl Tokenize for Patient {
-        fn tokens(&self, _text: &str) -> Result<Tokens, EmbedError> {
+    impl Read for Patient {
+        fn tokens(&self, _text: &EmbedText) -> Result<Tokens, EmbedError> {
             self.begun.fetch_add(1, Ordering::SeqCst);
             let _ = self.wait.lock().unwrap().recv();
             Ok(Tokens { ids: vec![1], truncated: false })
         }
 
-        fn split(&self, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        fn split(&self, _title: Option<&str>, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
             Ok(Vec::new())
         }
     }

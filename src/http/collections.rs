@@ -161,6 +161,11 @@ pub struct CollectionInfo {
     pub languages: Vec<LanguageCount>,
     /// Bytes of its database and its index on disk.
     pub disk_bytes: u64,
+    /// True for a collection whose texts an older version of the server cut into passages: `POST
+    /// /v1/collections/{collection}/reembed` cuts and embeds them by today's rules. Omitted otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub cut_by_older_rules: bool,
     /// Whether searches find everything that is stored.
     pub index_state: IndexStateName,
     /// Where the collection's database was found damaged since the server started; omitted when it was not. What is damaged is
@@ -374,6 +379,8 @@ impl From<CollectionView> for CollectionInfo {
             language: language.map(|language| language.code().to_owned()),
             documents,
         };
+        // Vectors of one's own stand for whole texts.
+        let cut_by_older_rules = counts.cut_by_older_rules && collection.model.is_some();
         let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
         Self {
             name: collection.name.as_str().to_owned(),
@@ -393,6 +400,7 @@ impl From<CollectionView> for CollectionInfo {
             passages_pending: counts.passages_pending,
             languages: counts.languages.into_iter().map(count).collect(),
             disk_bytes: counts.disk_bytes,
+            cut_by_older_rules,
             index_state: match index_state {
                 IndexState::Ready => IndexStateName::Ready,
                 IndexState::Recovering => IndexStateName::Recovering,

@@ -20,6 +20,11 @@ pub struct DocumentInput {
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 512)]
     pub id: Option<String>,
+    /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
+    /// its words count in a search by words.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1, max_length = 1000)]
+    pub title: Option<String>,
     /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
     /// the collection takes vectors: there it may be left out.
     #[serde(default)]
@@ -74,6 +79,9 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;
     let refuse = |code, member, detail| Refusal { id: id.clone(), code, member, detail };
     let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));
+    if let Some(problem) = input.title.as_deref().and_then(|title| domain::check_title(title).err()) {
+        return invalid("/title", problem);
+    }
     let text = match (input.text, &collection.model) {
         (Some(text), _) if text.trim().is_empty() => {
             return invalid("/text", "must hold something besides white space".to_owned());
@@ -125,7 +133,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     if got > max {
         return invalid("/metadata", format!("must have at most {max} bytes as JSON (metadata_bytes_max), got {got}"));
     }
-    Ok(NewDocument { id, text, vector, language, metadata })
+    Ok(NewDocument { id, title: input.title, text, vector, language, metadata })
 }
 
 /// Languages by their codes, each once. `pointer` is where the list stands in the request.

@@ -112,6 +112,10 @@ pub struct DocumentFailure {
 pub struct StoredDocument {
     /// The id.
     pub id: String,
+    /// The title as it was sent; omitted when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub title: Option<String>,
     /// The text as it was sent.
     pub text: String,
     /// ISO 639-1 code of the language, given or detected; omitted when none was recognized.
@@ -219,7 +223,7 @@ pub async fn upsert_documents(
 
 /// List documents
 ///
-/// Lists a collection's documents in the order of their ids, page by page. A page ends early when its texts and metadata are large (more
+/// Lists a collection's documents in the order of their ids, page by page. A page ends early when its titles, texts and metadata are large (more
 /// than 1 MiB, and than 16 KiB for each document that is asked for); `next_cursor` leads on.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents", tag = "documents",
@@ -349,6 +353,7 @@ impl From<Document> for StoredDocument {
     fn from(document: Document) -> Self {
         Self {
             id: document.id.as_str().to_owned(),
+            title: document.title,
             text: document.text,
             language: document.language.map(|language| language.code().to_owned()),
             language_confidence: document.language_confidence,

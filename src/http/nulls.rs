@@ -102,6 +102,8 @@ mod tests {
             ("upsert_documents", r#"{"documents": [{"text": "a", "metadata": {"b": null, "c": [null]}}]}"#, None),
             ("upsert_documents", r#"{"documents": [{"text": "a", "language": null}]}"#, Some("/documents/0/language")),
             ("patch_document", r#"{"metadata": {"topic": null}}"#, None),
+            ("patch_document", r#"{"title": null}"#, None),
+            ("put_document", r#"{"text": "a", "title": null}"#, Some("/title")),
             ("create_embeddings", r#"{"input": ["a", "b"], "model": null}"#, Some("/model")),
             ("not_in_the_document", r#"{"a": null}"#, None),
         ] {

@@ -29,7 +29,8 @@ pub struct ReembedCollectionRequest {
 
 /// Embed a collection anew
 ///
-/// Accepts a job that gives a collection of another model the server's: it cuts and embeds all texts anew beside the collection,
+/// Accepts a job that gives a collection of another model the server's, or one that an older version of the server cut into passages
+/// those of today's rules: it cuts and embeds all texts anew beside the collection,
 /// which goes on answering as before (reading, lexical search, `like`, vectors of its old model; texts cannot be written). Documents
 /// may be changed and deleted meanwhile. At its end the job puts the new embeddings in place all at once, with the model and its
 /// dimension; documents keep their ids, versions and times. A job that fails or is canceled leaves the collection as it was. After

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderName};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::Api;
@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
 use super::openapi::{OperationErrors, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
-use crate::domain::{Code, DocumentId, DocumentPatch, InvalidId, Language, UpsertStatus, metadata};
+use crate::domain::{Code, DocumentId, DocumentPatch, InvalidId, Language, TitleChange, UpsertStatus, check_title, metadata};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -24,7 +24,16 @@ pub const ERRORS: &[OperationErrors] = &[
     ),
     (
         "patch_document",
-        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed]],
+        &[
+            WRITE_ERRORS,
+            &[
+                Code::UnknownLanguage,
+                Code::CollectionNotFound,
+                Code::DocumentNotFound,
+                Code::ModelMismatch,
+                Code::PreconditionFailed,
+            ],
+        ],
     ),
 ];
 
@@ -32,6 +41,11 @@ pub const ERRORS: &[OperationErrors] = &[
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutDocumentRequest {
+    /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
+    /// its words count in a search by words.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1, max_length = 1000)]
+    pub title: Option<String>,
     /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
     /// the collection takes vectors: there it may be left out.
     #[serde(default)]
@@ -56,6 +70,10 @@ pub struct PutDocumentRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchDocumentRequest {
+    /// Another title, as in a document; null removes it. The text is then cut and embedded anew.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 1000)]
+    pub title: Option<Option<String>>,
     /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged into what is there, everything else
     /// replaces it.
     #[serde(default)]
@@ -98,8 +116,8 @@ pub async fn put_document(
     let wait = parse_wait(parameters.wait.as_deref())?;
     let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
     let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
-    let PutDocumentRequest { text, vector, language, metadata } = body;
-    let input = DocumentInput { id: Some(id.as_str().to_owned()), text, vector, language, metadata };
+    let PutDocumentRequest { title, text, vector, language, metadata } = body;
+    let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
     let row = api.service.collection_row(&collection)?;
     let document =
         check(input, &row, api.service.limits()).map_err(|refusal| ApiError::at(refusal.code, refusal.member, refusal.detail))?;
@@ -116,14 +134,16 @@ pub async fn put_document(
 
 /// Patch a document
 ///
-/// Changes metadata by a merge patch, and corrects the language. The text stays, so nothing is embedded anew, and filters see
-/// the change at once. A patch that changes nothing leaves the version as it is.
+/// Changes metadata by a merge patch, corrects the language, sets or removes the title. The text stays; only another title embeds
+/// it anew, which needs the collection's model. Filters see the change at once. A patch that changes nothing leaves the version as
+/// it is.
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
         ("if-match" = Option<String>, Header, description = "Changes only a document with one of these entity tags."),
+        UpsertParameters,
     ),
     request_body(content = PatchDocumentRequest, description = "What to change."),
     responses((
@@ -135,11 +155,21 @@ pub async fn patch_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
     Demanded(precondition): Demanded,
+    Parameters(parameters): Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
-    if body.metadata.is_none() && body.language.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have metadata or language, the text is changed by PUT"));
+    let wait = parse_wait(parameters.wait.as_deref())?;
+    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language, the text is changed by PUT"));
     }
+    let title = match body.title {
+        None => TitleChange::Keep,
+        Some(None) => TitleChange::Remove,
+        Some(Some(title)) => {
+            check_title(&title).map_err(|problem| ApiError::at(Code::InvalidRequest, "/title", problem))?;
+            TitleChange::Set(title)
+        }
+    };
     let metadata = body.metadata.unwrap_or_default().0;
     if metadata::has_zero_in_key(&metadata) {
         return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
@@ -153,11 +183,17 @@ pub async fn patch_document(
     };
     let limits = api.service.limits();
     let patch = DocumentPatch {
+        title,
         metadata,
         language,
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
-    let document = api.service.patch_document(&collection, &id, patch, precondition).await?;
+    let document = api.service.patch_document(&collection, &id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
+}
+
+/// Tells a member that is null from one that is left out.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }

@@ -94,6 +94,10 @@ pub struct SearchHit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub group: Option<String>,
+    /// The document's title; omitted when it has none, and when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub title: Option<String>,
     /// The document's text; omitted when `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -280,6 +284,7 @@ fn search_hit(hit: Hit, explain: bool) -> SearchHit {
         score: hit.score,
         language: hit.language.map(|language| language.code().to_owned()),
         group: hit.group,
+        title: hit.title,
         text: hit.text,
         metadata: hit.metadata.map(Metadata),
         passage: hit.passage.map(|passage| PassageMatch { text: passage.text, start: passage.start, end: passage.end }),

@@ -39,14 +39,14 @@ pub const ERRORS: &[OperationErrors] = &[
 
 /// A file of documents, as its content type says. `application/x-ndjson`: one document per line, each as an element of
 /// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `text/csv` (RFC 4180) and
-/// `text/tab-separated-values` (no quoting): a header row names the columns; `id`, `text` and `language` are the document's,
+/// `text/tab-separated-values` (no quoting): a header row names the columns; `id`, `title`, `text` and `language` are the document's,
 /// every other column is metadata under its name, without the prefix `metadata.` if it has it; cells are text, empty ones are
 /// left out.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentFile(pub String);
 
-/// Documents as lines of JSON: `id`, `text` if there is any, `language` if one is known, `metadata` if there is any, and
+/// Documents as lines of JSON: `id`, `title` and `text` if there is any, `language` if one is known, `metadata` if there is any, and
 /// `vector` if it was asked for. An import takes them as they are: with vectors where the collection takes vectors, else without.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
@@ -74,6 +74,8 @@ pub struct ExportParameters {
 #[derive(Debug, Serialize)]
 struct ExportLine {
     id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
     /// None in a collection of vectors, where a document may do without.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -192,6 +194,7 @@ fn pages(first: Exported, export: Export, packer: Packer) -> impl Stream<Item = 
 fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
     let line = ExportLine {
         id: document.id.as_str().to_owned(),
+        title: document.title,
         text: Some(document.text).filter(|text| !text.is_empty()),
         language: document.language.map(|language| language.code()),
         metadata: Some(Metadata(document.metadata)).filter(|metadata| !metadata.0.is_empty()),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::budget::AnswerBudget;
 use super::runtime::OpenCollection;
-use super::{Error, Service};
+use super::{Error, Service, State, ingest};
 use crate::domain::{
-    CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition,
-    RequestKey, ScrollPage, ScrollRequest, metadata,
+    Collection, CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page,
+    Precondition, RequestKey, ScrollPage, ScrollRequest, TitleChange, Wait, metadata,
 };
-use crate::store::SearchFilter;
+use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
 
 /// Bytes of a page for each document that is asked for.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
@@ -75,28 +75,53 @@ impl Service {
         self.on_collection(&collection, move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
-    /// Changes metadata or language of a document if the precondition holds, and gives the document as it is then. Its
-    /// embeddings stay.
+    /// Changes title, metadata or language of a document if the precondition holds, and gives the document as it is then. Its
+    /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as `upsert`
+    /// does.
     pub async fn patch_document(
         &self,
         name: &CollectionName,
         id: &DocumentId,
         patch: DocumentPatch,
+        wait: Wait,
         precondition: Precondition,
     ) -> Result<Document, Error> {
         let collection = self.collection(name)?;
         self.check_running()?;
+        if patch.title != TitleChange::Keep {
+            collection.check_model(self.model())?;
+            if wait == Wait::Indexed {
+                collection.index()?;
+                if collection.row.model.is_some() {
+                    self.check_encoder()?;
+                }
+            }
+        }
         let (collection, bounds) = self.enter_write(collection).await?;
-        let wanted = id.clone();
+        let (state, wanted, waits) =
+            (Arc::clone(&self.state), id.clone(), wait == Wait::Indexed && patch.title != TitleChange::Keep);
         let patched = self.on_collection(&collection, move |collection| {
             let _bounds = bounds;
-            let patched = collection.store.patch(&wanted, patch, precondition)?;
-            if patched.is_some() {
-                collection.damage.forget(std::slice::from_ref(&wanted));
-            }
-            Ok(patched)
+            let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
+                return Ok(None);
+            };
+            collection.damage.forget(std::slice::from_ref(&wanted));
+            let pending = match waits && !pending.is_empty() {
+                true => Some(collection.reserve(pending, None)),
+                false => {
+                    collection.wake.notify_one();
+                    None
+                }
+            };
+            Ok(Some((document, pending)))
         });
-        patched.await?.ok_or_else(|| Error::DocumentNotFound { collection: name.clone(), id: id.clone() })
+        let not_found = || Error::DocumentNotFound { collection: name.clone(), id: id.clone() };
+        let (document, pending) = patched.await?.ok_or_else(not_found)?;
+        if waits {
+            let indexed = self.index_now(&collection, pending.as_ref()).await;
+            indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
+        }
+        Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
     }
 
     /// Deletes a document. No search that begins after the answer finds it.
@@ -180,14 +205,57 @@ impl Service {
     }
 }
 
+/// Patches a document; when that changes its title, with passages of its text as it is then. `None` when there is no such
+/// document. Blocks.
+fn patch_prepared(
+    state: &State,
+    collection: &Arc<OpenCollection>,
+    id: &DocumentId,
+    patch: &DocumentPatch,
+    precondition: &Precondition,
+) -> Result<Option<(Document, Vec<PendingPassage>)>, Error> {
+    loop {
+        let recut = match &patch.title {
+            TitleChange::Keep => None,
+            change => match collection.store.get(id)? {
+                Some(document) => recut(state, &collection.row, document, change.clone())?,
+                None => return Ok(None),
+            },
+        };
+        match collection.store.patch(id, patch.clone(), recut, precondition.clone())? {
+            PatchOutcome::Done(document, pending) => return Ok(Some((*document, pending))),
+            PatchOutcome::Absent => return Ok(None),
+            // Another write came between; its text is cut now.
+            PatchOutcome::Overtaken => state.check_running()?,
+        }
+    }
+}
+
+/// Cuts a document's text below another title; `None` when the title stays as it is.
+fn recut(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<Recut>, Error> {
+    let title = change.applied(document.title.clone());
+    if title == document.title {
+        return Ok(None);
+    }
+    let keeps_embedding = row.model.is_none();
+    let passages = match keeps_embedding {
+        true => vec![(0..document.text.len()).into()],
+        false => state.embedder.split(title.as_deref(), &document.text, ingest::bounds(state, row))?,
+    };
+    Ok(Some(Recut { title, text: document.text, passages, keeps_embedding }))
+}
+
 /// Bytes that a page of so many documents may take; it ends early when they are larger.
 fn page_bytes(documents: usize) -> u64 {
     (documents as u64).saturating_mul(BYTES_PER_DOCUMENT).max(PAGE_BYTES_MIN)
 }
 
-/// Bytes of texts and metadata.
+/// Bytes of titles, texts and metadata.
 fn bytes_of(documents: &[Document]) -> u64 {
-    documents.iter().map(|document| (document.text.len() + metadata::bytes(&document.metadata)) as u64).sum()
+    let bytes = |document: &Document| {
+        document.title.as_ref().map_or(0, String::len) + document.text.len() + metadata::bytes(&document.metadata)
+    };
+    documents.iter().map(|document| bytes(document) as u64).sum()
 }
 
 /// A filter of any language.

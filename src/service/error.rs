@@ -130,7 +130,7 @@ pub enum Error {
         /// The first digits of its fingerprint.
         loaded_fingerprint: String,
     },
-    /// The collection has the loaded model already.
+    /// The collection has the loaded model already, and its texts are cut by today's rules.
     #[error("collection {collection} is of the server's model {model} already, there is nothing to embed anew")]
     ModelCurrent {
         /// The collection.

@@ -130,7 +130,7 @@ impl Service {
     }
 
     /// Refuses to store what the encoder has no room for anyway.
-    fn check_encoder(&self) -> Result<(), Error> {
+    pub(super) fn check_encoder(&self) -> Result<(), Error> {
         let waiting = self.state.embedder.queue_depth();
         let limit = self.state.limits.embed_queue_texts_max;
         if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
@@ -161,7 +161,7 @@ impl Service {
 
     /// Embeds the request's own passages, without waiting for the worker's backlog, and makes them searchable. Without any it
     /// takes over what is embedded already: the worker may be about to.
-    async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
+    pub(super) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
         let Some(pending) = pending else {
             return self.on_collection(collection, |collection| collection.apply_changes()).await;
         };
@@ -324,22 +324,20 @@ pub(super) fn prepare(
     id: DocumentId,
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
-    let NewDocument { text, vector, language, metadata, .. } = document;
+    let NewDocument { title, text, vector, language, metadata, .. } = document;
     check_vector(row, vector.as_ref())?;
     let detect = language.is_none() && !text.is_empty();
     let PreparedText { passages, tokens, language: detected } = match &vector {
         Some(_) => PreparedText {
-            passages: std::iter::once(0..text.len()).collect(),
+            passages: vec![(0..text.len()).into()],
             tokens: Vec::new(),
             language: if detect { state.embedder.detect(&text) } else { None },
         },
-        None => {
-            let whole = PassageBounds::adjacent(state.embedder.model().tokens_max);
-            state.embedder.prepare(&text, row.passages.unwrap_or(whole), detect)?
-        }
+        None => state.embedder.prepare(title.as_deref(), &text, bounds(state, row), detect)?,
     };
     let prepared = PreparedDocument {
         id,
+        title,
         language: language.or(detected.map(|detected| detected.language)),
         language_confidence: detected.map(|detected| detected.confidence),
         text,
@@ -348,6 +346,11 @@ pub(super) fn prepare(
         embedding: vector,
     };
     Ok((prepared, tokens))
+}
+
+/// How the texts of a collection are cut.
+pub(super) fn bounds(state: &State, row: &Collection) -> PassageBounds {
+    row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
 }
 
 /// Checks that a document brings a vector when its collection has no model, and only then. The collection may be another than

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::runtime::OpenCollection;
 use super::{Error, blocking, upkeep};
 use crate::domain::{Embedded, PassageEmbedding, PassageId};
-use crate::embed::{EmbedError, Embedder, Priority, Tokens};
+use crate::embed::{EmbedError, EmbedText, Embedder, Priority, Tokens};
 use crate::store::{PendingPassage, StoreError};
 
 /// Passages embedded at a time: some batches of the encoder, so that it can sort them by length.
@@ -183,8 +183,9 @@ pub(super) async fn embed_passages(
     passages: &[PendingPassage],
     priority: Priority,
 ) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
-    let texts = passages.iter().map(|passage| passage.text.clone()).collect();
-    with_keys(passages, embedder.embed(texts, priority).await?)
+    let text = |passage: &PendingPassage| EmbedText { context: passage.context.clone(), text: passage.text.clone() };
+    let texts = passages.iter().map(text).collect();
+    with_keys(passages, embedder.embed_in_context(texts, priority).await?)
 }
 
 /// As `embed_passages`, of passages whose tokens are known.

@@ -15,9 +15,11 @@ use super::connection::file_error;
 use super::error::Fault;
 use super::metadata_indexes::declare;
 use super::migrate::{apply, migrate};
+use super::queries::CUTTING_RULES;
 use super::rows::{self, DOCUMENT_COLUMNS};
 use super::strangers::{DatabaseKind, Stranger, cause};
 use super::{StoreError, TermsOf, lexical};
+use crate::domain::PassageContext;
 
 /// KiB of pages that the new database keeps in memory.
 const CACHE_KIB: i64 = 32 << 10;
@@ -159,13 +161,17 @@ fn columns(ours: &Connection, table: &str) -> Result<Vec<String>, Fault> {
 /// Takes over where the sequence stands, who the database is, and the last key of a passage. Counts are our own triggers' already.
 fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
     let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "state", row: 1, problem });
-    let has_identity = columns(ours, "state")?.iter().any(|column| column == "identity");
-    let sql = format!("select sequence, {} from main.state not indexed", if has_identity { "identity" } else { "null" });
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Vec<u8>>>(1)?));
-    let (sequence, identity) = stranger.connection.query_row(&sql, [], read).map_err(|error| match error {
-        rusqlite::Error::QueryReturnedNoRows => corrupt("it is missing"),
-        other => other.into(),
-    })?;
+    let columns = columns(ours, "state")?;
+    let [has_identity, has_rules] = ["identity", "cutting_rules"].map(|name| columns.iter().any(|column| column == name));
+    let or_null = |name: &'static str, there| if there { name } else { "null" };
+    let (identity, rules) = (or_null("identity", has_identity), or_null("cutting_rules", has_rules));
+    let sql = format!("select sequence, {identity}, {rules} from main.state not indexed");
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Vec<u8>>>(1)?, row.get(2)?));
+    let (sequence, identity, rules): (i64, Option<Vec<u8>>, Option<i64>) =
+        stranger.connection.query_row(&sql, [], read).map_err(|error| match error {
+            rusqlite::Error::QueryReturnedNoRows => corrupt("it is missing"),
+            other => other.into(),
+        })?;
     stranger.row_came();
     let sql = "select max(coalesce((select max(sequence) from documents), 0),
                coalesce((select max(embedded_sequence) from passages), 0))";
@@ -178,6 +184,11 @@ fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
     if has_identity {
         let identity = identity.filter(|identity| identity.len() == IDENTITY_BYTES);
         ours.execute("update state set identity = ?1", [identity.ok_or_else(|| corrupt("it has no identity"))?])?;
+    }
+    if has_rules {
+        let known = rules.filter(|rules| (1..=CUTTING_RULES).contains(rules));
+        let rules = known.ok_or_else(|| corrupt("its texts are cut by rules that are unknown"))?;
+        ours.execute("update state set cutting_rules = ?1", [rules])?;
     }
     let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
     let mut statement = stranger.connection.prepare(sql)?;
@@ -222,13 +233,15 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
         note(rows::document(row).map(drop))?;
         let text = row.get_ref(8)?.as_str().unwrap_or_default();
         let mut unreadable = Vec::new();
-        let sql =
-            "select id, document, ordinal, start, end, checksum, embedding from passages where document = ?1 order by ordinal";
+        let title: Option<String> = row.get(12).unwrap_or_default();
+        let sql = "select id, document, ordinal, start, end, checksum, embedding, headings
+                   from passages where document = ?1 order by ordinal";
         let mut select = ours.prepare_cached(sql)?;
         let mut passages = select.query([row.get::<_, i64>(0)?])?;
         while let Some(passage) = passages.next()? {
             let id: i64 = passage.get(0)?;
-            if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms_of(text))))?
+            let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
+            if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms_of(&context.with(text)))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
                 && unseal_embedding(id, sealed).is_err()
             {
@@ -248,7 +261,8 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
 fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, Fault> {
     let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let checksum: Option<i64> = row.get(5)?;
-    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored))) {
+    let headings = row.get_ref(7)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
         let problem = "it does not fit its checksum";
         return Err(StoreError::CorruptRow { table: "passages", row: stored[0], problem }.into());
     }

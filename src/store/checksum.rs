@@ -23,6 +23,7 @@ pub(super) struct DocumentRow<'r> {
     pub(super) sequence: i64,
     pub(super) metadata: &'r str,
     pub(super) text: &'r str,
+    pub(super) title: Option<&'r str>,
 }
 
 impl DocumentRow<'_> {
@@ -39,15 +40,25 @@ impl DocumentRow<'_> {
         for number in [self.created_at_ms, self.updated_at_ms, self.sequence] {
             hash.update(&number.to_le_bytes());
         }
+        hash_more(&mut hash, self.title);
         hash.finalize()
     }
 }
 
-/// CRC-32 over a passage's row without its embedding: id, document, ordinal, start and end.
-pub(super) fn passage_checksum(row: [i64; 5]) -> u32 {
+/// CRC-32 over a passage's row without its embedding: id, document, ordinal, start and end, and the headings above it.
+pub(super) fn passage_checksum(row: [i64; 5], headings: Option<&str>) -> u32 {
     let mut hash = crc32fast::Hasher::new();
     row.iter().for_each(|number| hash.update(&number.to_le_bytes()));
+    hash_more(&mut hash, headings);
     hash.finalize()
+}
+
+/// Takes in what rows have had only since later: without it, a row has the checksum that it had before.
+fn hash_more(hash: &mut crc32fast::Hasher, text: Option<&str>) {
+    if let Some(text) = text {
+        hash.update(&(text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    }
 }
 
 /// The bytes that SQLite keeps of a passage's embedding.
@@ -98,6 +109,7 @@ mod tests {
             sequence: 3,
             metadata: "{}",
             text: "Pociąg się spóźnia.",
+            title: None,
         }
     }
 
@@ -115,9 +127,18 @@ mod tests {
             DocumentRow { metadata: "{ }", ..row() },
             DocumentRow { text: "Pociąg sie spóźnia.", ..row() },
             DocumentRow { metadata: "{}P", text: "ociąg się spóźnia.", ..row() },
+            DocumentRow { title: Some(""), ..row() },
+            DocumentRow { title: Some("Rozkład"), ..row() },
         ];
         let checksums = others.iter().map(DocumentRow::checksum);
         assert!(checksums.into_iter().all(|checksum| checksum != row().checksum()));
+    }
+
+    #[test]
+    fn what_has_no_title_and_no_headings_has_the_checksum_of_the_version_before_them() {
+        assert_eq!(row().checksum(), 0xdbe0_377c);
+        assert_eq!(passage_checksum([1, 2, 3, 4, 5], None), 0xbaa2_4928);
+        assert_ne!(passage_checksum([1, 2, 3, 4, 5], Some("")), passage_checksum([1, 2, 3, 4, 5], None));
     }
 
     #[test]

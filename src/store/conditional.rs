@@ -5,9 +5,34 @@ use rusqlite::{OptionalExtension, params};
 use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
+use super::rows::embedded;
 use super::writer::WriteTransaction;
-use super::{Deleted, PreparedDocument, StoreError, Upserted, mutations, queries};
-use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence, metadata};
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries};
+use crate::domain::{Document, DocumentId, DocumentPatch, PassageSpan, Precondition, Sequence, metadata};
+
+/// A text that was cut anew, because its title changes.
+#[derive(Debug, Clone)]
+pub struct Recut {
+    /// The title that it was cut below.
+    pub title: Option<String>,
+    /// The text.
+    pub text: String,
+    /// Its passages.
+    pub passages: Vec<PassageSpan>,
+    /// Whether its one passage keeps its embedding, which is the caller's own.
+    pub keeps_embedding: bool,
+}
+
+/// What became of a patch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PatchOutcome {
+    /// There is no such document.
+    Absent,
+    /// The document has another text or title than the patch was prepared for; nothing was changed.
+    Overtaken,
+    /// The document as it is now, and those of its passages that the patch left without embedding.
+    Done(Box<Document>, Vec<PendingPassage>),
+}
 
 impl DocumentStore {
     /// As `upsert`, if the precondition holds for what is stored under the id of each; else `StoreError::PreconditionFailed`,
@@ -34,20 +59,35 @@ impl DocumentStore {
         })
     }
 
-    /// Changes metadata and language if the precondition holds, and gives the document as it is then; `None` when there is
-    /// none. Its passages and their embeddings stay. A patch that changes nothing leaves the version as it is.
+    /// Changes title, metadata and language if the precondition holds, and gives the document as it is then. Its passages and their
+    /// embeddings stay unless the title changes: then they are those of `recut`. A patch that changes nothing leaves the
+    /// version as it is.
     pub fn patch(
         &self,
         id: &DocumentId,
         patch: DocumentPatch,
+        recut: Option<Recut>,
         precondition: Precondition,
-    ) -> Result<Option<Document>, StoreError> {
-        let id = id.clone();
+    ) -> Result<PatchOutcome, StoreError> {
+        let (id, terms_of) = (id.clone(), self.terms_of);
         self.write("changing a document", move |transaction| {
-            let Some(document) = queries::get(transaction.connection, &id)? else { return Ok(None) };
+            let Some(document) = queries::get(transaction.connection, &id)? else { return Ok(PatchOutcome::Absent) };
             check(transaction, &id, &precondition)?;
-            change(transaction, document, &patch)?;
-            queries::get(transaction.connection, &id)
+            let title = patch.title.clone().applied(document.title.clone());
+            let mut replacing = None;
+            if title != document.title {
+                replacing = recut.as_ref().filter(|recut| recut.title == title && recut.text == document.text);
+                if replacing.is_none() {
+                    return Ok(PatchOutcome::Overtaken);
+                }
+            }
+            change(transaction, &document, &patch)?;
+            let pending = match replacing {
+                Some(recut) => replace_passages(transaction, &document, recut, terms_of)?,
+                None => Vec::new(),
+            };
+            let changed = queries::get(transaction.connection, &id)?;
+            Ok(changed.map_or(PatchOutcome::Absent, |document| PatchOutcome::Done(Box::new(document), pending)))
         })
     }
 }
@@ -66,8 +106,38 @@ fn check(transaction: &WriteTransaction<'_>, id: &DocumentId, precondition: &Pre
     Err(StoreError::PreconditionFailed { id: id.clone(), current }.into())
 }
 
-/// Applies a patch to a document as it was read in this transaction.
-pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: Document, patch: &DocumentPatch) -> Result<(), Fault> {
+/// Puts passages in the place of those that a document has; gives those that wait for their embedding.
+fn replace_passages(
+    transaction: &mut WriteTransaction<'_>,
+    document: &Document,
+    recut: &Recut,
+    terms_of: TermsOf,
+) -> Result<Vec<PendingPassage>, Fault> {
+    let connection = transaction.connection;
+    let mut statement = connection.prepare_cached("select key from documents where id = ?1")?;
+    let key: i64 = statement.query_row([document.id.as_str()], |row| row.get(0))?;
+    let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal limit 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let embedding = match recut.keeps_embedding {
+        true => statement.query_row([key], |row| Ok(embedded(row, 0))).optional()?.transpose()?.map(|(_, embedding)| embedding),
+        false => None,
+    };
+    mutations::remove_passages(transaction, key)?;
+    let prepared = PreparedDocument {
+        id: document.id.clone(),
+        title: recut.title.clone(),
+        text: recut.text.clone(),
+        language: document.language,
+        language_confidence: document.language_confidence,
+        metadata: Default::default(),
+        passages: recut.passages.clone(),
+        embedding,
+    };
+    mutations::insert_passages(transaction, key, &prepared, terms_of)
+}
+
+/// Applies a patch to the row of a document as it was read in this transaction.
+pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: &Document, patch: &DocumentPatch) -> Result<(), Fault> {
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
     let bounds = [
@@ -82,7 +152,9 @@ pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: Document,
         Some(language) => (Some(language), None),
         None => (document.language, document.language_confidence),
     };
-    if merged == document.metadata && language == document.language && confidence == document.language_confidence {
+    let title = patch.title.clone().applied(document.title.clone());
+    let same = merged == document.metadata && language == document.language && confidence == document.language_confidence;
+    if same && title == document.title {
         return Ok(());
     }
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
@@ -96,9 +168,10 @@ pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: Document,
         sequence: transaction.next_sequence(),
         metadata: &serde_json::to_string(&merged).map_err(failed)?,
         text: &document.text,
+        title: title.as_deref(),
     };
     let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               checksum = ?7 where id = ?1";
+               title = ?7, checksum = ?8 where id = ?1";
     transaction.connection.prepare_cached(sql)?.execute(params![
         row.id,
         row.language,
@@ -106,6 +179,7 @@ pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: Document,
         row.updated_at_ms,
         row.sequence,
         row.metadata,
+        row.title,
         row.checksum(),
     ])?;
     Ok(())

@@ -14,10 +14,10 @@ use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, OpenDatabases};
 use super::writer::{Clock, WriteTransaction, system_clock};
-use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
+use super::{HitSizes, StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
-    PassageEmbedding, PassageId, Sequence,
+    PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence,
 };
 
 /// The file in a collection's folder.
@@ -43,6 +43,8 @@ pub struct StoreOptions {
 pub struct PreparedDocument {
     /// The id, given or made.
     pub id: DocumentId,
+    /// The title.
+    pub title: Option<String>,
     /// The text.
     pub text: String,
     /// The language, given or detected.
@@ -51,8 +53,8 @@ pub struct PreparedDocument {
     pub language_confidence: Option<f32>,
     /// The metadata.
     pub metadata: Metadata,
-    /// Byte ranges in `text`, in order; never empty.
-    pub passages: Vec<std::ops::Range<usize>>,
+    /// In order; never empty.
+    pub passages: Vec<PassageSpan>,
     /// The embedding of its one passage, when the caller sent it; else passages wait for theirs.
     pub embedding: Option<Embedding>,
 }
@@ -64,7 +66,7 @@ pub struct Upserted {
     pub created: bool,
     /// The change's place in the sequence.
     pub sequence: Sequence,
-    /// Passages that have no embedding yet. When the text did not change, the old embeddings stay, and these are the passages
+    /// Passages that have no embedding yet. When title and text did not change, the old embeddings stay, and these are the passages
     /// that still waited. Empty when a later document of the same call has the same id.
     pub pending: Vec<PendingPassage>,
     /// Passages of the old version that are gone.
@@ -89,6 +91,8 @@ pub struct DocumentKey(pub(super) i64);
 pub struct PendingPassage {
     /// Its key.
     pub id: PassageId,
+    /// What it is read under.
+    pub context: PassageContext,
     /// Its text.
     pub text: String,
 }
@@ -231,7 +235,7 @@ impl DocumentStore {
     }
 
     /// Stores documents, all or none, in one transaction that may hold other callers' writes too. A document with the same
-    /// text as before, cut into the same passages, keeps them with their embeddings. Gives one outcome per document, in order;
+    /// title and text as before, cut into the same passages, keeps them with their embeddings. Gives one outcome per document, in order;
     /// an id that comes twice is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
@@ -306,12 +310,12 @@ impl DocumentStore {
         Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
     }
 
-    /// Reads passages with their documents, as `passages` does, unless `spend` refuses one of them: it is told the bytes of each
-    /// document's text, of its metadata and of the passage before they are copied.
+    /// Reads passages with their documents, as `passages` does, unless `spend` refuses one of them: it is told the sizes of each
+    /// before it is copied.
     pub fn passages_while(
         &self,
         ids: &[PassageId],
-        spend: impl FnMut([u64; 3]) -> bool,
+        spend: impl FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
         self.read("reading passages", |connection| queries::passages(connection, ids, spend))
     }
@@ -336,6 +340,11 @@ impl DocumentStore {
     /// Reads passages without embedding with a key above `after`, in the order of keys, at most `limit`.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
         self.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
+    }
+
+    /// Whether some texts may have been cut into passages by older rules than those of today.
+    pub fn is_cut_by_older_rules(&self) -> Result<bool, StoreError> {
+        self.read("reading by which rules texts were cut", queries::is_cut_by_older_rules)
     }
 
     /// The last change's place in the sequence. Some numbers before it belong to no change of the index's content.

@@ -260,6 +260,7 @@ fn few_documents() -> impl Strategy<Value = Document> {
     let metadata = prop::collection::hash_map("[abc]", few_values(), 0..4);
     ("[ab]{1,2}", metadata, prop::option::of(prop_oneof![Just("fr"), Just("de")]), 0i64..4).prop_map(
         |(id, metadata, language, created_at_ms)| Document {
+            title: None,
             id: DocumentId::parse(&id).unwrap(),
             text: "text".to_owned(),
             language: language.and_then(Language::parse),

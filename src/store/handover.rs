@@ -5,8 +5,6 @@
 //! lacks, or has in an older revision, are found by comparing two ordered lists of numbers, whatever was changed or deleted in
 //! between and wherever a crash interrupted the work.
 
-use std::ops::Range;
-
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checksum::DocumentRow;
@@ -16,7 +14,7 @@ use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations};
-use crate::domain::{Document, PassageEmbedding, Sequence};
+use crate::domain::{Document, PassageEmbedding, PassageSpan, Sequence};
 
 /// One state of a document. Ordered by the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,15 +37,15 @@ pub struct MovedDocument {
     pub key: DocumentKey,
     /// The document as it is in the other database.
     pub document: Document,
-    /// Its passages; `None` when those that the successor has are of the same text and stay.
+    /// Its passages; `None` when those that the successor has are of the same title and text and stay.
     pub passages: Option<Vec<MovedPassage>>,
 }
 
 /// A passage of a document that moves over.
 #[derive(Debug, Clone)]
 pub struct MovedPassage {
-    /// Bytes of the document's text.
-    pub range: Range<usize>,
+    /// Where it is.
+    pub span: PassageSpan,
     /// `None` when it waits for its embedding.
     pub embedding: Option<PassageEmbedding>,
 }
@@ -165,8 +163,9 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
         // Another text by now: the comparison finds the document again.
-        let sql = "select 1 from documents where key = ?1 and id = ?2 and text = ?3";
-        let same = transaction.connection.prepare_cached(sql)?.exists(params![key.0, document.id.as_str(), document.text])?;
+        let sql = "select 1 from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
+        let values = params![key.0, document.id.as_str(), document.text, document.title];
+        let same = transaction.connection.prepare_cached(sql)?.exists(values)?;
         return if same { write_row(transaction, UPDATE, *key, document) } else { Ok(()) };
     };
     let sql = "select key from documents where key = ?1 or id = ?2";
@@ -181,11 +180,12 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
     write_row(transaction, INSERT, *key, document)?;
     let prepared = PreparedDocument {
         id: document.id.clone(),
+        title: document.title.clone(),
         text: document.text.clone(),
         language: document.language,
         language_confidence: document.language_confidence,
         metadata: Default::default(),
-        passages: passages.iter().map(|passage| passage.range.clone()).collect(),
+        passages: passages.iter().map(|passage| passage.span.clone()).collect(),
         embedding: None,
     };
     let pending = mutations::insert_passages(transaction, key.0, &prepared, terms_of)?;
@@ -196,10 +196,10 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
 }
 
 const INSERT: &str = "insert into documents
-    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, checksum)
-    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, checksum)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
-    updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, checksum = ?10 where key = ?1";
+    updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, checksum = ?11 where key = ?1";
 
 /// Writes a document's row as it is in the other database, its place in the sequence included.
 fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, document: &Document) -> Result<(), Fault> {
@@ -213,6 +213,7 @@ fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, do
         sequence: to_sql(document.sequence.0),
         metadata: &metadata,
         text: &document.text,
+        title: document.title.as_deref(),
     };
     transaction.connection.prepare_cached(sql)?.execute(params![
         key.0,
@@ -224,6 +225,7 @@ fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, do
         row.sequence,
         row.metadata,
         row.text,
+        row.title,
         row.checksum(),
     ])?;
     Ok(())

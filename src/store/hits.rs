@@ -7,6 +7,19 @@ use super::rows::{embedded, passage_id, to_sql};
 use super::{DocumentKey, DocumentStore, PassageDocument, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
 
+/// Bytes of what a hit may carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HitSizes {
+    /// Of the document's title.
+    pub title: u64,
+    /// Of its text.
+    pub text: u64,
+    /// Of its metadata.
+    pub metadata: u64,
+    /// Of the passage.
+    pub passage: u64,
+}
+
 impl DocumentStore {
     /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
@@ -29,8 +42,8 @@ impl DocumentStore {
         self.read("reading embeddings", |connection| embeddings_of(connection, ids))
     }
 
-    /// Bytes of each passage's document text, of its metadata, and of the passage itself, without reading them.
-    pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<[u64; 3]>, StoreError> {
+    /// The sizes of what a hit may carry of each passage, without reading it.
+    pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
         self.read("reading sizes", |connection| sizes_of(connection, ids))
     }
 
@@ -98,12 +111,14 @@ fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(Pass
     each(connection, sql, ids, |row| embedded(row, 0))
 }
 
-/// Bytes of text, metadata and passage per hit. SQLite knows the length of a value without reading it.
-fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<[u64; 3]>, Fault> {
-    let sql = "select octet_length(d.text), octet_length(d.metadata), p.end - p.start
+/// SQLite knows the length of a value without reading it.
+fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>, Fault> {
+    let sql = "select coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start
                from passages p join documents d on d.key = p.document where p.id = ?1";
     let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
-    each(connection, sql, ids, |row| Ok([bytes(row, 0)?, bytes(row, 1)?, bytes(row, 2)?]))
+    each(connection, sql, ids, |row| {
+        Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
+    })
 }
 
 /// The embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.

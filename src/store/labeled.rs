@@ -21,12 +21,14 @@ pub struct EmbeddedDocument {
     pub embedding: Option<Embedding>,
 }
 
-/// A change of a document's metadata that holds for one text.
+/// A change of a document's metadata that holds for one title and text.
 #[derive(Debug, Clone)]
 pub struct TextPatch {
     /// The document.
     pub id: DocumentId,
-    /// The text that the change is about.
+    /// The title of the text that the change is about.
+    pub title: Option<String>,
+    /// The text.
     pub text: String,
     /// The change.
     pub patch: DocumentPatch,
@@ -37,7 +39,7 @@ pub struct TextPatch {
 pub enum Patched {
     /// The document has it.
     Done,
-    /// The document is gone or has another text; it was left as it is.
+    /// The document is gone or has another title or text; it was left as it is.
     Overtaken,
     /// The metadata would have become too large or too deep.
     TooLarge,
@@ -81,11 +83,12 @@ impl DocumentStore {
         let job = job.clone();
         self.write_patiently("changing documents of a job", move |transaction| {
             let mut outcomes = Vec::with_capacity(patches.len());
-            for TextPatch { id, text, patch } in patches {
-                let found = queries::get(transaction.connection, &id)?.filter(|document| document.text == text);
+            for TextPatch { id, title, text, patch } in patches {
+                let found = queries::get(transaction.connection, &id)?
+                    .filter(|document| (&document.title, &document.text) == (&title, &text));
                 outcomes.push(match found {
                     None => Patched::Overtaken,
-                    Some(document) => match conditional::change(transaction, document, &patch) {
+                    Some(document) => match conditional::change(transaction, &document, &patch) {
                         Ok(()) => Patched::Done,
                         // Nothing was written of it.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,

@@ -14,7 +14,7 @@ use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
 use crate::domain::{PassageId, PassageTerms, QueryTerms};
 
-/// Makes the terms of a passage's text.
+/// Makes the terms of a passage's text, its context before it.
 pub type TermsOf = fn(&str) -> PassageTerms;
 
 /// Passages that get their terms in one step: bounds how long the writer is held.
@@ -37,7 +37,8 @@ impl DocumentStore {
     pub fn fill_lexical(&self) -> Result<bool, StoreError> {
         let unfilled = self.read("reading passages without terms", unfilled)?;
         let Some(passages) = unfilled else { return Ok(false) };
-        let terms: Vec<_> = passages.iter().map(|passage| (passage.id, (self.terms_of)(&passage.text))).collect();
+        let terms: Vec<_> =
+            passages.iter().map(|passage| (passage.id, (self.terms_of)(&passage.context.with(&passage.text)))).collect();
         self.write_patiently("storing terms", move |transaction| fill(transaction, &terms))?;
         Ok(true)
     }
@@ -110,7 +111,7 @@ fn unfilled(connection: &Connection) -> Result<Option<Vec<PendingPassage>>, Faul
     if filled >= until {
         return Ok(None);
     }
-    let sql = "select id, document, start, end from passages where id > ?1 and id <= ?2 order by id limit ?3";
+    let sql = "select id, document, start, end, headings from passages where id > ?1 and id <= ?2 order by id limit ?3";
     passage_texts(connection, sql, &[to_sql(filled), to_sql(until), to_sql(FILL_STEP as u64)]).map(Some)
 }
 

@@ -44,6 +44,7 @@ pub use adoption::Adoption;
 pub use carried::{Carried, Replacement};
 pub use catalog::Catalog;
 pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress, WholeClassifier};
+pub use conditional::{PatchOutcome, Recut};
 pub use copies::Copied;
 pub use documents::{
     Change, Deleted, DocumentKey, DocumentStore, PassageDocument, PassageRow, PendingPassage, PreparedDocument, SearchFilter,
@@ -51,6 +52,7 @@ pub use documents::{
 };
 pub use error::StoreError;
 pub use handover::{KeptAnswer, MovedDocument, MovedPassage, Revision};
+pub use hits::HitSizes;
 pub use kept::Kept;
 pub use keys::StoredKey;
 pub use labeled::{EmbeddedDocument, Patched, TextPatch};

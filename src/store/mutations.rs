@@ -14,7 +14,7 @@ use super::passage_tokens;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
-use crate::domain::{DocumentId, Embedding, Metadata, PassageEmbedding, PassageId, Sequence};
+use crate::domain::{DocumentId, Embedding, Metadata, PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence};
 
 /// Stores documents. An id that comes twice is stored twice, the last one stays; passages to embed are named by the last one
 /// alone.
@@ -37,19 +37,20 @@ pub(super) fn upsert(
 /// A document's row before it is written anew.
 struct Stored {
     key: i64,
+    /// Text and title are what they were.
     same_text: bool,
     created_at_ms: i64,
     updated_at_ms: i64,
 }
 
 fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument, terms_of: TermsOf) -> Result<Upserted, Fault> {
-    for range in &document.passages {
-        passage_text(document, range)?;
+    for span in &document.passages {
+        passage_text(document, &span.range)?;
     }
     let stored = transaction
         .connection
-        .prepare_cached("select key, text = ?2, created_at_ms, updated_at_ms from documents where id = ?1")?
-        .query_row(params![document.id.as_str(), document.text], |row| {
+        .prepare_cached("select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms from documents where id = ?1")?
+        .query_row(params![document.id.as_str(), document.text, document.title], |row| {
             Ok(Stored { key: row.get(0)?, same_text: row.get(1)?, created_at_ms: row.get(2)?, updated_at_ms: row.get(3)? })
         })
         .optional()?;
@@ -73,8 +74,8 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
 fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<(Sequence, i64), Fault> {
     let sequence = transaction.next_sequence();
     let sql = "insert into documents
-               (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, checksum)
-               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8)";
+               (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, checksum)
+               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
     let metadata = metadata_json(&document.metadata)?;
     let row = row(document, &metadata, sequence, transaction.now_ms, transaction.now_ms);
     transaction.connection.prepare_cached(sql)?.execute(params![
@@ -85,6 +86,7 @@ fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -
         row.sequence,
         row.metadata,
         row.text,
+        row.title,
         row.checksum(),
     ])?;
     Ok((transaction.sequence(), transaction.connection.last_insert_rowid()))
@@ -93,7 +95,7 @@ fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -
 fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
     let sequence = transaction.next_sequence();
     let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               text = ?7, checksum = ?8 where key = ?1";
+               text = ?7, title = ?8, checksum = ?9 where key = ?1";
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
     let metadata = metadata_json(&document.metadata)?;
@@ -106,6 +108,7 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
         row.sequence,
         row.metadata,
         row.text,
+        row.title,
         row.checksum(),
     ])?;
     Ok(transaction.sequence())
@@ -120,8 +123,8 @@ fn row<'r>(
     updated_at_ms: i64,
 ) -> DocumentRow<'r> {
     let (id, text, language_confidence) = (document.id.as_str(), document.text.as_str(), document.language_confidence);
-    let language = document.language.map(|language| language.code());
-    DocumentRow { id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text }
+    let (language, title) = (document.language.map(|language| language.code()), document.title.as_deref());
+    DocumentRow { id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title }
 }
 
 /// The passages without embedding, when the document is cut as before and its own embedding, if it has one, is the same; `None`
@@ -132,30 +135,34 @@ fn kept_passages(
     document: &PreparedDocument,
 ) -> Result<Option<Vec<PendingPassage>>, Fault> {
     // Embeddings are read only when there is one to compare them with.
-    let sql = "select id, start, end, embedding is null, iif(?2, embedding, null)
+    let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
                from passages where document = ?1 order by ordinal";
     let own = document.embedding.as_ref();
     let mut statement = transaction.connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![key, own.is_some()])?;
     let mut pending = Vec::new();
-    let mut ranges = document.passages.iter();
+    let mut spans = document.passages.iter();
     while let Some(row) = rows.next()? {
         let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let stored: Option<Vec<u8>> = row.get(4)?;
         // A damaged one is never the same, so that sending it again mends it.
         let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
         let same = own.is_none_or(|own| stored.as_ref() == Some(own));
-        match ranges.next() {
-            Some(range) if (range.start as i64, range.end as i64) == (start, end) && same => {
+        let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        match spans.next() {
+            Some(PassageSpan { range, headings: above })
+                if (range.start as i64, range.end as i64) == (start, end) && above.as_deref() == headings && same =>
+            {
                 if row.get(3)? {
                     let text = passage_text(document, range)?.to_owned();
-                    pending.push(PendingPassage { id: passage_id(id)?, text });
+                    let context = PassageContext { title: document.title.clone(), headings: above.clone() };
+                    pending.push(PendingPassage { id: passage_id(id)?, context, text });
                 }
             }
             _ => return Ok(None),
         }
     }
-    Ok(ranges.next().is_none().then_some(pending))
+    Ok(spans.next().is_none().then_some(pending))
 }
 
 /// Adds the passages of the document of this key; gives those that wait for their embedding.
@@ -166,15 +173,15 @@ pub(super) fn insert_passages(
     terms_of: TermsOf,
 ) -> Result<Vec<PendingPassage>, Fault> {
     let connection = transaction.connection;
-    let sql = "insert into passages (id, document, ordinal, start, end, checksum, embedding, embedded_sequence)
-               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;
     // The key is in the checksum, and so drawn here; autoincrement remembers it as if it had drawn it itself.
     let mut id: i64 = connection
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
         .query_row([], |row| row.get(0))?;
     let mut pending = Vec::new();
-    for (ordinal, range) in document.passages.iter().enumerate() {
+    for (ordinal, PassageSpan { range, headings }) in document.passages.iter().enumerate() {
         let text = passage_text(document, range)?;
         id += 1;
         let key_of = passage_id(id)?;
@@ -182,16 +189,18 @@ pub(super) fn insert_passages(
         // With its embedding from the beginning: written in two steps, the row would move in and out of two indexes.
         let embedding = document.embedding.as_ref().map(|embedding| seal_embedding(key_of, embedding));
         let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
-        statement.execute(params![row[0], row[1], row[2], row[3], row[4], passage_checksum(row), embedding, sequence])?;
-        lexical::insert(connection, id, &terms_of(text))?;
+        let checksum = passage_checksum(row, headings.as_deref());
+        statement.execute(params![row[0], row[1], row[2], row[3], row[4], headings, checksum, embedding, sequence])?;
+        let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
+        lexical::insert(connection, id, &terms_of(&context.with(text)))?;
         if document.embedding.is_none() {
-            pending.push(PendingPassage { id: key_of, text: text.to_owned() });
+            pending.push(PendingPassage { id: key_of, context, text: text.to_owned() });
         }
     }
     Ok(pending)
 }
 
-fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PassageId>, Fault> {
+pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PassageId>, Fault> {
     let connection = transaction.connection;
     let ids: Vec<i64> = connection
         .prepare_cached("select id from passages where document = ?1 order by ordinal")?
@@ -278,11 +287,12 @@ mod tests {
     fn document(text: &str) -> PreparedDocument {
         PreparedDocument {
             id: DocumentId::parse("a").unwrap(),
+            title: None,
             text: text.to_owned(),
             language: None,
             language_confidence: None,
             metadata: Default::default(),
-            passages: std::iter::once(0..text.len()).collect(),
+            passages: vec![(0..text.len()).into()],
             embedding: None,
         }
     }

@@ -37,20 +37,18 @@ impl DocumentStore {
         self.read("reading tokens", |connection| token_changes(connection, after))
     }
 
-    /// Gives some of the passages that were embedded before there were tokens what they lack, as `tokens_of` makes it of their
-    /// texts. Gives these, and `None` when nothing is left to do. A crash costs no more than the step that ran. Waits for a place in the write
+    /// Gives some of the passages that were embedded before there were tokens what they lack, as `tokens_of` makes it of them. Gives these, and `None` when nothing is left to do. A crash costs no more than the step that ran. Waits for a place in the write
     /// queue when that is full.
     pub fn fill_tokens<E>(
         &self,
-        tokens_of: impl Fn(Vec<String>) -> Result<Vec<TokenSet>, E>,
+        tokens_of: impl Fn(&[PendingPassage]) -> Result<Vec<TokenSet>, E>,
     ) -> Result<Result<Option<Vec<(PassageId, TokenSet)>>, E>, StoreError> {
         let Some((reached, passages)) = self.read("reading passages without tokens", unfilled)? else { return Ok(Ok(None)) };
-        let (ids, texts): (Vec<_>, Vec<_>) = passages.into_iter().map(|passage| (passage.id, passage.text)).unzip();
-        let tokens = match tokens_of(texts) {
+        let tokens = match tokens_of(&passages) {
             Ok(tokens) => tokens,
             Err(error) => return Ok(Err(error)),
         };
-        let filled: Vec<_> = ids.into_iter().zip(tokens).collect();
+        let filled: Vec<_> = passages.iter().map(|passage| passage.id).zip(tokens).collect();
         let rows = filled.clone();
         self.write_patiently("storing tokens", move |transaction| fill(transaction, reached, &rows))?;
         Ok(Ok(Some(filled)))
@@ -111,7 +109,7 @@ fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)
     let reached = statement.query_row([filled, until, step], |row| row.get(0));
     let reached: i64 =
         reached.or_else(|error| if error == rusqlite::Error::QueryReturnedNoRows { Ok(until) } else { Err(error) })?;
-    let sql = "select id, document, start, end from passages where embedded_sequence > ?1 and embedded_sequence <= ?2
+    let sql = "select id, document, start, end, headings from passages where embedded_sequence > ?1 and embedded_sequence <= ?2
                order by embedded_sequence";
     Ok(Some((reached, passage_texts(connection, sql, &[filled, reached])?)))
 }

@@ -6,8 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
 use super::error::Fault;
 use super::filter::Condition;
 use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded, passage_id, to_sql};
-use super::{Change, DocumentKey, PassageRow, PendingPassage, StoreError};
-use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, Page, PassageId, Sequence};
+use super::{Change, DocumentKey, HitSizes, PassageRow, PendingPassage, StoreError};
+use crate::domain::{
+    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, Page, PassageContext, PassageId, Sequence,
+};
 
 pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1");
@@ -39,11 +41,11 @@ pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: 
     Ok(DocumentPage { documents, next })
 }
 
-/// `None` when `spend`, which is told the bytes of each document's text, of its metadata and of the passage, refuses one.
+/// `None` when `spend`, which is told the sizes of what a hit may carry, refuses one.
 pub(super) fn passages(
     connection: &Connection,
     ids: &[PassageId],
-    mut spend: impl FnMut([u64; 3]) -> bool,
+    mut spend: impl FnMut(HitSizes) -> bool,
 ) -> Result<Option<Vec<PassageRow>>, Fault> {
     let sql = format!(
         "select {DOCUMENT_COLUMNS}, {PASSAGE_COLUMNS}
@@ -54,8 +56,8 @@ pub(super) fn passages(
     for id in ids {
         let mut read = |row: &rusqlite::Row<'_>| -> Result<Option<PassageRow>, Fault> {
             let passage = rows::passage(row)?;
-            let [metadata, text] = rows::sizes(row)?;
-            if !spend([text, metadata, (passage.end - passage.start) as u64]) {
+            let [title, metadata, text] = rows::sizes(row)?;
+            if !spend(HitSizes { title, text, metadata, passage: (passage.end - passage.start) as u64 }) {
                 return Ok(None);
             }
             Ok(Some(PassageRow { passage, document: rows::document(row)? }))
@@ -101,26 +103,27 @@ pub(super) fn keep_matching(connection: &Connection, condition: &Condition, ids:
 }
 
 pub(super) fn pending(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, Fault> {
-    let sql = "select id, document, start, end from passages indexed by passages_pending
+    let sql = "select id, document, start, end, headings from passages indexed by passages_pending
                where embedding is null and id > ?1 order by id limit ?2";
     passage_texts(connection, sql, &[to_sql(after.0), to_sql(limit as u64)])
 }
 
-/// Runs `sql`, which gives id, document, start and end of passages, and adds their texts.
+/// Runs `sql`, which gives id, document, start, end and headings of passages, and adds their texts and titles.
 pub(super) fn passage_texts(connection: &Connection, sql: &str, values: &[i64]) -> Result<Vec<PendingPassage>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
-    let mut read_text = connection.prepare_cached("select text from documents where key = ?1")?;
-    let mut text = (0, String::new());
+    let mut read_text = connection.prepare_cached("select text, title from documents where key = ?1")?;
+    let mut text: (i64, String, Option<String>) = (0, String::new(), None);
     let mut passages = Vec::new();
     while let Some(row) = rows.next()? {
         let (id, document): (i64, i64) = (row.get(0)?, row.get(1)?);
         // Passages of one document follow each other: a long text is read once, not once for each passage.
         if text.0 != document {
-            text = (document, read_text.query_row([document], |row| row.get(0))?);
+            text = read_text.query_row([document], |row| Ok((document, row.get(0)?, row.get(1)?)))?;
         }
         let range = rows::range(id, row.get(2)?, row.get(3)?, &text.1)?;
-        passages.push(PendingPassage { id: passage_id(id)?, text: text.1[range].to_owned() });
+        let context = PassageContext { title: text.2.clone(), headings: row.get(4)? };
+        passages.push(PendingPassage { id: passage_id(id)?, context, text: text.1[range].to_owned() });
     }
     Ok(passages)
 }
@@ -214,6 +217,15 @@ pub(super) fn embeddings(connection: &Connection, after: PassageId, limit: usize
     statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| embedded(row, 0))?.collect()
 }
 
+/// Whether some of its texts may have been cut by older rules than those of today.
+pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fault> {
+    let sql = "select cutting_rules < ?1 from state";
+    Ok(connection.prepare_cached(sql)?.query_row([CUTTING_RULES], |row| row.get(0))?)
+}
+
+/// The rules by which texts are cut today, as migrations number them.
+pub(super) const CUTTING_RULES: i64 = 2;
+
 /// Counts from the numbers that triggers keep. `disk_bytes` is left at zero.
 pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {
     let count = |sql| -> Result<u64, Fault> {
@@ -232,6 +244,7 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
         passages_pending: count("select count(*) from passages where embedding is null")?,
         languages,
         disk_bytes: 0,
+        cut_by_older_rules: is_cut_by_older_rules(connection)?,
     })
 }
 

@@ -5,17 +5,17 @@ use rusqlite::Row;
 use super::StoreError;
 use super::checksum::{DocumentRow, passage_checksum, unseal_embedding};
 use super::error::Fault;
-use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence};
+use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence, check_title};
 
 /// The columns that `document` reads, from `documents d`.
 pub(super) const DOCUMENT_COLUMNS: &str =
     "d.key, d.id, d.language, d.language_confidence, d.created_at_ms, d.updated_at_ms, d.sequence,
     d.metadata, d.text, (select count(*) from passages p where p.document = d.key),
     not exists (select 1 from passages p where p.document = d.key and p.embedding is null),
-    d.checksum";
+    d.checksum, d.title";
 
 /// How many columns `DOCUMENT_COLUMNS` are.
-const DOCUMENT_COLUMNS_COUNT: usize = 12;
+const DOCUMENT_COLUMNS_COUNT: usize = 13;
 
 /// Reads `DOCUMENT_COLUMNS`, which are the row's first.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
@@ -32,7 +32,7 @@ pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
 fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
     let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
     let text_of = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-    let language: Option<String> = row.get(2)?;
+    let (language, title): (Option<String>, Option<String>) = (row.get(2)?, row.get(12)?);
     let stored = DocumentRow {
         id: text_of(1)?,
         language: language.as_deref(),
@@ -42,14 +42,19 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         sequence: row.get(6)?,
         metadata: text_of(7)?,
         text: text_of(8)?,
+        title: title.as_deref(),
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
         return Err(corrupt("it does not fit its checksum").into());
+    }
+    if stored.title.is_some_and(|title| check_title(title).is_err()) {
+        return Err(corrupt("its title is none").into());
     }
     let language = stored.language.map(|code| Language::parse(code).ok_or_else(|| corrupt("its language is unknown")));
     let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is no JSON object"))?;
     Ok(Document {
         id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is none"))?,
+        title: stored.title.map(str::to_owned),
         text: stored.text.to_owned(),
         language: language.transpose()?,
         language_confidence: stored.language_confidence,
@@ -62,14 +67,15 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
     })
 }
 
-/// Bytes of metadata and text in `DOCUMENT_COLUMNS`.
-pub(super) fn sizes(row: &Row<'_>) -> Result<[u64; 2], Fault> {
+/// Bytes of title, metadata and text in `DOCUMENT_COLUMNS`.
+pub(super) fn sizes(row: &Row<'_>) -> Result<[u64; 3], Fault> {
     let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len));
-    Ok([bytes(7)? as u64, bytes(8)? as u64])
+    Ok([bytes(12)? as u64, bytes(7)? as u64, bytes(8)? as u64])
 }
 
 /// The columns that `passage` reads, from `passages wanted`, after `DOCUMENT_COLUMNS`.
-pub(super) const PASSAGE_COLUMNS: &str = "wanted.id, wanted.document, wanted.ordinal, wanted.start, wanted.end, wanted.checksum";
+pub(super) const PASSAGE_COLUMNS: &str =
+    "wanted.id, wanted.document, wanted.ordinal, wanted.start, wanted.end, wanted.checksum, wanted.headings";
 
 /// Reads `PASSAGE_COLUMNS`, which follow `DOCUMENT_COLUMNS`.
 pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
@@ -77,7 +83,8 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
     let stored = [at(0)?, at(1)?, at(2)?, at(3)?, at(4)?];
     let [id, _, _, start, end] = stored;
     let checksum: Option<i64> = row.get(DOCUMENT_COLUMNS_COUNT + stored.len())?;
-    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored))) {
+    let headings = row.get_ref(DOCUMENT_COLUMNS_COUNT + stored.len() + 1)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
         return Err(corrupt_passage(id, "it does not fit its checksum").into());
     }
     let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;

@@ -68,7 +68,9 @@ impl LanguageDetector {
                     return None;
                 }
                 let seen = beginning(text);
-                if let Some(cut) = cut.filter(|cut| cut.range.len() == text.len() && seen.len() == text.len()) {
+                if let Some(cut) =
+                    cut.filter(|cut| cut.context.is_empty() && cut.range.len() == text.len() && seen.len() == text.len())
+                {
                     return head.detect(&cut.tokens.ids);
                 }
                 head.detect(&tokenizer.encode(seen, CHARACTERS_MAX).ok()?.ids)

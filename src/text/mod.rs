@@ -1,12 +1,16 @@
 //! From raw text to token ids, passages and a language. The trainer and the server both go through here.
 
+pub mod context;
 pub mod diacritics;
 pub mod error;
 pub mod language;
 mod moses;
 pub mod normalize;
 mod preprocess;
+mod sections;
 pub mod segment;
+mod sentences;
+mod structure;
 pub mod terms;
 pub mod tokenize;
 mod words;
@@ -14,5 +18,5 @@ mod words;
 pub use crate::bundle::TEXT_VERSION;
 pub use error::TextError;
 pub use language::{LanguageDetector, head::LanguageHead};
-pub use segment::{Cut, split_passages};
-pub use tokenize::{Tokenizer, Tokens};
+pub use segment::{Cut, Reading, split_passages, split_text};
+pub use tokenize::{Tokenize, Tokenizer, Tokens};

@@ -16,6 +16,15 @@ pub struct Tokenizer {
     preprocessor: Option<Arc<Preprocessor>>,
 }
 
+/// What cutting a text asks of a tokenizer.
+pub trait Tokenize {
+    /// The first `tokens_max` token ids of `text`.
+    fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError>;
+
+    /// The byte range in `text` of each of its tokens, in order, without those that are added to every text.
+    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError>;
+}
+
 /// The token ids of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens {
@@ -85,5 +94,15 @@ impl Tokenizer {
             Some(aligned) => ranges.map(|range| aligned.source(range)).collect(),
             None => ranges.collect(),
         })
+    }
+}
+
+impl Tokenize for Tokenizer {
+    fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
+        self.encode(text, tokens_max)
+    }
+
+    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
+        self.offsets(text)
     }
 }

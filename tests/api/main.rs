@@ -45,6 +45,7 @@ mod search_options;
 mod selections;
 mod snapshots;
 mod snapshots_whole;
+mod titles;
 mod traffic;
 mod transfer;
 mod vectors;

@@ -252,9 +252,10 @@ fn fill_database(place: &Path, data: &Clusters) {
 fn prepared(number: usize, vector: &[f32]) -> PreparedDocument {
     let text = text(number);
     let metadata: Metadata = metadata(number).as_object().cloned().unwrap_or_default();
-    let passages = std::iter::once(0..text.len()).collect();
+    let passages = vec![(0..text.len()).into()];
     PreparedDocument {
         id: DocumentId::parse(&number.to_string()).expect("an id"),
+        title: None,
         language: Language::parse("en"),
         language_confidence: None,
         metadata,

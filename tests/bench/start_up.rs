@@ -124,10 +124,11 @@ fn fill(collection: &Path, numbers: std::ops::Range<usize>, centers: &[Vec<f32>]
 
 fn document(number: usize) -> PreparedDocument {
     let text = format!("Document {number} speaks of many things, {}.", "one after the other, at some length".repeat(8));
-    let passages = std::iter::once(0..text.len()).collect();
+    let passages = vec![(0..text.len()).into()];
     let id = DocumentId::parse(&number.to_string()).expect("an id");
     PreparedDocument {
         id,
+        title: None,
         language: Language::parse("en"),
         language_confidence: None,
         metadata: Metadata::new(),

@@ -113,7 +113,11 @@ impl Writer {
             let version = (self.text(), self.random.below(1_000));
             if let Entry::Vacant(place) = versions.entry(id) {
                 let (id, (text, number)) = (place.key(), &version);
-                documents.push(json!({ "id": id, "text": text, "language": "en", "metadata": { "n": number } }));
+                let mut document = json!({ "id": id, "text": text, "language": "en", "metadata": { "n": number } });
+                if let Some(title) = title(text, *number) {
+                    document["title"] = title.into();
+                }
+                documents.push(document);
                 place.insert(Some(version));
             }
         }
@@ -161,7 +165,9 @@ impl Writer {
     pub fn check_stored(&mut self, stored: &Documents) -> usize {
         let version_of = |id: &String| {
             let document = stored.get(id)?;
-            Some((document["text"].as_str().unwrap().to_owned(), document["metadata"]["n"].as_u64().unwrap()))
+            let (text, number) = (document["text"].as_str().unwrap(), document["metadata"]["n"].as_u64().unwrap());
+            assert_eq!(document["title"].as_str(), title(text, number), "{id} has the title of another version");
+            Some((text.to_owned(), number))
         };
         let unanswered = std::mem::take(&mut self.unanswered);
         let happened = unanswered.iter().filter(|(id, version)| version_of(id) == **version).count();
@@ -262,4 +268,9 @@ impl Namer {
         let folders = std::fs::read_dir(data.join("collections")).unwrap().count();
         assert_eq!(folders, listed.len() + 1, "a folder is left over");
     }
+}
+
+/// The title of a document of this text and number; every other one has none.
+fn title(text: &str, number: u64) -> Option<&str> {
+    text.split(' ').next().filter(|_| number % 2 == 1)
 }

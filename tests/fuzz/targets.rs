@@ -20,7 +20,7 @@ use crate::server::{Answer, Server};
 /// A server with a few documents of all kinds of metadata.
 async fn server() -> Server {
     let documents = json!([
-        {"id": "a", "text": "Le train est en retard.", "language": "fr", "metadata": {"year": 2026, "tags": ["x", "y"], "a": {"b": 1.5}}},
+        {"id": "a", "title": "Gare du Nord", "text": "Le train est en retard.", "language": "fr", "metadata": {"year": 2026, "tags": ["x", "y"], "a": {"b": 1.5}}},
         {"id": "b", "text": "電車が遅れている。", "language": "ja", "metadata": {"year": "2026", "tags": [], "deep": [[null]]}},
         {"id": "c", "text": "The dog barks.", "metadata": {"year": null, "flag": true, "": {"": 0}}},
         {"id": "d", "text": "Der Zug"},
@@ -153,6 +153,7 @@ impl Target for Imports {
         "\u{0}",
         "\u{85}",
         "text",
+        "title",
         "id",
         "created_at",
     ];

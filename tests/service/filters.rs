@@ -2,7 +2,7 @@
 
 use dragoman::domain::{
     Alias, CollectionChange, DocumentPatch, Field, Filter, MetadataPath, NewDocument, Precondition, Relation, Scalar,
-    SearchRequest, Test, Wait,
+    SearchRequest, Test, TitleChange, Wait,
 };
 use dragoman::embed::FakeOptions;
 use serde_json::json;
@@ -41,8 +41,9 @@ async fn remembered_filters_follow_every_kind_of_change() {
     running.service.delete_document(&name("news"), &id("d03")).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 19);
     let metadata = json!({"group": 1}).as_object().unwrap().clone();
-    let patch = DocumentPatch { metadata, language: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
-    running.service.patch_document(&name("news"), &id("d02"), patch, Precondition::None).await.unwrap();
+    let title = TitleChange::Keep;
+    let patch = DocumentPatch { title, metadata, language: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
+    running.service.patch_document(&name("news"), &id("d02"), patch, Wait::Indexed, Precondition::None).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
     assert_eq!(running.service.delete_matching(&name("news"), in_group(0)).await.unwrap(), 19);
     assert_eq!(found(&running, in_group(0), 100).await, [""; 0]);

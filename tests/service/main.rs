@@ -11,6 +11,7 @@ mod mining;
 mod recovery;
 mod reembedding;
 mod search;
+mod titles;
 mod vectors;
 mod writes;
 
@@ -137,7 +138,8 @@ fn ids(hits: &[Hit]) -> Vec<String> {
 }
 
 fn document(id_text: &str, text: &str) -> NewDocument {
-    NewDocument { id: Some(id(id_text)), text: text.to_owned(), vector: None, language: None, metadata: Metadata::new() }
+    let (id, text) = (Some(id(id_text)), text.to_owned());
+    NewDocument { id, title: None, text, vector: None, language: None, metadata: Metadata::new() }
 }
 
 fn request(query: &str, limit: usize) -> SearchRequest {

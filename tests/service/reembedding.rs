@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dragoman::domain::{
     Alias, Code, CollectionView, Document, DocumentPatch, Job, JobId, JobStatus, MetadataPath, NewCollection, NewDocument,
-    NewSource, PassageBounds, Precondition, SearchMode, SearchRequest, SearchTarget, Wait,
+    NewSource, PassageBounds, Precondition, SearchMode, SearchRequest, SearchTarget, TitleChange, Wait,
 };
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
@@ -39,7 +39,8 @@ fn folders(data_dir: &Path) -> usize {
 
 fn patch(member: &str, value: usize) -> DocumentPatch {
     let metadata = [(member.to_owned(), value.into())].into_iter().collect();
-    DocumentPatch { metadata, language: None, metadata_bytes_max: 1 << 20, metadata_depth_max: 4 }
+    let title = TitleChange::Keep;
+    DocumentPatch { title, metadata, language: None, metadata_bytes_max: 1 << 20, metadata_depth_max: 4 }
 }
 
 impl Running {
@@ -94,7 +95,11 @@ async fn a_collection_gets_the_servers_model_and_dimension_and_keeps_everything_
     running.write("news", "long", long).await;
     running.write("news", "fr", "Le marché ouvre à sept heures.").await;
     running.write("news", "ja", "天気がよいので散歩に行く。").await;
-    running.service.patch_document(&name("news"), &id("fr"), patch("year", 2024), Precondition::None).await.unwrap();
+    running
+        .service
+        .patch_document(&name("news"), &id("fr"), patch("year", 2024), Wait::Indexed, Precondition::None)
+        .await
+        .unwrap();
     let before = [running.document("long").await, running.document("fr").await, running.document("ja").await];
     running.shutdown().await;
 
@@ -161,7 +166,11 @@ async fn the_old_vectors_serve_meanwhile_and_changes_are_right_afterwards() {
         running.service.delete_document(&name("news"), &id(deleted)).await.unwrap();
     }
     for changed in ["d8", "d251"] {
-        running.service.patch_document(&name("news"), &id(changed), patch("seen", 1), Precondition::None).await.unwrap();
+        running
+            .service
+            .patch_document(&name("news"), &id(changed), patch("seen", 1), Wait::Indexed, Precondition::None)
+            .await
+            .unwrap();
     }
     running.control.resume();
     running.check_reembedded(&job.id).await;
@@ -198,7 +207,7 @@ async fn no_change_is_lost_between_the_old_and_the_new() {
                         let of = id(&format!("d{}", writer * 500 + place));
                         running
                             .service
-                            .patch_document(&name("news"), &of, patch(&format!("r{round}"), 1), Precondition::None)
+                            .patch_document(&name("news"), &of, patch(&format!("r{round}"), 1), Wait::Indexed, Precondition::None)
                             .await
                             .unwrap();
                         *seen = round;

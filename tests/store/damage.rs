@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use dragoman::domain::{DocumentPatch, JobId, Page, PassageId, Precondition, RequestKey, Sequence};
+use dragoman::domain::{DocumentPatch, JobId, Page, PassageId, Precondition, RequestKey, Sequence, TitleChange};
 use dragoman::store::{DocumentStore, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::{OPTIONS, document, embed, id, language, put};
+use crate::{OPTIONS, document, embed, id, language, patched, put};
 
 /// A store of two embedded documents whose file was changed by `sql` while it was closed.
 fn damaged(sql: &str) -> (tempfile::TempDir, DocumentStore) {
@@ -77,6 +77,7 @@ fn a_file_that_is_no_database_is_refused() {
 fn every_write_of_a_document_leaves_a_checksum() {
     let (folder, store) = crate::store();
     let patch = |minutes: u64| DocumentPatch {
+        title: TitleChange::Keep,
         metadata: serde_json::from_value(json!({ "minutes": minutes })).unwrap(),
         language: language("de"),
         metadata_bytes_max: 100,
@@ -94,7 +95,7 @@ fn every_write_of_a_document_leaves_a_checksum() {
     put(&store, document("d", "Le train est en retard."));
     assert_eq!(unchecked(), 0);
     for (name, minutes) in [("a", 5), ("b", 6), ("c", 7), ("d", 8), ("a", 9)] {
-        let patched = store.patch(&id(name), patch(minutes), Precondition::None).unwrap().unwrap();
+        let patched = patched(&store, name, patch(minutes), None);
         assert_eq!((&patched.metadata["minutes"], patched.language), (&json!(minutes), language("de")));
         assert_eq!(unchecked(), 0, "after the change of {name}");
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use dragoman::domain::{Embedding, Page, Passage, PassageId, Sequence};
-use dragoman::store::{DocumentStore, PreparedDocument, StoreError};
+use dragoman::store::{DocumentStore, HitSizes, PreparedDocument, StoreError};
 use serde_json::json;
 
 use crate::{cut, document, embed, embedding, id, keys, language, put, store};
@@ -270,7 +270,8 @@ fn passages_come_in_the_order_that_was_asked_for() {
 #[test]
 fn passages_are_read_until_one_is_refused_by_its_bytes() {
     let (_folder, store) = store();
-    let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
+    let title = Some("Bahnhöfe".to_owned());
+    let outcome = put(&store, PreparedDocument { title, ..cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]) });
     let asked = [outcome.pending[0].id, outcome.pending[1].id];
     let whole = TWO.len() as u64;
     let mut told = Vec::new();
@@ -278,8 +279,8 @@ fn passages_are_read_until_one_is_refused_by_its_bytes() {
         told.push(sizes);
         true
     });
-    let metadata = told[0][1];
-    assert_eq!(told, [[whole, metadata, FIRST as u64], [whole, metadata, whole - FIRST as u64 - 1]]);
+    let sizes = |passage| HitSizes { title: "Bahnhöfe".len() as u64, text: whole, metadata: "{}".len() as u64, passage };
+    assert_eq!(told, [sizes(FIRST as u64), sizes(whole - FIRST as u64 - 1)]);
     assert_eq!(read.unwrap().unwrap(), store.passages(&asked).unwrap());
     assert_eq!(store.sizes_of(&asked).unwrap(), told);
     let mut left = 1;

@@ -11,12 +11,13 @@ mod filters;
 mod lexical;
 mod open_databases;
 mod restart;
+mod titles;
 mod torn_log;
 
 use std::ops::Range;
 
-use dragoman::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
-use dragoman::store::{DocumentStore, PendingPassage, PreparedDocument, StoreOptions, Upserted};
+use dragoman::domain::{Document, DocumentId, DocumentPatch, Embedding, Language, Metadata, PassageId, Precondition};
+use dragoman::store::{DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, Recut, StoreOptions, Upserted};
 use tempfile::TempDir;
 
 const OPTIONS: StoreOptions = StoreOptions {
@@ -53,11 +54,12 @@ fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument 
     let metadata = Metadata::new();
     PreparedDocument {
         id: id(name),
+        title: None,
         text: text.to_owned(),
         language: None,
         language_confidence: None,
         metadata,
-        passages,
+        passages: passages.into_iter().map(Into::into).collect(),
         embedding: None,
     }
 }
@@ -79,4 +81,12 @@ fn embedding(number: f32) -> Embedding {
 
 fn keys(pending: &[PendingPassage]) -> Vec<PassageId> {
     pending.iter().map(|passage| passage.id).collect()
+}
+
+/// Patches a document that is there, with its text cut anew if its title changes.
+fn patched(store: &DocumentStore, name: &str, patch: DocumentPatch, recut: Option<Recut>) -> Document {
+    match store.patch(&id(name), patch, recut, Precondition::None).unwrap() {
+        PatchOutcome::Done(document, _) => *document,
+        other => unreachable!("{name} is patched, not {other:?}"),
+    }
 }

@@ -116,7 +116,7 @@ pub struct SearchDocumentsRequest {
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(nullable = false, min_items = 1, max_items = 20)]
     pub facets: Option<Vec<FacetInput>>,
-    /// What hits carry besides id, score and language; text, metadata and passage when left out.
+    /// What hits carry besides id, score and language; title, text, metadata and passage when left out.
     #[serde(default)]
     #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,
@@ -182,12 +182,14 @@ pub struct GroupBy {
     pub size: Option<usize>,
 }
 
-/// What a hit may carry: `text`, the document's text; `metadata`; `passage`, the passage that answers best; `vector`, the
+/// What a hit may carry: `title`, the document's title; `text`, the document's text; `metadata`; `passage`, the passage that answers best; `vector`, the
 /// embedding of that passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HitPart {
-    /// The document's text.
+    /// The document's title.
+    Title,
+    /// Its text.
     Text,
     /// Its metadata.
     Metadata,
@@ -410,6 +412,7 @@ fn check_parts(include: Option<Vec<HitPart>>) -> HitParts {
     let Some(include) = include else { return HitParts::default() };
     let has = |part| include.contains(&part);
     HitParts {
+        title: has(HitPart::Title),
         text: has(HitPart::Text),
         metadata: has(HitPart::Metadata),
         passage: has(HitPart::Passage),

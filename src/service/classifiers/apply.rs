@@ -18,7 +18,7 @@ use super::trained::{Scored, Trained};
 use super::training::wait_for_index;
 use crate::domain::{
     ApplyRequest, ClassifierName, Document, DocumentId, DocumentPatch, Filter, Job, JobType, JobUnit, Limits, Metadata,
-    MetadataPath,
+    MetadataPath, TitleChange,
 };
 use crate::store::{Patched, SearchFilter, TextPatch};
 
@@ -185,7 +185,7 @@ async fn step(
     let patches = documents.into_iter().zip(answers).map(|(document, (labels, share))| {
         let metadata = apply.patch(&document, labels, share, trained.definition.multi_label);
         let patch = patch(metadata, &state.limits);
-        TextPatch { id: document.id, text: document.text, patch }
+        TextPatch { id: document.id, title: document.title, text: document.text, patch }
     });
     let patches: Vec<TextPatch> = patches.collect();
     let (of, id, before) = (Arc::clone(collection), context.live.id.clone(), done.clone());
@@ -202,6 +202,7 @@ async fn step(
 
 fn patch(metadata: Metadata, limits: &Limits) -> DocumentPatch {
     DocumentPatch {
+        title: TitleChange::Keep,
         metadata,
         language: None,
         metadata_bytes_max: limits.metadata_bytes_max,

@@ -1,12 +1,12 @@
 //! Embeddings of whole texts: the mean of their passages', as for stored documents.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::jobs::mine::embed_patiently;
 use super::super::jobs::{Halt, JobContext};
 use super::super::{Error, State, blocking, priority};
-use crate::domain::{Embedded, Embedding, Language, PassageBounds};
+use crate::domain::{Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
+use crate::embed::EmbedText;
 use crate::store::EmbeddedDocument;
 
 /// Passages that go to the encoder at a time, so that one request leaves room for others in its queue.
@@ -28,7 +28,7 @@ pub(super) struct Asked {
 /// Texts cut into the passages that the encoder reads.
 struct Split {
     /// Those of all texts, one text's after the other's.
-    passages: Vec<String>,
+    passages: Vec<EmbedText>,
     /// [texts] How many passages each has.
     counts: Vec<usize>,
     /// [texts]
@@ -37,13 +37,18 @@ struct Split {
 
 /// Embeds whole texts for a caller who waits, and finds the language of each.
 pub(super) async fn embed_texts(state: &Arc<State>, texts: Vec<String>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
+    embed_whole(state, texts.into_iter().map(EmbedText::from).collect()).await
+}
+
+/// As `embed_texts`, of texts with titles.
+async fn embed_whole(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
     let split = Split::of(state, texts).await?;
     // By passages: one text may be thousands of them.
     let order = priority(split.passages.len());
     let size = PASSAGES_PER_SUBMISSION.min(state.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(split.passages.len());
     for part in split.passages.chunks(size) {
-        embedded.extend(state.embedder.embed(part.to_vec(), order).await?);
+        embedded.extend(state.embedder.embed_in_context(part.to_vec(), order).await?);
     }
     split.means(embedded)
 }
@@ -53,6 +58,10 @@ pub(super) async fn embed_texts_patiently(
     context: &JobContext,
     texts: Vec<String>,
 ) -> Result<Vec<(Option<Language>, Embedding)>, Halt> {
+    embed_whole_patiently(context, texts.into_iter().map(EmbedText::from).collect()).await
+}
+
+async fn embed_whole_patiently(context: &JobContext, texts: Vec<EmbedText>) -> Result<Vec<(Option<Language>, Embedding)>, Halt> {
     let split = Split::of(&context.state()?, texts).await?;
     let embedded = embed_patiently(context, &split.passages, PASSAGES_PER_SUBMISSION).await?;
     Ok(split.means(embedded)?)
@@ -60,19 +69,23 @@ pub(super) async fn embed_texts_patiently(
 
 /// Takes the stored embeddings of documents; embeds those that wait for theirs.
 pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Error> {
-    let embedded = embed_texts(state, waiting(&documents)).await?;
+    let embedded = embed_whole(state, waiting(&documents)).await?;
     asked(documents, embedded)
 }
 
 /// As `of_documents`, for a job, which waits when the encoder's queue is full.
 pub(super) async fn of_documents_patiently(context: &JobContext, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Halt> {
-    let embedded = embed_texts_patiently(context, waiting(&documents)).await?;
+    let embedded = embed_whole_patiently(context, waiting(&documents)).await?;
     Ok(asked(documents, embedded)?)
 }
 
-/// The texts of documents that wait for their embedding.
-fn waiting(documents: &[EmbeddedDocument]) -> Vec<String> {
-    documents.iter().filter(|one| one.embedding.is_none()).map(|one| one.document.text.clone()).collect()
+/// The texts of documents that wait for their embedding, below their titles.
+fn waiting(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
+    let text = |document: &Document| EmbedText {
+        context: PassageContext { title: document.title.clone(), headings: None },
+        text: document.text.clone(),
+    };
+    documents.iter().filter(|one| one.embedding.is_none()).map(|one| text(&one.document)).collect()
 }
 
 /// Puts documents together with the embeddings of those that waited for theirs.
@@ -89,15 +102,18 @@ fn asked(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embe
 }
 
 impl Split {
-    async fn of(state: &Arc<State>, texts: Vec<String>) -> Result<Self, Error> {
+    async fn of(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Self, Error> {
         let state = Arc::clone(state);
         blocking(move || {
             let bounds = PassageBounds::adjacent(state.embedder.model().tokens_max);
             let (mut passages, mut counts, mut languages) = (Vec::new(), Vec::with_capacity(texts.len()), Vec::new());
-            for text in &texts {
-                let ranges: Vec<Range<usize>> = state.embedder.split(text, bounds)?;
-                counts.push(ranges.len());
-                passages.extend(ranges.into_iter().map(|range| text.get(range).unwrap_or_default().to_owned()));
+            for EmbedText { context, text } in &texts {
+                let spans = state.embedder.split(context.title.as_deref(), text, bounds)?;
+                counts.push(spans.len());
+                passages.extend(spans.into_iter().map(|span| EmbedText {
+                    context: PassageContext { title: context.title.clone(), headings: span.headings },
+                    text: text.get(span.range).unwrap_or_default().to_owned(),
+                }));
                 languages.push(state.embedder.detect(text).map(|detected| detected.language));
             }
             Ok(Self { passages, counts, languages })

@@ -7,7 +7,7 @@ use super::super::budget::AnswerBudget;
 use super::super::runtime::OpenCollection;
 use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, PassageId};
 use crate::index::Neighbor;
-use crate::store::{DocumentKey, PassageRow, SearchFilter};
+use crate::store::{DocumentKey, HitSizes, PassageRow, SearchFilter};
 
 /// Passages whose documents are looked up together, at most. At first they are as many as documents are wanted: mostly each is of
 /// another one.
@@ -109,7 +109,7 @@ pub(super) fn read(
     let vectors: HashMap<PassageId, Embedding> =
         if parts.vector { collection.store.embeddings_of(&passages)?.into_iter().collect() } else { HashMap::new() };
     let restricted = *filter != SearchFilter::default();
-    let bare = !(parts.text || parts.metadata || parts.passage);
+    let bare = !(parts.title || parts.text || parts.metadata || parts.passage);
     // Of many hits the sizes are asked for first: an answer that there is no room for is refused before any of it is read.
     let paid = !bare && passages.len() > ROWS_PER_READ;
     if paid {
@@ -142,8 +142,9 @@ pub(super) fn read(
 }
 
 /// Bytes of those parts that hits carry.
-fn wanted([text, metadata, passage]: [u64; 3], parts: HitParts) -> u64 {
-    let wanted = [(text, parts.text), (metadata, parts.metadata), (passage, parts.passage)];
+fn wanted(sizes: HitSizes, parts: HitParts) -> u64 {
+    let HitSizes { title, text, metadata, passage } = sizes;
+    let wanted = [(title, parts.title), (text, parts.text), (metadata, parts.metadata), (passage, parts.passage)];
     wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(bytes, _)| bytes).sum()
 }
 
@@ -177,6 +178,7 @@ fn hit(
         score: candidate.score,
         language: candidate.language,
         group: candidate.group.clone(),
+        title: None,
         text: None,
         metadata: None,
         passage: None,
@@ -192,6 +194,7 @@ fn hit(
         let start = before.chars().count();
         hit.passage = Some(HitPassage { text: text.to_owned(), start, end: start + text.chars().count() });
     }
+    hit.title = document.title.filter(|_| parts.title);
     hit.text = parts.text.then_some(document.text);
     hit.metadata = parts.metadata.then_some(document.metadata);
     Ok(hit)

@@ -6,9 +6,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use super::super::Error;
 use super::super::runtime::OpenCollection;
 use crate::domain::{PassageId, Sequence, TokenSet};
-use crate::embed::Embedder;
+use crate::embed::{EmbedText, Embedder};
 use crate::ranking::TokenIndex;
-use crate::store::TokenChanges;
+use crate::store::{PendingPassage, TokenChanges};
 
 /// What is known of a collection's tokens.
 #[derive(Debug, Default)]
@@ -74,7 +74,9 @@ pub(in crate::service) fn fill_tokens(collection: &OpenCollection, embedder: &Em
         return Ok(true);
     }
     while !collection.should_stop() {
-        let filled = collection.store.fill_tokens(|texts| embedder.token_sets(&texts))?;
+        let text = |passage: &PendingPassage| EmbedText { context: passage.context.clone(), text: passage.text.clone() };
+        let tokens_of = |passages: &[PendingPassage]| embedder.token_sets(&passages.iter().map(text).collect::<Vec<_>>());
+        let filled = collection.store.fill_tokens(tokens_of)?;
         match filled.map_err(Error::Embed)? {
             Some(passages) => collection.tokens.fill(&passages),
             None => return Ok(true),

@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 
 /// Columns beyond this are refused: a header row that long is no header row.
 const COLUMNS_MAX: usize = 1_000;
+/// The columns that are a document's own.
+const OWN: [&str; 4] = ["id", "title", "text", "language"];
 /// A column's name may say that it is metadata, which a name such as `metadata.id` needs.
 const METADATA_PREFIX: &str = "metadata.";
 
@@ -160,7 +162,7 @@ impl Columns {
         let mut columns = Vec::with_capacity(cells.len());
         for cell in cells {
             let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
-            let column = match ["id", "text", "language"].into_iter().find(|own| *own == name) {
+            let column = match OWN.into_iter().find(|own| *own == name) {
                 Some(own) => Column::Document(own),
                 None => Column::Metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name).to_owned()),
             };
@@ -193,7 +195,7 @@ impl Columns {
             };
         }
         let mut document = Map::new();
-        for name in ["id", "text", "language"] {
+        for name in OWN {
             document.extend(own.remove(name).map(|value| (name.to_owned(), value)));
         }
         if !metadata.is_empty() {

@@ -10,7 +10,7 @@ use super::super::{Halt, JobContext};
 use super::memory;
 use super::sides::Side;
 use crate::domain::{Embedded, Metadata};
-use crate::embed::{EmbedError, Priority};
+use crate::embed::{EmbedError, EmbedText, Priority};
 
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
 const TEXTS_PER_BATCH: usize = 128;
@@ -93,7 +93,8 @@ impl<'a> Passes<'a> {
         loop {
             self.context.check()?;
             let of = Arc::clone(side);
-            let texts = blocking(move || of.to_embed(TEXTS_PER_BATCH)).await?;
+            let texts: Vec<EmbedText> =
+                blocking(move || of.to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
             let count = texts.len();
             if count == 0 {
                 return Ok(());
@@ -121,7 +122,7 @@ impl<'a> Passes<'a> {
 /// full, unless the job is to stop.
 pub(in crate::service) async fn embed_patiently(
     context: &JobContext,
-    texts: &[String],
+    texts: &[EmbedText],
     most: usize,
 ) -> Result<Vec<Embedded>, Halt> {
     let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
@@ -132,12 +133,12 @@ pub(in crate::service) async fn embed_patiently(
     Ok(embedded)
 }
 
-async fn embed_part(context: &JobContext, texts: &[String]) -> Result<Vec<Embedded>, Halt> {
+async fn embed_part(context: &JobContext, texts: &[EmbedText]) -> Result<Vec<Embedded>, Halt> {
     loop {
         context.check()?;
         let state = context.state()?;
         let turn = state.background_turns.acquire().await;
-        match state.embedder.embed(texts.to_vec(), Priority::Ingest).await {
+        match state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await {
             Err(EmbedError::QueueFull { .. }) => drop(turn),
             Ok(embedded) if embedded.len() != texts.len() => {
                 return Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }.into());

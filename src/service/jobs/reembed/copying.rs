@@ -12,8 +12,8 @@ use super::super::super::worker::{PROBE, is_passing};
 use super::super::super::{Error, State, blocking};
 use super::super::{Halt, JobContext};
 use super::behind;
-use crate::domain::{Document, Metadata, PassageBounds, PassageEmbedding, Sequence};
-use crate::embed::{EmbedError, Embedder, Priority};
+use crate::domain::{Document, Metadata, PassageBounds, PassageContext, PassageEmbedding, PassageSpan, Sequence};
+use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
 use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revision, StoreError};
 
 /// Revisions read at a time.
@@ -43,7 +43,7 @@ struct Prepared {
     key: DocumentKey,
     document: Document,
     /// `None` when those that the successor has stay.
-    passages: Option<Vec<std::ops::Range<usize>>>,
+    passages: Option<Vec<PassageSpan>>,
 }
 
 impl<'c> Copying<'c> {
@@ -145,18 +145,21 @@ impl<'c> Copying<'c> {
 
     /// Makes the embeddings of documents.
     async fn embed(&mut self, prepared: Vec<Prepared>) -> Result<Vec<MovedDocument>, Halt> {
-        let text = |one: &Prepared, range: &std::ops::Range<usize>| one.document.text[range.clone()].to_owned();
-        let texts = prepared.iter().flat_map(|one| one.passages.iter().flatten().map(move |range| text(one, range)));
-        let texts: Vec<String> = texts.collect();
+        let text = |one: &Prepared, span: &PassageSpan| EmbedText {
+            context: PassageContext { title: one.document.title.clone(), headings: span.headings.clone() },
+            text: one.document.text[span.range.clone()].to_owned(),
+        };
+        let texts = prepared.iter().flat_map(|one| one.passages.iter().flatten().map(move |span| text(one, span)));
+        let texts: Vec<EmbedText> = texts.collect();
         let mut embeddings = Vec::with_capacity(texts.len());
         for part in texts.chunks(TEXTS_PER_TURN) {
             embeddings.extend(self.embed_part(part).await?);
         }
         let mut embeddings = embeddings.into_iter();
         let moved = prepared.into_iter().map(|Prepared { key, document, passages }| {
-            let passages = passages.map(|ranges| {
-                let passage = |(range, embedding)| MovedPassage { range, embedding };
-                ranges.into_iter().zip(embeddings.by_ref()).map(passage).collect()
+            let passages = passages.map(|spans| {
+                let passage = |(span, embedding)| MovedPassage { span, embedding };
+                spans.into_iter().zip(embeddings.by_ref()).map(passage).collect()
             });
             MovedDocument { key, document, passages }
         });
@@ -165,7 +168,7 @@ impl<'c> Copying<'c> {
 
     /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the successor's
     /// worker tries them again. An encoder that is broken ends the job.
-    async fn embed_part(&mut self, texts: &[String]) -> Result<Vec<Option<PassageEmbedding>>, Halt> {
+    async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, Halt> {
         if let Ok(embeddings) = self.embed_patiently(texts).await? {
             return Ok(embeddings.into_iter().map(Some).collect());
         }
@@ -182,14 +185,14 @@ impl<'c> Copying<'c> {
             }
         }
         if failures > 0 {
-            self.embed_patiently(&[PROBE.to_owned()]).await?.map_err(Error::from)?;
+            self.embed_patiently(&[PROBE.to_owned().into()]).await?.map_err(Error::from)?;
         }
         self.not_embedded += failures;
         Ok(embeddings)
     }
 
     /// Embeds texts all or none, after waiting for a place in the encoder's queue.
-    async fn embed_patiently(&self, texts: &[String]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Halt> {
+    async fn embed_patiently(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Halt> {
         loop {
             self.context.check()?;
             let state = self.context.state()?;
@@ -224,9 +227,9 @@ impl<'c> Copying<'c> {
     }
 }
 
-async fn embed_now(state: &State, texts: &[String]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Error> {
+async fn embed_now(state: &State, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Error> {
     let _turn = state.background_turns.acquire().await;
-    match state.embedder.embed(texts.to_vec(), Priority::Ingest).await {
+    match state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await {
         Ok(embedded) if embedded.len() == texts.len() => Ok(Ok(embedded.into_iter().map(PassageEmbedding::from).collect())),
         Ok(embedded) => Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }),
         Err(error) => Ok(Err(error)),
@@ -253,8 +256,8 @@ fn prepare(
         let there = next.store.documents_by_key(&[*key], 0)?.into_iter().flatten().next();
         let passages = match there {
             Some(there) if there.sequence == document.sequence => continue,
-            Some(there) if there.id == document.id && there.text == document.text => None,
-            _ => Some(embedder.split(&document.text, bounds)?),
+            Some(there) if (&there.id, &there.title, &there.text) == (&document.id, &document.title, &document.text) => None,
+            _ => Some(embedder.split(document.title.as_deref(), &document.text, bounds)?),
         };
         prepared.push(Prepared { key: *key, document: document.clone(), passages });
     }

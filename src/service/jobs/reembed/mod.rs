@@ -1,4 +1,4 @@
-//! Re-embedding: a collection gets the server's model.
+//! Re-embedding: a collection gets the server's model, and passages by the rules of today.
 //!
 //! The job makes the collection's successor beside it, in a folder of its own that nobody sees: all documents as they are, with
 //! passages, embeddings and index made anew. Meanwhile the collection serves what it served before. `copying` compares the two
@@ -51,7 +51,7 @@ struct Plan {
 
 impl Service {
     /// Accepts a job that embeds all texts of a collection anew with the loaded model, cut within `bounds`, or as before. Until
-    /// it has succeeded the collection stays as it is.
+    /// it has succeeded the collection stays as it is. One that has the model and was cut by today's rules is refused.
     pub async fn reembed_collection(&self, name: &CollectionName, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         self.check_running()?;
         let collection = self.collection(name)?;
@@ -61,7 +61,10 @@ impl Service {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
         if own.fingerprint == loaded.fingerprint {
-            return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
+            let older = |collection: &Arc<OpenCollection>| Ok(collection.store.is_cut_by_older_rules()?);
+            if !self.on_collection(&collection, older).await? {
+                return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
+            }
         }
         let bounds = bounds.unwrap_or_else(|| fitting(row.passages, loaded.tokens_max));
         let plan = Plan {

@@ -1,0 +1,128 @@
+//! What is embedded of a passage: itself below its title and headings, of which only so much that the passage keeps its place.
+
+use std::borrow::Cow;
+
+use super::{TextError, Tokenize};
+use crate::domain::PassageContext;
+
+/// Of the tokens that a model reads, one in so many may be those of the context.
+pub(super) const SHARE: usize = 4;
+
+/// The text that is embedded for a passage by a model that reads `tokens_max` tokens.
+pub fn embedded_text<'p>(
+    tokenizer: &impl Tokenize,
+    context: &PassageContext,
+    passage: &'p str,
+    tokens_max: usize,
+) -> Result<Cow<'p, str>, TextError> {
+    if context.is_empty() {
+        return Ok(Cow::Borrowed(passage));
+    }
+    Ok(shortened(tokenizer, context, tokens_max)?.0.with(passage))
+}
+
+/// As much of a context as has its place among the `tokens_max` tokens that a model reads, and how many tokens that is. When it
+/// is too long, the outermost headings go first; the title keeps at least half of the place.
+pub(super) fn shortened(
+    tokenizer: &impl Tokenize,
+    context: &PassageContext,
+    tokens_max: usize,
+) -> Result<(PassageContext, usize), TextError> {
+    let room = tokens_max / SHARE;
+    let count = |text: &str| Ok::<_, TextError>(tokenizer.offsets(text)?.len());
+    let whole = count(&context.with(""))?;
+    if whole <= room {
+        return Ok((context.clone(), whole));
+    }
+    let headings: Vec<&str> = context.headings.iter().flat_map(|headings| headings.lines()).collect();
+    let innermost = headings.last().map_or(Ok(0), |heading| count(heading))?;
+    let of_title = (room - room / 2).max(room.saturating_sub(innermost));
+    let title = context.title.as_deref().map(|title| beginning(tokenizer, title, of_title)).transpose()?.flatten();
+    let mut left = room - title.map_or(Ok(0), count)?.min(room);
+    let mut kept: Vec<&str> = Vec::new();
+    for heading in headings.into_iter().rev() {
+        let needed = count(heading)?;
+        if needed > left {
+            if kept.is_empty() {
+                kept.extend(beginning(tokenizer, heading, left)?);
+            }
+            break;
+        }
+        left -= needed;
+        kept.push(heading);
+    }
+    kept.reverse();
+    let headings = (!kept.is_empty()).then(|| kept.join("\n"));
+    let shortened = PassageContext { title: title.map(str::to_owned), headings };
+    let tokens = if shortened.is_empty() { 0 } else { count(&shortened.with(""))? };
+    Ok((shortened, tokens))
+}
+
+/// The first words of a text that have at most so many tokens; `None` when there are none.
+fn beginning<'t>(tokenizer: &impl Tokenize, text: &'t str, tokens_max: usize) -> Result<Option<&'t str>, TextError> {
+    let offsets = tokenizer.offsets(text)?;
+    let Some(next) = offsets.get(tokens_max) else { return Ok(Some(text)) };
+    let end = (0..=next.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let cut = &text[..end];
+    // A word is not cut in two, unless there is no other.
+    let inside = !text[end..].starts_with(char::is_whitespace) && !cut.ends_with(char::is_whitespace);
+    let words = cut.rfind(char::is_whitespace).filter(|_| inside).map_or(cut, |at| &cut[..at]);
+    Ok(Some(words.trim_end()).filter(|words| !words.is_empty()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::ops::Range;
+
+    use super::super::Tokens;
+    use super::*;
+
+    /// A token is a word of ASCII characters, or any other character.
+    pub(in crate::text) struct Words;
+
+    impl Tokenize for Words {
+        fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
+            let count = self.offsets(text)?.len();
+            Ok(Tokens { ids: vec![1; count.min(tokens_max)], truncated: count > tokens_max })
+        }
+
+        fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
+            let mut found: Vec<Range<usize>> = Vec::new();
+            for (at, c) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
+                let end = at + c.len_utf8();
+                match found.last_mut() {
+                    Some(last) if last.end == at && c.is_ascii() => last.end = end,
+                    _ => found.push(at..end),
+                }
+            }
+            Ok(found)
+        }
+    }
+
+    #[track_caller]
+    fn check(title: &str, headings: &str, tokens_max: usize, expect: &str) {
+        let part = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let context = PassageContext { title: part(title), headings: part(headings) };
+        assert_eq!(embedded_text(&Words, &context, "passage", tokens_max).unwrap(), expect);
+        let (shortened, tokens) = shortened(&Words, &context, tokens_max).unwrap();
+        assert!(tokens <= tokens_max / SHARE && tokens == Words.offsets(&shortened.with("")).unwrap().len(), "{shortened:?}");
+    }
+
+    #[test]
+    fn a_short_context_is_whole() {
+        check("", "", 8, "passage");
+        check("a title", "", 8, "a title\npassage");
+        check("a title", "one\ntwo", 16, "a title\none\ntwo\npassage");
+    }
+
+    #[test]
+    fn of_a_long_context_title_and_innermost_heading_stay() {
+        check("a title", "outer one\ninner", 16, "a title\ninner\npassage");
+        check("one two three four five six", "inner", 16, "one two three\ninner\npassage");
+        check("one two three four five six", "a long inner heading", 16, "one two\na long\npassage");
+        check("", "outer\na long inner heading of words", 16, "a long inner heading\npassage");
+        check("one two three four five six", "", 16, "one two three four\npassage");
+        check("气象台发布暴雨警报", "", 16, "气象台发\npassage");
+        check("title", "", 3, "passage");
+    }
+}

@@ -1,0 +1,143 @@
+//! Sections: what stands between two headings, with the headings above it.
+//!
+//! A passage never goes on from one section into the next. A section that is too short to mean anything by itself is none: it
+//! joins its neighbor.
+
+use std::ops::Range;
+
+use super::structure::Heading;
+
+/// A part of a text that passages do not leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Its bytes, its own heading included.
+    pub(super) range: Range<usize>,
+    /// The headings above it, by their places among all, outermost first.
+    pub(super) above: Vec<usize>,
+    /// Those above what follows its beginning: its own heading too.
+    pub(super) path: Vec<usize>,
+    /// Where what it says begins, behind its heading.
+    body: usize,
+}
+
+/// The sections of the part `whole` of a text; always at least one. What comes before the first heading is one too.
+pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -> Vec<Section> {
+    let mut found = Vec::with_capacity(headings.len() + 1);
+    let first = headings.first().map_or(whole.end, |heading| heading.range.start);
+    if !text[whole.start..first.max(whole.start)].trim().is_empty() || headings.is_empty() {
+        found.push(Section { range: whole.start..first, above: Vec::new(), path: Vec::new(), body: whole.start });
+    }
+    let mut above: Vec<usize> = Vec::new();
+    for (place, heading) in headings.iter().enumerate() {
+        while above.last().is_some_and(|&outer| headings[outer].level >= heading.level) {
+            above.pop();
+        }
+        let end = headings.get(place + 1).map_or(whole.end, |next| next.range.start);
+        let mut path = above.clone();
+        path.push(place);
+        let range = heading.range.start.max(whole.start)..end;
+        found.push(Section { range, above: std::mem::replace(&mut above, path.clone()), path, body: heading.range.end });
+    }
+    found
+}
+
+/// The same sections, those that mean nothing alone with a neighbor: a heading without a text goes to what follows it, and so does
+/// what is too short at the beginning; what is too short elsewhere goes to what is before it, if the two fit into one passage.
+pub(super) fn joined(
+    text: &str,
+    sections: Vec<Section>,
+    is_short: impl Fn(&Range<usize>) -> bool,
+    fits: impl Fn(&Range<usize>) -> bool,
+) -> Vec<Section> {
+    let mut kept: Vec<Section> = Vec::with_capacity(sections.len());
+    let mut waiting: Option<Section> = None;
+    for section in sections {
+        let section = match waiting.take() {
+            Some(before) => before.followed_by(section),
+            None => section,
+        };
+        let bare = text[section.body.min(section.range.end)..section.range.end].trim().is_empty();
+        if !bare && !is_short(&section.range) {
+            kept.push(section);
+            continue;
+        }
+        match kept.last_mut() {
+            Some(last) if !bare && fits(&(last.range.start..section.range.end)) => last.range.end = section.range.end,
+            _ => waiting = Some(section),
+        }
+    }
+    match (waiting, kept.last_mut()) {
+        (Some(rest), Some(last)) => last.range.end = rest.range.end,
+        (Some(rest), None) => kept.push(rest),
+        (None, _) => (),
+    }
+    kept
+}
+
+impl Section {
+    /// Both as one, above which is what is above both.
+    fn followed_by(self, next: Self) -> Self {
+        let shared = self.above.iter().zip(&next.above).take_while(|(a, b)| a == b).count();
+        Self { range: self.range.start..next.range.end, above: self.above[..shared].to_vec(), path: next.path, body: next.body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::structure::structure;
+    use super::*;
+
+    /// The sections of a text with the headings above each, those of fewer than `short` characters joined within `long`.
+    fn check(text: &str, short: usize, long: usize, expect: &[(&str, &[&str])]) {
+        let headings = structure(text).headings;
+        let chars = |range: &Range<usize>| text[range.clone()].trim().chars().count();
+        let found = sections(text, &(0..text.len()), &headings);
+        let found = joined(text, found, |range| chars(range) < short, |range| chars(range) <= long);
+        let above = |section: &Section| section.above.iter().map(|&at| headings[at].text.clone()).collect::<Vec<_>>();
+        let found: Vec<_> = found.iter().map(|section| (text[section.range.clone()].trim().to_owned(), above(section))).collect();
+        let expect: Vec<_> = expect
+            .iter()
+            .map(|(part, above)| ((*part).to_owned(), above.iter().map(|&heading| heading.to_owned()).collect::<Vec<_>>()))
+            .collect();
+        assert_eq!(found, expect, "{text:?}");
+    }
+
+    #[test]
+    fn each_heading_begins_a_section_below_those_above_it() {
+        check("no heading", 0, 0, &[("no heading", &[])]);
+        check(
+            "before\n# A\none\n## B\ntwo\n### C\nthree\n## D\nfour\n# E\nfive",
+            0,
+            0,
+            &[
+                ("before", &[]),
+                ("# A\none", &[]),
+                ("## B\ntwo", &["A"]),
+                ("### C\nthree", &["A", "B"]),
+                ("## D\nfour", &["A"]),
+                ("# E\nfive", &[]),
+            ],
+        );
+        check("### A\none\n# B\ntwo\n## C\nthree", 0, 0, &[("### A\none", &[]), ("# B\ntwo", &[]), ("## C\nthree", &["B"])]);
+    }
+
+    #[test]
+    fn a_heading_without_a_text_goes_to_what_follows() {
+        check("# A\n## B\none\n## C\ntwo", 0, 0, &[("# A\n## B\none", &[]), ("## C\ntwo", &["A"])]);
+        check("# A\none\n# B", 0, 0, &[("# A\none\n# B", &[])]);
+        check("# A", 0, 0, &[("# A", &[])]);
+    }
+
+    #[test]
+    fn a_short_section_joins_its_neighbor() {
+        check("👍\n# A\na longer text", 9, 99, &[("👍\n# A\na longer text", &[])]);
+        check("# A\na longer text\n# B\nx", 9, 99, &[("# A\na longer text\n# B\nx", &[])]);
+        check(
+            "# A\na longer text\n# B\nx\n# C\nanother text",
+            9,
+            20,
+            &[("# A\na longer text", &[]), ("# B\nx\n# C\nanother text", &[])],
+        );
+        check("# A\nx\n# B\ny\n# C\nz", 9, 99, &[("# A\nx\n# B\ny\n# C\nz", &[])]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Where sentences end.
+//!
+//! Sentence ends follow Unicode (UAX 29), with what that leaves out of the supported languages added and what it takes
+//! for an end by mistake removed.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Gives the offsets at which a sentence starts, the first one excepted.
+pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
+    let by_unicode = text.split_sentence_bound_indices().map(|(at, _)| at).skip(1).filter(|&at| !is_false_end(text, at));
+    let mut starts: Vec<usize> = by_unicode.chain(ends_unknown_to_unicode(text)).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+/// Whether the end of a sentence that Unicode sees before `at` is more likely an initial (J. Verne), an ordinal number
+/// (am 3. Mai), or a line that was wrapped in mid-sentence.
+fn is_false_end(text: &str, at: usize) -> bool {
+    let before = text[..at].trim_end();
+    if text[at..].starts_with(char::is_whitespace) {
+        return true; // Unicode ends a sentence at each line break; the one before the next text is enough.
+    }
+    let lines = text[before.len()..at].matches('\n').count();
+    if lines > 0 {
+        return lines == 1 && text[at..].starts_with(char::is_lowercase) && !before.ends_with(['.', '!', '?', '…']);
+    }
+    let Some(stem) = before.strip_suffix('.') else {
+        return false;
+    };
+    let word: Vec<char> = stem.chars().rev().take(3).take_while(|c| c.is_alphanumeric()).collect();
+    match word[..] {
+        [c] => c.is_numeric() || c.is_lowercase() || c.is_uppercase(),
+        [units, tens] => units.is_numeric() && tens.is_numeric(),
+        _ => false,
+    }
+}
+
+/// Finds the ends of sentences that Unicode's rules do not know: Thai puts nothing but a space between them, Greek asks
+/// with a semicolon, Armenian is often typed with a colon for its full stop, and an ellipsis may end one too.
+fn ends_unknown_to_unicode(text: &str) -> impl Iterator<Item = usize> {
+    let (mut earlier, mut last, mut spaced) = (' ', ' ', false);
+    text.char_indices().filter_map(move |(at, c)| {
+        if c.is_whitespace() {
+            spaced = true;
+            return None;
+        }
+        let ended = match last {
+            '\u{e01}'..='\u{e5b}' => c != 'ๆ' && c != 'ฯ',
+            ';' | '\u{37e}' => is_greek(earlier),
+            ':' => ('\u{531}'..='\u{58a}').contains(&earlier),
+            '…' => !c.is_lowercase(),
+            _ => false,
+        };
+        let found = (spaced && ended).then_some(at);
+        (earlier, last, spaced) = (last, c, false);
+        found
+    })
+}
+
+fn is_greek(c: char) -> bool {
+    matches!(c, '\u{386}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks where the sentences of `expect`, put together, are taken apart.
+    fn check_sentences(expect: &[&str]) {
+        let text = expect.concat();
+        let starts = sentence_starts(&text);
+        let bounds: Vec<usize> = [0].into_iter().chain(starts).chain([text.len()]).collect();
+        let got: Vec<&str> = bounds.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+        assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn sentences_end_in_every_script() {
+        check_sentences(&["Der Regen hört auf. ", "Wir gehen hinaus! ", "Kommst du mit?"]);
+        check_sentences(&["雨停了。", "我们出去吧！", "你来吗？"]);
+        check_sentences(&["「雨がやんだ。」", "出かけよう。"]);
+        check_sentences(&["बारिश रुक गई। ", "हम बाहर जाते हैं।"]);
+        check_sentences(&["বৃষ্টি থেমে গেছে। ", "আমরা বাইরে যাই।"]);
+        check_sentences(&["توقف المطر. ", "هل تأتي معنا؟ ", "نعم."]);
+        check_sentences(&["بارش رک گئی۔ ", "ہم باہر جاتے ہیں۔"]);
+        check_sentences(&["မိုးတိတ်သွားပြီ။ ", "အပြင်ထွက်ကြစို့။"]);
+        check_sentences(&["Անձրևը դադարեց։ ", "Դուրս ենք գալիս։"]);
+        check_sentences(&["წვიმა შეწყდა. ", "გარეთ გავდივართ."]);
+        check_sentences(&["비가 그쳤다. ", "밖으로 나가자."]);
+    }
+
+    #[test]
+    fn sentences_end_where_unicode_knows_of_none() {
+        check_sentences(&["ฝนหยุดแล้ว ", "เราออกไปข้างนอกกัน"]);
+        check_sentences(&["Έρχεσαι μαζί μας; ", "Ναι, έρχομαι."]);
+        check_sentences(&["Անձրևը դադարեց: ", "Դուրս ենք գալիս:"]);
+        check_sentences(&["Und dann… ", "Dann kam der Regen."]);
+    }
+
+    #[test]
+    fn initials_ordinals_and_wrapped_lines_end_no_sentence() {
+        check_sentences(&["Es war von J. Verne. ", "Wir lasen es am 3. Mai."]);
+        check_sentences(&["The rain went on\nand on.\n", "Then it stopped."]);
+        check_sentences(&["A heading\n\n", "and its text"]);
+        check_sentences(&["A heading\n", "Its text"]);
+    }
+}

@@ -1,0 +1,401 @@
+//! What a text is made of, line by line: headings, paragraphs, lists, tables and code, in Markdown or without any markup.
+//!
+//! It says only where things begin. What no rule knows is a paragraph, so a text that means none of this loses nothing: its
+//! passages end in other places at most.
+
+use std::ops::Range;
+
+/// Characters of a heading, at most: what is longer is a paragraph, whatever marks it.
+const HEADING_CHARS_MAX: usize = 200;
+/// Characters and words of a heading that nothing marks, at most.
+const PLAIN_CHARS_MAX: usize = 60;
+const PLAIN_WORDS_MAX: usize = 8;
+/// Characters of a line without an end of a sentence that are more than a heading or a caption has.
+const PROSE_CHARS_MIN: usize = 60;
+/// Characters of a line that underlines a heading, at least: fewer are often a slip or a list's mark.
+const UNDERLINE_CHARS_MIN: usize = 3;
+/// White space before a line that makes it a part of the list's item above it.
+const ITEM_INDENT_MIN: usize = 2;
+
+/// Where the parts of a text begin.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Structure {
+    /// In order.
+    pub(super) headings: Vec<Heading>,
+    /// Where a paragraph, a list, a table or code begins after another block, ascending. What follows a heading begins no block
+    /// of its own: the two belong together.
+    pub(super) blocks: Vec<usize>,
+    /// Where an item of a list, a row of a table or a line of code begins after another, ascending.
+    pub(super) items: Vec<usize>,
+}
+
+/// A heading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Heading {
+    /// Its lines.
+    pub(super) range: Range<usize>,
+    /// 1 for the outermost.
+    pub(super) level: u8,
+    /// What it says, without its marks.
+    pub(super) text: String,
+}
+
+/// Finds the parts of a text.
+pub(super) fn structure(text: &str) -> Structure {
+    let mut scan = Scan { text, found: Structure::default(), blocks: Vec::new(), fence: None, blank: false, leads: true };
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        scan.line(start, line.trim_end());
+        start += line.len();
+    }
+    let Scan { mut found, blocks, .. } = scan;
+    // Where some headings are marked, all are.
+    if found.headings.is_empty() {
+        found.headings = plain_headings(text, &blocks);
+        let ends: Vec<usize> = found.headings.iter().map(|heading| heading.range.end).collect();
+        found.blocks.retain(|&start| match ends.partition_point(|&end| end <= start).checked_sub(1) {
+            Some(heading) => !text[ends[heading]..start].trim().is_empty(),
+            None => true,
+        });
+    }
+    found
+}
+
+/// What a line belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Paragraph,
+    List,
+    Table,
+    Code,
+    Rule,
+}
+
+/// Lines that belong together.
+#[derive(Debug)]
+struct Block {
+    kind: Kind,
+    range: Range<usize>,
+    lines: usize,
+    /// A blank line stands before it, or nothing.
+    apart: bool,
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    found: Structure,
+    blocks: Vec<Block>,
+    /// What code that has begun ends with: this character, at least so often.
+    fence: Option<(char, usize)>,
+    /// The line before is blank.
+    blank: bool,
+    /// What comes next belongs to the heading or the rule before it, or is the first of all.
+    leads: bool,
+}
+
+impl Scan<'_> {
+    fn line(&mut self, start: usize, line: &str) {
+        let end = start + line.len();
+        if let Some((mark, length)) = self.fence {
+            let closes = fence(line).is_some_and(|(other, count, bare)| other == mark && count >= length && bare);
+            self.fence = self.fence.filter(|_| !closes);
+            if !line.is_empty() {
+                self.goes_on(end, Some(start));
+            }
+            return;
+        }
+        if line.is_empty() {
+            self.blank = true;
+            return;
+        }
+        if let Some((level, words)) = marked_heading(line) {
+            return self.heading(start..end, level, words);
+        }
+        if let Some(level) = underline(line)
+            && let Some(above) = self.underlined()
+        {
+            let words = self.text[above.clone()].trim().to_owned();
+            self.blocks.pop();
+            self.found.blocks.pop_if(|at| *at == above.start);
+            return self.heading(above.start..end, level, &words);
+        }
+        if is_rule(line) {
+            self.begins(Kind::Rule, start..end, false);
+            self.leads = true;
+        } else if let Some((mark, length, _)) = fence(line) {
+            self.fence = Some((mark, length));
+            self.begins(Kind::Code, start..end, !self.blank);
+        } else if is_item(line) {
+            match self.kind() {
+                Some(Kind::List) => self.goes_on(end, Some(start)),
+                _ => self.begins(Kind::List, start..end, !self.blank),
+            }
+        } else if line.trim_start().starts_with('|') {
+            match self.kind() {
+                Some(Kind::Table) if !self.blank => self.goes_on(end, Some(start)),
+                _ => self.begins(Kind::Table, start..end, false),
+            }
+        } else {
+            self.words(start..end, line);
+        }
+    }
+
+    /// A line without marks.
+    fn words(&mut self, range: Range<usize>, line: &str) {
+        let indented = line.len() - line.trim_start().len() >= ITEM_INDENT_MIN || line.starts_with('\t');
+        match self.kind() {
+            Some(Kind::Paragraph | Kind::List) if !self.blank => self.goes_on(range.end, None),
+            Some(Kind::List) if indented => self.goes_on(range.end, Some(range.start)),
+            _ => self.begins(Kind::Paragraph, range, false),
+        }
+    }
+
+    /// What the line before belongs to; `None` behind a heading or a rule.
+    fn kind(&self) -> Option<Kind> {
+        self.blocks.last().map(|block| block.kind).filter(|_| !self.leads)
+    }
+
+    fn heading(&mut self, range: Range<usize>, level: u8, words: &str) {
+        self.found.headings.push(Heading { range, level, text: words.to_owned() });
+        (self.leads, self.blank) = (true, false);
+    }
+
+    /// A block begins; `close` when it is hardly apart from the one before, as a list below the line that announces it.
+    fn begins(&mut self, kind: Kind, range: Range<usize>, close: bool) {
+        if !self.leads {
+            if close { &mut self.found.items } else { &mut self.found.blocks }.push(range.start);
+        }
+        let apart = self.blank || self.blocks.is_empty();
+        self.blocks.push(Block { kind, range, lines: 1, apart });
+        (self.leads, self.blank) = (false, false);
+    }
+
+    /// A line up to `end` of the block before; `item` is where it begins an item there.
+    fn goes_on(&mut self, end: usize, item: Option<usize>) {
+        self.found.items.extend(item);
+        if let Some(block) = self.blocks.last_mut() {
+            (block.range.end, block.lines) = (end, block.lines + 1);
+        }
+        self.blank = false;
+    }
+
+    /// The line before, if it is a paragraph of its own that a line below it makes a heading.
+    fn underlined(&self) -> Option<Range<usize>> {
+        let above = self.blocks.last().filter(|block| block.kind == Kind::Paragraph && block.lines == 1);
+        let above = above.filter(|_| !self.blank && !self.leads)?;
+        let chars = self.text[above.range.clone()].trim().chars().count();
+        (chars <= HEADING_CHARS_MAX).then(|| above.range.clone())
+    }
+}
+
+/// The level and the words of a Markdown heading.
+fn marked_heading(line: &str) -> Option<(u8, &str)> {
+    let line = unindented(line)?;
+    let words = line.trim_start_matches('#');
+    let level = u8::try_from(line.len() - words.len()).ok().filter(|level| (1..=6).contains(level))?;
+    let words = words.strip_prefix([' ', '\t'])?.trim();
+    // Marks at the end count only apart from the words: the C# of a heading is its own.
+    let closed = words.trim_end_matches('#');
+    let words = if closed.ends_with([' ', '\t']) { closed.trim_end() } else { words };
+    (!words.trim_matches('#').is_empty() && words.chars().count() <= HEADING_CHARS_MAX).then_some((level, words))
+}
+
+/// The level of the heading that this line would underline.
+fn underline(line: &str) -> Option<u8> {
+    let line = unindented(line)?;
+    let only = |mark: char| line.len() >= UNDERLINE_CHARS_MIN && line.chars().all(|c| c == mark);
+    if only('=') { Some(1) } else { only('-').then_some(2) }
+}
+
+/// A line without up to three spaces before it; more make code of it.
+fn unindented(line: &str) -> Option<&str> {
+    let bare = line.trim_start_matches(' ');
+    (line.len() - bare.len() <= 3).then_some(bare)
+}
+
+fn is_rule(line: &str) -> bool {
+    let marks: Vec<char> = line.chars().filter(|c| !c.is_whitespace()).collect();
+    marks.len() >= 3 && matches!(marks[0], '-' | '*' | '_') && marks.iter().all(|mark| *mark == marks[0])
+}
+
+/// The character that opens or closes code, how often it comes, and whether nothing follows.
+fn fence(line: &str) -> Option<(char, usize, bool)> {
+    let line = line.trim_start();
+    let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let rest = line.trim_start_matches(mark);
+    let count = line.len() - rest.len();
+    // Code within a line may have as many marks, and a name of a language has none.
+    (count >= 3 && !rest.contains('`')).then(|| (mark, count, rest.trim().is_empty()))
+}
+
+/// Whether an item of a list begins here.
+fn is_item(line: &str) -> bool {
+    let line = line.trim_start();
+    if let Some(rest) = line.strip_prefix(['-', '*', '+', '•', '◦', '▪', '‣', '·', '–']) {
+        return rest.starts_with(char::is_whitespace);
+    }
+    let digits = line.chars().take_while(|c| is_number(*c)).count();
+    let rest = line.trim_start_matches(is_number);
+    match rest.strip_prefix(['.', ')', '．', '）', '、']) {
+        // Chinese and Japanese put no space behind the number.
+        Some(words) => {
+            (1..=3).contains(&digits) && (words.starts_with(char::is_whitespace) || rest.starts_with(['）', '、', '．']))
+        }
+        None => false,
+    }
+}
+
+/// Whether a number is written with this: `char::is_numeric` takes those of Chinese for letters.
+fn is_number(c: char) -> bool {
+    c.is_numeric() || "一二三四五六七八九十".contains(c)
+}
+
+/// Headings that nothing marks: a short line between blank ones that ends as no sentence does, and prose or a list below it.
+fn plain_headings(text: &str, blocks: &[Block]) -> Vec<Heading> {
+    let found = blocks.windows(2).filter_map(|pair| {
+        let [block, next] = pair else { return None };
+        let line = text[block.range.clone()].trim().trim_matches(['*', '_']).trim();
+        let heads = match next.kind {
+            Kind::List => true,
+            Kind::Paragraph => is_prose(text[next.range.clone()].trim(), next.lines),
+            Kind::Table | Kind::Code | Kind::Rule => false,
+        };
+        let alone = block.kind == Kind::Paragraph && block.lines == 1 && block.apart && next.apart;
+        (alone && heads && is_plain_heading(line)).then(|| Heading {
+            range: block.range.clone(),
+            level: 1,
+            text: line.to_owned(),
+        })
+    });
+    found.collect()
+}
+
+fn is_plain_heading(line: &str) -> bool {
+    let begins = line.chars().next().is_some_and(|c| c.is_numeric() || (c.is_alphabetic() && !c.is_lowercase()));
+    let short = line.chars().count() <= PLAIN_CHARS_MAX && line.split_whitespace().count() <= PLAIN_WORDS_MAX;
+    let plain = !line.contains(['@', '=', '|', '<', '>', '{', '}']) && !line.contains("://");
+    begins && short && plain && line.contains(char::is_alphabetic) && !line.ends_with(ends_a_clause)
+}
+
+fn is_prose(block: &str, lines: usize) -> bool {
+    lines > 1 || block.ends_with(ends_a_sentence) || block.chars().count() >= PROSE_CHARS_MIN
+}
+
+fn ends_a_sentence(c: char) -> bool {
+    matches!(
+        c,
+        '.' | '!'
+            | '?'
+            | '…'
+            | '。'
+            | '！'
+            | '？'
+            | '\u{964}'
+            | '\u{965}'
+            | '؟'
+            | '\u{6d4}'
+            | '\u{589}'
+            | '\u{104b}'
+            | '\u{17d4}'
+    )
+}
+
+fn ends_a_clause(c: char) -> bool {
+    ends_a_sentence(c)
+        || matches!(c, ',' | ';' | ':' | '-' | '–' | '—' | '/' | '\\' | '+' | '*' | '、' | '，' | '；' | '：' | '،' | '؛' | '၊')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the headings of a text, with their levels.
+    #[track_caller]
+    fn headings(text: &str, expect: &[(u8, &str)]) {
+        let found = structure(text).headings;
+        let found: Vec<_> = found.iter().map(|heading| (heading.level, heading.text.as_str())).collect();
+        assert_eq!(found, expect, "{text:?}");
+    }
+
+    /// Checks the first lines of the blocks and of the items after the first.
+    #[track_caller]
+    fn parts(text: &str, blocks: &[&str], items: &[&str]) {
+        let found = structure(text);
+        let lines = |starts: &[usize]| starts.iter().map(|&at| text[at..].lines().next().unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            (lines(&found.blocks), lines(&found.items)),
+            (blocks.iter().map(|line| (*line).to_owned()).collect(), items.iter().map(|line| (*line).to_owned()).collect()),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn marks_make_headings_of_six_levels() {
+        headings("# One\ntext\n### Three ###\n###### Six", &[(1, "One"), (3, "Three"), (6, "Six")]);
+        headings("   ## 天気 ##\n", &[(2, "天気")]);
+        headings("## Learning C#\n", &[(2, "Learning C#")]);
+        headings("####### seven\n#hashtag\n    # code\n#\n## ##\n", &[]);
+        headings(&format!("# {}", "long ".repeat(50)), &[]);
+    }
+
+    #[test]
+    fn a_line_below_a_line_makes_a_heading() {
+        headings("Öffnungszeiten\n=====\nTäglich.\n\nPreise\n---\nFrei.", &[(1, "Öffnungszeiten"), (2, "Preise")]);
+        headings("Two lines\nof a paragraph\n---\nand more", &[]);
+        headings("A paragraph.\n\n---\n\nAnother.", &[]);
+        headings("- item\n---\n", &[]);
+        headings("a\n--\n", &[]);
+    }
+
+    #[test]
+    fn a_short_line_alone_is_a_heading_when_prose_follows() {
+        headings(
+            "Opening hours\n\nThe museum is open every day.\n\nTickets\n\n- adults\n- children",
+            &[(1, "Opening hours"), (1, "Tickets")],
+        );
+        headings("**Arrivée**\n\nLe train arrive à midi.", &[(1, "Arrivée")]);
+        headings("开放时间\n\n博物馆每天开放。", &[(1, "开放时间")]);
+        headings("ساعات العمل\n\nالمتحف مفتوح كل يوم.", &[(1, "ساعات العمل")]);
+        headings("เวลาทำการ\n\nพิพิธภัณฑ์เปิดทุกวันตั้งแต่เก้าโมงเช้าถึงห้าโมงเย็นยกเว้นวันจันทร์ที่เป็นวันหยุดราชการ", &[(1, "เวลาทำการ")]);
+    }
+
+    #[test]
+    fn other_short_lines_are_no_headings() {
+        headings("Dear Anna,\n\nI am coming tomorrow.", &[]);
+        headings("It rains.\n\nWe stay at home.", &[]);
+        headings("and then\n\nwe went home.", &[]);
+        headings("Roses\n\nViolets\n\nTulips", &[]);
+        headings("Opening hours\nThe museum is open every day.", &[]);
+        headings("Write to us at\n\nmail@example.org", &[]);
+        headings("This line has more words in it than any heading\n\nThe text goes on.", &[]);
+        headings("# Marked\n\nOpening hours\n\nThe museum is open every day.", &[(1, "Marked")]);
+    }
+
+    #[test]
+    fn blank_lines_end_paragraphs_but_not_lists() {
+        parts("One.\nStill one.\n\nTwo.\n\n\nThree.", &["Two.", "Three."], &[]);
+        parts("Buy:\n- bread\n- milk\n\n- salt\n\nThat is all.", &["That is all."], &["- bread", "- milk", "- salt"]);
+        parts("1. One\n   goes on\n\n   and on\n2. Two", &[], &["   and on", "2. Two"]);
+        parts("一、面包\n二、牛奶\n三、盐", &[], &["二、牛奶", "三、盐"]);
+    }
+
+    #[test]
+    fn a_heading_keeps_what_follows_it() {
+        parts("# A\n\nOne.\n\nTwo.\n\n# B\nThree.", &["Two."], &[]);
+        parts(
+            "Intro of this page.\n\nOpening hours\n\nThe museum is open.\n\nIt is free.",
+            &["Opening hours", "It is free."],
+            &[],
+        );
+    }
+
+    #[test]
+    fn code_and_tables_are_blocks_of_lines() {
+        let code = "Run this:\n```sh\n# no heading\n\nmake run\n```\nIt works.";
+        headings(code, &[]);
+        parts(code, &["It works."], &["```sh", "# no heading", "make run", "```"]);
+        parts("~~~\n```\n~~~\nEnd.", &["End."], &["```", "~~~"]);
+        parts("Prices\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.", &["| a | b |", "End."], &["|---|---|", "| 1 | 2 |"]);
+        headings("```\n# never closed\n", &[]);
+    }
+}

@@ -1,0 +1,209 @@
+//! Titles: they come back with documents and hits, are searched with every passage, and are bounded.
+
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server};
+
+const DOCUMENTS: &str = "/v1/collections/news/documents";
+const PATH: &str = "/v1/collections/news/documents/harbor";
+const TEXT: &str = "The boats leave at dawn. The nets come back full.";
+
+fn documents() -> Value {
+    json!([
+        {"id": "harbor", "title": "Fishing in Lervik", "text": TEXT, "language": "en"},
+        {"id": "market", "text": "The market opens at seven and closes at noon.", "language": "en"},
+    ])
+}
+
+async fn search(server: &Server, query: &str, mode: &str) -> Answer {
+    let answer = server.post("/v1/collections/news/search", &json!({"query": query, "mode": mode, "limit": 1})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer
+}
+
+fn first(answer: &Answer) -> Option<&str> {
+    answer.body["hits"][0]["id"].as_str()
+}
+
+/// The score of the document in a search by meaning for its title.
+async fn nearness(server: &Server) -> f64 {
+    let body = json!({"query": "Fishing in Lervik", "filter": {"field": "id", "eq": "harbor"}});
+    server.post("/v1/collections/news/search", &body).await.body["hits"][0]["score"].as_f64().expect("a score")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_is_read_as_it_was_written() {
+    let server = Server::with_documents(documents()).await;
+    assert_eq!(server.get(PATH).await.body["title"], "Fishing in Lervik");
+    let listed = server.get(DOCUMENTS).await.body["documents"].clone();
+    assert_eq!((&listed[0]["title"], listed[1].get("title")), (&json!("Fishing in Lervik"), None));
+    let scrolled = server.post(&format!("{DOCUMENTS}/scroll"), &json!({})).await;
+    assert_eq!(scrolled.body["documents"][0]["title"], "Fishing in Lervik");
+    let put = server.put(PATH, &json!({"title": "Nets", "text": TEXT})).await;
+    assert_eq!((put.status, &server.get(PATH).await.body["title"]), (200, &json!("Nets")));
+    server.put(PATH, &json!({"text": TEXT})).await;
+    assert_eq!(server.get(PATH).await.body.get("title"), None, "a document is put whole");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_a_title_find_its_document_in_every_mode() {
+    let server = Server::with_documents(documents()).await;
+    for mode in ["dense", "lexical", "hybrid"] {
+        let answer = search(&server, "Lervik fishing", mode).await;
+        assert_eq!(first(&answer), Some("harbor"), "{mode}: {}", answer.text);
+        let hit = &answer.body["hits"][0];
+        assert_eq!(hit["title"], "Fishing in Lervik");
+        // The passage is of the text alone.
+        assert_eq!(hit["passage"], json!({"text": TEXT, "start": 0, "end": TEXT.chars().count()}));
+    }
+    assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
+    assert_eq!(search(&server, "seven", "lexical").await.body["hits"][0].get("title"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_passage_is_searched_with_the_title() {
+    let text = "The boats leave at dawn. ".repeat(20);
+    let server = Server::with_documents(json!([{"id": "harbor", "title": "Lervik", "text": text}])).await;
+    let stored = server.get(PATH).await.body;
+    let passages = stored["passages"].as_u64().expect("a number");
+    assert!(passages > 1, "{stored}");
+    let body = json!({"query": "Lervik", "mode": "lexical", "explain": true});
+    assert_eq!(first(&server.post("/v1/collections/news/search", &body).await), Some("harbor"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headings_above_a_passage_are_searched_with_it() {
+    let text = |place: &str| {
+        let walk = "Follow the path along the river until the old mill and cross the bridge. ".repeat(3);
+        let boats = "Two boats a day carry cars and bicycles to the islands. ".repeat(3);
+        format!("# {place}\n\n{walk}\n\n## Ferries\n\n{boats}")
+    };
+    let documents = ["Lervik", "Tromvik", "Solvik"].map(|place| json!({"id": place.to_lowercase(), "text": text(place)}));
+    let server = Server::with_documents(json!(documents)).await;
+    let answer = search(&server, "Tromvik islands", "lexical").await;
+    assert_eq!(first(&answer), Some("tromvik"));
+    let passage = answer.body["hits"][0]["passage"]["text"].as_str().expect("a passage");
+    assert!(passage.contains("islands") && !passage.contains("Tromvik"), "{passage}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hits_carry_a_title_unless_asked_not_to() {
+    let server = Server::with_documents(documents()).await;
+    let parts = async |include: Value| {
+        let body = json!({"query": "The boats leave", "limit": 1, "include": include});
+        let hit = server.post("/v1/collections/news/search", &body).await.body["hits"][0].clone();
+        hit.as_object()
+            .expect("a hit")
+            .keys()
+            .filter(|key| !["id", "score", "language"].contains(&key.as_str()))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(parts(json!(["title"])).await, ["title"]);
+    assert_eq!(parts(json!(["text"])).await, ["text"]);
+    assert_eq!(parts(json!([])).await, [""; 0]);
+    let like = json!({"positive": {"ids": ["market"]}, "limit": 1, "include": ["title"]});
+    let recommended = server.post("/v1/collections/news/recommend", &like).await;
+    assert_eq!(recommended.body["hits"][0]["title"], "Fishing in Lervik");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_sets_and_removes_a_title_and_embeds_the_text_anew() {
+    let server = Server::with_documents(documents()).await;
+    let titled = nearness(&server).await;
+    let removed = server.patch(PATH, &json!({"title": null})).await;
+    assert_eq!((removed.status, removed.body.get("title")), (200, None));
+    assert_eq!((&removed.body["indexed"], &removed.body["text"]), (&json!(true), &json!(TEXT)));
+    assert!(removed.body["version"].as_u64() > Some(2));
+    assert!(nearness(&server).await < titled - 0.05, "the title no longer counts");
+    assert_eq!(first(&search(&server, "Lervik", "lexical").await), None);
+
+    let set = server.patch(PATH, &json!({"title": "Fishing in Lervik", "metadata": {"year": 2026}})).await;
+    assert_eq!((&set.body["title"], &set.body["metadata"]), (&json!("Fishing in Lervik"), &json!({"year": 2026})));
+    assert!((nearness(&server).await - titled).abs() < 1e-6);
+    assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
+
+    let same = server.patch(PATH, &json!({"title": "Fishing in Lervik"})).await;
+    assert_eq!(same.body["version"], set.body["version"], "a patch that changes nothing leaves the version");
+    let other = server.patch(PATH, &json!({"metadata": {"year": 2027}})).await;
+    assert_eq!(other.body["title"], "Fishing in Lervik");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_beyond_its_bounds_is_refused_and_nothing_is_written() {
+    let server = Server::with_documents(documents()).await;
+    for (title, words) in [
+        (json!("x".repeat(1_001)), &["at most 1000 characters", "got 1001"][..]),
+        (json!(" "), &["besides white space"]),
+        (json!("two\nlines"), &["control characters", "character 4"]),
+        (json!(["a"]), &["string"]),
+    ] {
+        let body = json!({"documents": [{"id": "new", "title": title, "text": "Bread"}]});
+        server.post(DOCUMENTS, &body).await.assert_error(422, "invalid_request", "/documents/0/title", words);
+        server.put(PATH, &json!({"title": title, "text": "Bread"})).await.assert_error(422, "invalid_request", "/title", words);
+        server.patch(PATH, &json!({"title": title})).await.assert_error(422, "invalid_request", "/title", words);
+    }
+    let null = json!({"documents": [{"id": "new", "title": null, "text": "Bread"}]});
+    server.post(DOCUMENTS, &null).await.assert_error(422, "invalid_request", "/documents/0/title", &["must not be null"]);
+    assert_eq!(server.get(PATH).await.body["title"], "Fishing in Lervik");
+    assert_eq!(server.get(&format!("{DOCUMENTS}/new")).await.status, 404);
+    let longest = "é".repeat(1_000);
+    assert_eq!(server.put(PATH, &json!({"title": longest, "text": TEXT})).await.status, 200);
+    assert_eq!(server.get(PATH).await.body["title"], longest);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vector_of_ones_own_may_have_a_title() {
+    let server = Server::with_limits(Limits::default());
+    server.post("/v1/collections", &json!({"name": "points", "dimension": 2})).await;
+    let path = "/v1/collections/points/documents";
+    let body =
+        json!({"documents": [{"id": "a", "title": "Lervik", "vector": [1, 0]}, {"id": "b", "vector": [0, 1], "text": "Bread"}]});
+    assert_eq!(server.post(path, &body).await.status, 200);
+    let by_words = async |query: &str| {
+        let body = json!({"query": query, "mode": "lexical", "include": ["title", "vector"]});
+        server.post("/v1/collections/points/search", &body).await.body["hits"][0].clone()
+    };
+    let hit = by_words("Lervik").await;
+    assert_eq!((&hit["id"], &hit["title"], &hit["vector"]), (&json!("a"), &json!("Lervik"), &json!([1.0, 0.0])));
+    // Another title changes the words, not the vector.
+    assert_eq!(server.patch(&format!("{path}/a"), &json!({"title": "Ferries"})).await.status, 200);
+    assert_eq!(by_words("Lervik").await, Value::Null);
+    assert_eq!(by_words("Ferries").await["vector"], json!([1.0, 0.0]));
+    let near = server.post("/v1/collections/points/search", &json!({"vector": [1, 0], "limit": 1})).await;
+    assert_eq!((&near.body["hits"][0]["id"], &near.body["hits"][0]["score"]), (&json!("a"), &json!(1.0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn titles_go_out_and_come_in_as_lines_and_as_columns() {
+    let server = Server::with_documents(documents()).await;
+    let lines = server.get("/v1/collections/news/export").await.text;
+    assert!(lines.starts_with(r#"{"id":"harbor","title":"Fishing in Lervik","text":"#), "{lines}");
+    server.delete("/v1/collections/news").await;
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    let job = server.import("application/x-ndjson", lines.clone()).await;
+    assert_eq!(job["details"]["failed"], 0, "{job}");
+    assert_eq!(server.get("/v1/collections/news/export").await.text, lines);
+    assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
+    let job = server.import("text/csv", "id,title,text,metadata.title\nharbor,Ferries,Two boats a day.,by hand\n").await;
+    assert_eq!(job["details"]["updated"], 1, "{job}");
+    let stored = server.get(PATH).await.body;
+    assert_eq!((&stored["title"], &stored["metadata"]), (&json!("Ferries"), &json!({"title": "by hand"})));
+    let job = server.import("application/x-ndjson", "{\"text\": \"Bread\", \"title\": \"a\\nb\"}\n").await;
+    assert_eq!(job["details"]["failed"], 1, "{job}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_keeps_titles() {
+    let server = Server::with_documents(documents()).await;
+    let lines = server.get("/v1/collections/news/export").await.text;
+    let job = server.finished(&server.post("/v1/snapshots", &json!({"collections": ["news"]})).await).await;
+    let snapshot = job["details"]["snapshot"].as_str().expect("an id").to_owned();
+    let path = format!("/v1/snapshots/{snapshot}/restore");
+    let restoring = server.post(&path, &json!({"collection": "news", "rename_to": "march"})).await;
+    assert_eq!(server.finished(&restoring).await["status"], "succeeded");
+    assert_eq!(server.get("/v1/collections/march/export").await.text, lines);
+    let body = json!({"query": "Lervik", "mode": "lexical", "limit": 1});
+    assert_eq!(first(&server.post("/v1/collections/march/search", &body).await), Some("harbor"));
+}

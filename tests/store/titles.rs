@@ -1,0 +1,160 @@
+//! Titles and headings: stored with documents and passages, read back after a restart, and told when they are damaged.
+
+use dragoman::domain::{DocumentPatch, Metadata, PassageContext, PassageId, PassageSpan, Precondition, TitleChange};
+use dragoman::store::{DocumentStore, PatchOutcome, PreparedDocument, Recut, SearchFilter, StoreError};
+use rusqlite::Connection;
+
+use crate::{OPTIONS, cut, document, embed, embedding, id, keys, patched, put, store};
+
+const TEXT: &str = "# Hafen\nDie Boote fahren.\n## Netze\nSie sind voll.";
+const SECOND: usize = "# Hafen\nDie Boote fahren.\n".len();
+
+fn titled(title: Option<&str>) -> PreparedDocument {
+    let headings = Some("Hafen".to_owned());
+    let passages = vec![PassageSpan::from(0..SECOND - 1), PassageSpan { range: SECOND..TEXT.len(), headings }];
+    PreparedDocument { title: title.map(str::to_owned), passages, ..document("a", TEXT) }
+}
+
+fn by_words(store: &DocumentStore, query: &str) -> Vec<PassageId> {
+    let found = store.lexical(&dragoman::embed::query_terms(query), &SearchFilter::default(), 10).unwrap();
+    found.into_iter().map(|(passage, _)| passage).collect()
+}
+
+fn set(title: &str) -> DocumentPatch {
+    let title = TitleChange::Set(title.to_owned());
+    DocumentPatch { title, metadata: Metadata::new(), language: None, metadata_bytes_max: 100, metadata_depth_max: 4 }
+}
+
+fn recut(title: &str) -> Recut {
+    let PreparedDocument { text, passages, .. } = titled(None);
+    Recut { title: Some(title.to_owned()), text, passages, keeps_embedding: false }
+}
+
+#[test]
+fn titles_and_headings_are_there_after_a_restart() {
+    let (folder, store) = store();
+    put(&store, titled(Some("Lervik")));
+    store.close().unwrap();
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    assert_eq!(store.get(&id("a")).unwrap().unwrap().title.as_deref(), Some("Lervik"));
+    let title = Some("Lervik".to_owned());
+    let waiting = store.pending(PassageId(0), 10).unwrap();
+    let contexts: Vec<_> = waiting.iter().map(|passage| (passage.context.clone(), passage.text.as_str())).collect();
+    let expect = [
+        (PassageContext { title: title.clone(), headings: None }, "# Hafen\nDie Boote fahren."),
+        (PassageContext { title, headings: Some("Hafen".to_owned()) }, "## Netze\nSie sind voll."),
+    ];
+    assert_eq!(contexts, expect);
+    assert!(store.check(10).unwrap().is_empty());
+}
+
+#[test]
+fn every_passage_is_found_by_the_words_above_it() {
+    let (_folder, store) = store();
+    let passages = keys(&put(&store, titled(Some("Lervik"))).pending);
+    let mut found = by_words(&store, "lervik");
+    found.sort_unstable();
+    assert_eq!(found, passages);
+    found = by_words(&store, "hafen");
+    found.sort_unstable();
+    assert_eq!(found, passages);
+    assert_eq!(by_words(&store, "netze"), passages[1..]);
+}
+
+#[test]
+fn another_title_or_other_headings_replace_the_passages_and_the_same_keep_them() {
+    let (_folder, store) = store();
+    let first = put(&store, titled(Some("Lervik")));
+    embed(&store, &first.pending);
+    let same = put(&store, titled(Some("Lervik")));
+    assert!(same.pending.is_empty() && same.removed.is_empty());
+    let second = put(&store, titled(Some("Tromvik")));
+    assert_eq!((second.removed, second.pending.len()), (keys(&first.pending), 2));
+    let third = put(&store, titled(None));
+    assert_eq!(third.removed, keys(&second.pending));
+    assert!(by_words(&store, "tromvik").is_empty());
+    let flat = cut("a", TEXT, vec![0..SECOND - 1, SECOND..TEXT.len()]);
+    assert_eq!(put(&store, flat).removed, keys(&third.pending), "the same ranges below other headings");
+}
+
+#[test]
+fn a_patched_title_takes_the_passages_that_were_cut_for_it() {
+    let (folder, store) = store();
+    let first = put(&store, titled(None));
+    embed(&store, &first.pending);
+    let reached = store.sequence().unwrap();
+    let document = patched(&store, "a", set("Lervik"), Some(recut("Lervik")));
+    assert_eq!((document.title.as_deref(), document.indexed, document.passages), (Some("Lervik"), false, 2));
+    assert!(document.sequence > reached);
+    assert_eq!(by_words(&store, "lervik").len(), 2);
+    assert!(store.passages(&keys(&first.pending)).unwrap().is_empty());
+    // One that changes nothing needs no passages.
+    let again = patched(&store, "a", set("Lervik"), None);
+    assert_eq!(again.sequence, document.sequence);
+    store.close().unwrap();
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    assert!(store.check(10).unwrap().is_empty());
+}
+
+#[test]
+fn a_patch_that_was_overtaken_changes_nothing() {
+    let (_folder, store) = store();
+    put(&store, titled(None));
+    let patch = |recut| store.patch(&id("a"), set("Lervik"), recut, Precondition::None).unwrap();
+    let other_text = Recut { text: "Ein anderer Text.".to_owned(), ..recut("Lervik") };
+    for stale in [None, Some(recut("Tromvik")), Some(other_text)] {
+        assert_eq!(patch(stale), PatchOutcome::Overtaken);
+    }
+    assert_eq!(store.get(&id("a")).unwrap().unwrap().title, None);
+    assert_eq!(store.patch(&id("b"), set("Lervik"), Some(recut("Lervik")), Precondition::None).unwrap(), PatchOutcome::Absent);
+}
+
+#[test]
+fn an_embedding_of_the_callers_outlives_another_title() {
+    let (_folder, store) = store();
+    put(&store, PreparedDocument { embedding: Some(embedding(1.0)), ..document("a", "eins") });
+    let recut =
+        Recut { title: Some("Lervik".to_owned()), text: "eins".to_owned(), passages: vec![(0..4).into()], keeps_embedding: true };
+    assert!(patched(&store, "a", set("Lervik"), Some(recut)).indexed);
+    let embeddings = store.embeddings(PassageId(0), 10).unwrap();
+    assert_eq!(embeddings, [(by_words(&store, "lervik")[0], embedding(1.0))]);
+}
+
+#[test]
+fn a_damaged_title_and_damaged_headings_are_told() {
+    let check = |sql: &str, table: &str| {
+        let (folder, store) = store();
+        put(&store, titled(Some("Lervik")));
+        store.close().unwrap();
+        let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
+        database.execute_batch(&format!("drop trigger documents_changed_without_checksum; {sql}")).unwrap();
+        drop(database);
+        let connection = Connection::open(folder.path().join("documents.sqlite")).unwrap();
+        let trigger = include_str!("../../migrations/collection/0004_titles.sql");
+        let (begin, end) = (trigger.find("create trigger").unwrap(), trigger.find("end;").unwrap() + "end;".len());
+        connection.execute_batch(&trigger[begin..end]).unwrap();
+        drop(connection);
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        let found = store.check(10).unwrap();
+        let named = found.iter().any(|error| matches!(error, StoreError::CorruptRow { table: of, .. } if *of == table));
+        assert!(named, "{sql}: {found:?}");
+    };
+    check("update documents set title = 'Lervig'", "documents");
+    check("update documents set title = null", "documents");
+    check("update passages set headings = 'Hafer' where headings is not null", "passages");
+    check("update passages set headings = null where headings is not null", "passages");
+}
+
+#[test]
+fn a_title_that_no_caller_may_give_is_damage() {
+    let (folder, store) = store();
+    put(&store, titled(Some("Lervik")));
+    store.close().unwrap();
+    let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
+    // By hand, so that the row has no checksum.
+    database.execute_batch("update documents set title = 'two' || char(10) || 'lines'").unwrap();
+    drop(database);
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    let error = store.get(&id("a")).unwrap_err();
+    assert!(matches!(error, StoreError::CorruptRow { table: "documents", .. }), "{error:?}");
+}
