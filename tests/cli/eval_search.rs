@@ -36,18 +36,32 @@ const BEIR: [(&str, &str); 3] = [
 const TREC: [(&str, &str); 3] =
     [("corpus.tsv", "d1\tred rain\nd2\tgreen sun\n"), ("topics.tsv", "301\train\n"), ("qrels.txt", "301 0 d1 1\n301 0 d2 0\n")];
 
+/// What each of twelve documents is about: enough queries to tell differences from chance.
+const THINGS: [&str; 12] =
+    ["apple", "bridge", "candle", "desert", "engine", "forest", "garden", "harbor", "island", "jacket", "kettle", "ladder"];
+
+/// A query for each of the things, and the one document that has its name.
+fn many() -> [(&'static str, String); 3] {
+    let lines = |line: fn(usize, &str) -> String| THINGS.iter().enumerate().map(|(at, thing)| line(at, thing)).collect();
+    [
+        ("queries.tsv", lines(|at, thing| format!("q{at}\ten\twhere is the {thing}\n"))),
+        ("documents.tsv", lines(|at, thing| format!("d{at}\ten\tHere you see a picture of my old {thing}.\n"))),
+        ("qrels.tsv", lines(|at, _| format!("q{at}\td{at}\t1\n"))),
+    ]
+}
+
 struct Measured {
     folder: tempfile::TempDir,
     server: Program,
 }
 
 impl Measured {
-    fn start(files: &[(&str, &str)]) -> Self {
+    fn start<'a>(files: impl IntoIterator<Item = &'a (&'a str, impl AsRef<str> + 'a)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
             let path = folder.path().join("files").join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
+            fs::write(path, content.as_ref()).unwrap();
         }
         let server = Program::start(&folder.path().join("data"), "fake:64");
         Self { folder, server }
@@ -96,6 +110,7 @@ fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
     let own = row(&report, "same", "lexical");
     assert_eq!(own["all"], scores(2, 100.0));
     assert_eq!(own["languages"]["hi"]["queries"], 1);
+    assert_eq!(row(&report, "same", "dense")["differences"], Value::Null, "two queries are too few");
     assert_eq!(row(&report, "other", "lexical")["all"], scores(1, 0.0));
     // By meaning every document is a hit, so that the French one is among the ten.
     assert_eq!(row(&report, "other", "dense")["all"]["recall_at_10"], 100.0);
@@ -106,14 +121,14 @@ fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
 
 #[test]
 fn without_a_word_about_modes_three_are_compared_with_the_first() {
-    let measured = Measured::start(&PLAIN);
+    let measured = Measured::start(&many());
     let told = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
-    assert!(told.expect(0).starts_with("Search of 4 documents, in percent:\n"), "{}", told.out);
+    assert!(told.expect(0).starts_with("Search of 12 documents, in percent:\n"), "{}", told.out);
     let first = |line: &str, cell: usize| line.split('|').nth(cell).unwrap().trim().to_owned();
     let rows: Vec<&str> = told.out.lines().filter(|line| line.starts_with("| own lang.")).collect();
     assert_eq!(rows.iter().map(|row| first(row, 2)).collect::<Vec<_>>(), ["dense", "lexical", "hybrid"]);
     assert!(
-        told.out.contains("- ±: nDCG@10 less that of dense; paired bootstrap over the queries, 10000 resamples\n"),
+        told.out.contains("- Δ nDCG@10: less that of dense; paired bootstrap over the queries, 10000 resamples\n"),
         "{}",
         told.out
     );
@@ -122,7 +137,7 @@ fn without_a_word_about_modes_three_are_compared_with_the_first() {
 
 #[test]
 fn configurations_add_to_the_request_and_are_compared_with_the_first() {
-    let measured = Measured::start(&PLAIN);
+    let measured = Measured::start(&many());
     let same = "again={\"mode\": \"lexical\"}";
     let nothing = "nothing={\"mode\": \"lexical\", \"score_min\": 1000}";
     let report = measured.report(&["--mode", "lexical,default", "--config", same, "--config", nothing, "--languages", "same"]);
@@ -131,7 +146,7 @@ fn configurations_add_to_the_request_and_are_compared_with_the_first() {
     assert_eq!(again["request"], json!({"mode": "lexical"}));
     assert_eq!(again["differences"]["mrr_at_10"], json!({"difference": 0.0, "low": 0.0, "high": 0.0, "p": 1.0}));
     let nothing = row(&report, "same", "nothing");
-    assert_eq!(nothing["all"], scores(2, 0.0));
+    assert_eq!(nothing["all"], scores(12, 0.0));
     let difference = &nothing["differences"]["ndcg_at_10"];
     assert_eq!((&difference["difference"], &difference["low"]), (&json!(-100.0), &json!(-100.0)));
     assert_eq!(row(&report, "same", "default")["request"], json!({}), "the server decides");
@@ -167,22 +182,24 @@ fn trec_is_measured() {
     let measured = Measured::start(&TREC);
     let report = measured.report(&["--mode", "lexical"]);
     assert_eq!((&report["documents"], &row(&report, "all", "lexical")["all"]), (&json!(2), &scores(1, 100.0)));
+    assert_eq!(report["results"].as_array().unwrap().len(), 1, "no query has a language");
 }
 
 #[test]
 fn a_run_is_written_and_judged_again_without_a_server() {
-    let measured = Measured::start(&PLAIN);
+    let measured = Measured::start(&many());
     let (pattern, data) = (measured.path("{name}.run"), measured.path("files"));
     let report = measured.report(&["--mode", "lexical,dense", "--run", pattern.to_str().unwrap()]);
     let run_file = measured.path("lexical.run");
     let written = fs::read_to_string(&run_file).unwrap();
     let fields: Vec<&str> = written.lines().next().unwrap().split(' ').collect();
-    assert_eq!((fields[0], fields[1], fields[2], fields[3], fields[5]), ("q1", "Q0", "d1", "1", "lexical"));
+    assert_eq!((fields[0], fields[1], fields[2], fields[3], fields[5]), ("q0", "Q0", "d0", "1", "lexical"));
     assert!(measured.path("dense.run").exists());
 
     let from = format!("mine={}", run_file.display());
     let told = run(NOWHERE, &["eval", "search", "--data", data.to_str().unwrap(), "--from-run", &from, "--json"]);
     let again = told.json().remove(0);
+    assert_eq!(again["documents"], Value::Null);
     assert_eq!(row(&again, "all", "mine")["all"], row(&report, "all", "lexical")["all"]);
     let beside = measured.report(&["--mode", "lexical", "--from-run", &from, "--languages", "all"]);
     assert_eq!(row(&beside, "all", "mine")["differences"]["ndcg_at_10"]["p"], 1.0);

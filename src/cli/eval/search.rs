@@ -41,7 +41,8 @@ pub struct SearchArgs {
     pub mode: Vec<String>,
     /// A further way to search: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can be
     /// given several times.
-    #[arg(long, value_name = "NAME={…}", value_parser = Configuration::parse)]
+    // The id `config` belongs to the file of settings, by which `crate::config` knows the commands that take it.
+    #[arg(id = "configuration", long = "config", value_name = "NAME={…}", value_parser = Configuration::parse)]
     pub config: Vec<Configuration>,
     /// Lists of another program to judge beside them: a TREC run. Can be given several times.
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
@@ -53,7 +54,8 @@ pub struct SearchArgs {
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
     /// In which documents each query is asked, each measured by itself: those of all languages, of its own, of the others. Queries
-    /// without a relevant document there are left out, and but for `all` those whose language is not known.
+    /// without a relevant document there are left out, and but for `all` those whose language is not known; a scope without queries has
+    /// no rows.
     #[arg(long, value_enum, value_name = "SCOPE,…", value_delimiter = ',', default_value = "all,same,other")]
     pub languages: Vec<Scope>,
     /// Lets languages take turns.
@@ -116,7 +118,7 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     let bootstrap = Bootstrap { resamples: args.resamples, seed: args.seed };
     let mut report = SearchReport {
         collection: args.collection.as_ref().map(ToString::to_string),
-        documents: set.documents.len() as u64,
+        documents: None,
         queries: set.queries.len(),
         queries_unjudged: set.queries.iter().filter(|query| !set.gains.contains_key(&query.id)).count(),
         bootstrap,
@@ -180,7 +182,7 @@ fn measure(
         store(measured, &collection, &set.documents)?;
     }
     let searches = Searches::new(measured, &collection)?;
-    report.documents = searches.documents;
+    report.documents = Some(searches.documents);
     let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {
         // Without judgments there are only lists to write.
@@ -191,7 +193,7 @@ fn measure(
         } else {
             Vec::new()
         };
-        for configuration in configurations {
+        for configuration in configurations.iter().filter(|_| !asked.is_empty()) {
             let lists = searches.ask(*scope, configuration, &asked)?;
             if let (Scope::All, Some(path)) = (scope, &args.run) {
                 write_run(path, configuration, &asked, &lists)?;

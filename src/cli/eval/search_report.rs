@@ -10,6 +10,8 @@ use super::search::Scope;
 use crate::evaluation::relevance::{Item, MeanScores, Scores};
 use crate::evaluation::significance::{Difference, paired_bootstrap};
 
+/// Fewest queries whose differences are told from chance: of fewer, drawing them anew knows too little.
+const QUERIES_MIN: usize = 10;
 /// Narrowest column of names.
 const NAME_COLUMNS_MIN: usize = 13;
 
@@ -19,8 +21,9 @@ pub struct SearchReport {
     /// The collection that was asked; omitted when it was made for the measurement, or nothing was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Documents in the files, or in the collection that was asked.
-    pub documents: u64,
+    /// Documents that were searched; omitted when only runs were judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents: Option<u64>,
     /// Queries in the files.
     pub queries: usize,
     /// Queries without a relevant document, which are left out.
@@ -52,7 +55,7 @@ pub struct Row {
     pub request: Option<Map<String, Value>>,
     /// The means over all queries.
     pub all: MeanScores,
-    /// How each mean differs from that of the first configuration; omitted for the first one.
+    /// How each mean differs from that of the first configuration; omitted for the first one, and when there are too few queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub differences: Option<BTreeMap<&'static str, Difference>>,
     /// The means by language of the query, where it is known.
@@ -97,7 +100,9 @@ impl Row {
             configuration: configuration.to_owned(),
             request: None,
             all: MeanScores::of(&scores),
-            differences: first.map(|first| differences(&first.by_query, &by_query, bootstrap)),
+            differences: first
+                .filter(|_| scores.len() >= QUERIES_MIN)
+                .map(|first| differences(&first.by_query, &by_query, bootstrap)),
             languages: MeanScores::by(with_language),
             by_query,
         }
@@ -134,17 +139,18 @@ fn difference_cells(row: &Row) -> [String; 3] {
 impl fmt::Display for SearchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = self.collection.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
-        writeln!(f, "Search of {} documents{of}, in percent:\n", self.documents)?;
+        let searched = self.documents.map_or_else(String::new, |documents| format!(" of {documents} documents{of}"));
+        writeln!(f, "Search{searched}, in percent:\n")?;
         let names = self.results.iter().map(|row| row.configuration.chars().count());
         let width = names.max().unwrap_or_default().max(NAME_COLUMNS_MIN);
         writeln!(
             f,
-            "| documents | {:width$} | queries | nDCG@10 | recall@10 | recall@100 | MRR@10 | success@1 | nDCG@10 ± | 95 % interval  |      p |",
+            "| documents | {:width$} | queries | nDCG@10 | recall@10 | recall@100 | MRR@10 | success@1 | Δ nDCG@10 | 95 % interval    |      p |",
             "configuration"
         )?;
         writeln!(
             f,
-            "|-----------|-{:-<width$}-|--------:|--------:|----------:|-----------:|-------:|----------:|----------:|---------------:|-------:|",
+            "|-----------|-{:-<width$}-|--------:|--------:|----------:|-----------:|-------:|----------:|----------:|-----------------:|-------:|",
             ""
         )?;
         for row in &self.results {
@@ -152,14 +158,14 @@ impl fmt::Display for SearchReport {
             let [(_, ndcg), (_, recall), (_, deep), (_, mrr), (_, success)] = scores.named();
             let [difference, interval, p] = difference_cells(row);
             write!(f, "| {scope:9} | {name:width$} | {queries:>7} | {ndcg:>7.1} | {recall:>9.1} | {deep:>10.1} | {mrr:>6.1} ")?;
-            writeln!(f, "| {success:>9.1} | {difference:>9} | {interval:>14} | {p:>6} |")?;
+            writeln!(f, "| {success:>9.1} | {difference:>9} | {interval:>16} | {p:>6} |")?;
         }
         writeln!(f)?;
         if let Some(first) = self.results.first().filter(|_| self.results.iter().any(|row| row.differences.is_some())) {
             let Bootstrap { resamples, .. } = self.bootstrap;
             writeln!(
                 f,
-                "- ±: nDCG@10 less that of {}; paired bootstrap over the queries, {resamples} resamples",
+                "- Δ nDCG@10: less that of {}; paired bootstrap over the queries, {resamples} resamples",
                 first.configuration
             )?;
         }
