@@ -8,7 +8,7 @@ use crate::cli::error::CliError;
 /// The mode whose name is not sent, so that the server decides.
 const DEFAULT: &str = "default";
 /// What is measured when nothing is said.
-const MODES: [&str; 3] = ["dense", "lexical", "hybrid"];
+const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
 /// What the measurement itself sets.
 const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
 

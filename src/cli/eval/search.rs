@@ -228,14 +228,12 @@ fn write_run(path: &Path, configuration: &Configuration, asked: &[Asked<'_>], li
     target.finish()
 }
 
-/// The text that is stored of a document: its title stands in front of it, as a line of its own.
-fn text_with_title(item: &Item) -> String {
-    item.title.as_ref().map_or_else(|| item.text.clone(), |title| format!("{title}\n\n{}", item.text))
-}
-
 /// A document as the server takes it.
 fn document(item: &Item) -> Value {
-    let mut document = json!({ "id": item.id, "text": text_with_title(item) });
+    let mut document = json!({ "id": item.id, "text": item.text });
+    if let Some(title) = &item.title {
+        document["title"] = json!(title);
+    }
     if let Some(language) = item.language {
         document["language"] = json!(language.code());
     }
