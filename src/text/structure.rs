@@ -100,7 +100,9 @@ impl Scan<'_> {
             let closes = fence(line).is_some_and(|(other, count, bare)| other == mark && count >= length && bare);
             self.fence = self.fence.filter(|_| !closes);
             if !line.is_empty() {
-                self.goes_on(end, Some(start));
+                // The marks stay with the first and the last line between them.
+                let first = self.blocks.last().is_some_and(|block| block.lines == 1);
+                self.goes_on(end, Some(start).filter(|_| !closes && !first));
             }
             return;
         }
@@ -132,7 +134,7 @@ impl Scan<'_> {
             }
         } else if line.trim_start().starts_with('|') {
             match self.kind() {
-                Some(Kind::Table) if !self.blank => self.goes_on(end, Some(start)),
+                Some(Kind::Table) if !self.blank => self.goes_on(end, Some(start).filter(|_| !is_below_head(line))),
                 _ => self.begins(Kind::Table, start..end, false),
             }
         } else {
@@ -216,6 +218,11 @@ fn unindented(line: &str) -> Option<&str> {
 fn is_rule(line: &str) -> bool {
     let marks: Vec<char> = line.chars().filter(|c| !c.is_whitespace()).collect();
     marks.len() >= 3 && matches!(marks[0], '-' | '*' | '_') && marks.iter().all(|mark| *mark == marks[0])
+}
+
+/// Whether this is the line between the head of a table and its rows.
+fn is_below_head(line: &str) -> bool {
+    line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
 /// The character that opens or closes code, how often it comes, and whether nothing follows.
@@ -393,9 +400,9 @@ mod tests {
     fn code_and_tables_are_blocks_of_lines() {
         let code = "Run this:\n```sh\n# no heading\n\nmake run\n```\nIt works.";
         headings(code, &[]);
-        parts(code, &["It works."], &["```sh", "# no heading", "make run", "```"]);
-        parts("~~~\n```\n~~~\nEnd.", &["End."], &["```", "~~~"]);
-        parts("Prices\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.", &["| a | b |", "End."], &["|---|---|", "| 1 | 2 |"]);
+        parts(code, &["It works."], &["```sh", "make run"]);
+        parts("~~~\n```\n~~~\nEnd.", &["End."], &[]);
+        parts("Prices\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.", &["| a | b |", "End."], &["| 1 | 2 |"]);
         headings("```\n# never closed\n", &[]);
     }
 }
