@@ -120,15 +120,15 @@ fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
 }
 
 #[test]
-fn without_a_word_about_modes_three_are_compared_with_the_first() {
+fn without_a_word_about_modes_all_are_compared_with_the_full_search() {
     let measured = Measured::start(&many());
     let told = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
     assert!(told.expect(0).starts_with("Search of 12 documents, in percent:\n"), "{}", told.out);
     let first = |line: &str, cell: usize| line.split('|').nth(cell).unwrap().trim().to_owned();
     let rows: Vec<&str> = told.out.lines().filter(|line| line.starts_with("| own lang.")).collect();
-    assert_eq!(rows.iter().map(|row| first(row, 2)).collect::<Vec<_>>(), ["dense", "lexical", "hybrid"]);
+    assert_eq!(rows.iter().map(|row| first(row, 2)).collect::<Vec<_>>(), ["full", "dense", "lexical", "hybrid"]);
     assert!(
-        told.out.contains("- Δ nDCG@10: less that of dense; paired bootstrap over the queries, 10000 resamples\n"),
+        told.out.contains("- Δ nDCG@10: less that of full; paired bootstrap over the queries, 10000 resamples\n"),
         "{}",
         told.out
     );
@@ -249,7 +249,7 @@ fn arguments_that_do_not_fit_are_refused_before_anything_is_read() {
         (&["--config", "a"], "expected NAME={…}, got no ="),
         (&["--config", "a={\"limit\": 3}"], "limit is set by the measurement; leave it out"),
         (&["--mode", "dense", "--config", "dense={}"], "expected each configuration to have a name of its own, got dense twice"),
-        (&["--run", "hits.run"], "--run: expected {name} in hits.run for 3 configurations"),
+        (&["--run", "hits.run"], "--run: expected {name} in hits.run for 4 configurations"),
         (&["--mode", "dense", "--run", "hits.run", "--languages", "same"], "--run: expected all in --languages, got none"),
         (&["--config", "a b={}", "--run", "hits.run"], "--run: expected names without white space, got a b"),
         (&["--from-run", "hits.run"], "expected NAME=FILE"),

@@ -20,7 +20,7 @@ fn arguments_are_checked() {
     check(&["search", "news", "x", "--like", "a"], "cannot be used with");
     check(&["search", "a/b", "x"], "invalid value 'a/b'");
     check(&["search", "news", "x", "--filter", "[]"], "expected a JSON object");
-    check(&["search", "news", "x", "--mode", "magic"], "possible values: dense, lexical, hybrid");
+    check(&["search", "news", "x", "--mode", "magic"], "possible values: full, dense, lexical, hybrid");
     check(&["search", "news", "x", "--server", "localhost:7700"], "expected http://HOST:PORT");
     check(&["embed", "--format", "npy"], "--format npy needs --output");
     check(&["embed", "--device", "cpu"], "--model <FOLDER>");

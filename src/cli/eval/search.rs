@@ -36,7 +36,7 @@ pub struct SearchArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// How documents are found, each measured by itself; any mode that the server knows, or `default` to send none. When neither this
-    /// nor --config nor --from-run is given: dense,lexical,hybrid.
+    /// nor --config nor --from-run is given: full,dense,lexical,hybrid.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',')]
     pub mode: Vec<String>,
     /// A further way to search: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can be
