@@ -17,6 +17,9 @@ const FILL_STEP: usize = 256;
 /// Bytes of CRC-32 behind the ids.
 const CHECKSUM_BYTES: usize = 4;
 
+/// Passages with their tokens.
+pub type PassageTokens = Vec<(PassageId, TokenSet)>;
+
 /// The tokens of passages, all or what changed of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenChanges {
@@ -27,7 +30,7 @@ pub struct TokenChanges {
     /// Passages that are gone.
     pub removed: Vec<PassageId>,
     /// Passages with their tokens; those without any are left out.
-    pub passages: Vec<(PassageId, TokenSet)>,
+    pub passages: PassageTokens,
 }
 
 impl DocumentStore {
@@ -42,7 +45,7 @@ impl DocumentStore {
     pub fn fill_tokens<E>(
         &self,
         tokens_of: impl Fn(&[PendingPassage]) -> Result<Vec<TokenSet>, E>,
-    ) -> Result<Result<Option<Vec<(PassageId, TokenSet)>>, E>, StoreError> {
+    ) -> Result<Result<Option<PassageTokens>, E>, StoreError> {
         let Some((reached, passages)) = self.read("reading passages without tokens", unfilled)? else { return Ok(Ok(None)) };
         let tokens = match tokens_of(&passages) {
             Ok(tokens) => tokens,
