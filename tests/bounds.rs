@@ -29,7 +29,7 @@ const DOCUMENT_BYTES: usize = 60 << 10;
 /// Documents stored at a time: their request must fit into a caller's share at the smallest size.
 const DOCUMENTS_PER_REQUEST: usize = 20;
 /// Lines of an import that takes longer than the test.
-const LINES: usize = 200_000;
+const LINES: usize = 800_000;
 /// How long a caller may wait for an answer that does not come.
 const SILENCE: Duration = Duration::from_millis(250);
 

@@ -98,7 +98,7 @@ impl TokenScorer {
             let mut greatest = 0.0_f32;
             for (lane, (&product, &id)) in products.iter().zip(&ids).enumerate() {
                 let cosine = (product as f32 * inverse * self.inverse_lengths[id]).clamp(0.0, 1.0);
-                question.cosines[token * groups + lane / LANES][lane % LANES] = (cosine * ONE).round() as i16;
+                question.cosines[token * groups + lane / LANES][lane % LANES] = (cosine * ONE + 0.5) as i16;
                 greatest = greatest.max(cosine);
                 if cosine >= NEAR {
                     without[lane] *= 1.0 - index.frequency(token as u16) as f32 / passages;
@@ -172,20 +172,39 @@ impl Question {
     /// How well a passage answers: the sum over the question's tokens of weight times the greatest cosine among the passage's tokens,
     /// 0 to 1.
     pub fn score(&self, tokens: &[u16]) -> f32 {
-        self.score_of(tokens.iter().map(|&token| usize::from(token)))
+        let mut score = 0.0;
+        for (group, weights) in self.weights.iter().enumerate() {
+            let mut greatest = [0_i16; LANES];
+            for &token in tokens {
+                // A token that the table does not have is near to none.
+                if let Some(row) = self.cosines.get(usize::from(token) * self.groups + group) {
+                    greatest.iter_mut().zip(row).for_each(|(greatest, &cosine)| *greatest = (*greatest).max(cosine));
+                }
+            }
+            let weighted = greatest.iter().zip(weights).map(|(&cosine, weight)| f32::from(cosine) * weight);
+            score += weighted.sum::<f32>();
+        }
+        score / ONE
     }
 
     /// The `limit` passages that answer best, best first. Only those that `accept` accepts, and that have a token near to one of
     /// the question. Cosines below `SCANNED` count as none, so scores may be lower than those of `score`.
     pub fn scan(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
-        let is_scanned = |token: &usize| self.scanned[token / 64] >> (token % 64) & 1 == 1;
-        let mut found: Vec<(PassageId, f32)> = index
-            .iter()
-            .filter_map(|(passage, tokens)| {
-                let score = self.score_of(tokens.iter().map(|&token| usize::from(token)).filter(is_scanned));
-                (score > 0.0 && accept(passage)).then_some((passage, score))
-            })
-            .collect();
+        let is_scanned = |token: u16| self.scanned.get(usize::from(token) / 64).is_some_and(|bits| bits >> (token % 64) & 1 == 1);
+        let mut found: Vec<(PassageId, f32)> = Vec::with_capacity(index.len());
+        let mut near: Vec<u16> = Vec::new();
+        for (passage, tokens) in index.iter() {
+            // Without a branch for each token: which ones are near cannot be foreseen.
+            near.resize(tokens.len(), 0);
+            let mut count = 0;
+            for &token in tokens {
+                near[count] = token;
+                count += usize::from(is_scanned(token));
+            }
+            if count > 0 && accept(passage) {
+                found.push((passage, self.score(&near[..count])));
+            }
+        }
         let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if found.len() > limit {
             found.select_nth_unstable_by(limit, better);
@@ -193,20 +212,6 @@ impl Question {
         }
         found.sort_unstable_by(better);
         found
-    }
-
-    fn score_of(&self, tokens: impl Iterator<Item = usize> + Clone) -> f32 {
-        let mut score = 0.0;
-        for group in 0..self.groups {
-            let mut greatest = [0_i16; LANES];
-            for token in tokens.clone() {
-                let row = &self.cosines[token * self.groups + group];
-                greatest.iter_mut().zip(row).for_each(|(greatest, &cosine)| *greatest = (*greatest).max(cosine));
-            }
-            let weighted = greatest.iter().zip(&self.weights[group]).map(|(&cosine, weight)| f32::from(cosine) * weight);
-            score += weighted.sum::<f32>();
-        }
-        score / ONE
     }
 }
 
@@ -291,6 +296,17 @@ mod tests {
         }
         let nothing = TokenIndex::default();
         assert_eq!(scorer.question(&[5], &nothing).unwrap().scan(&nothing, 9, |_| true), []);
+    }
+
+    #[test]
+    fn tokens_of_passages_that_the_table_does_not_have_count_for_nothing() {
+        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        let before = scorer.question(&[5, 17], &index).unwrap().scan(&index, 60, |_| true);
+        index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
+        let asked = scorer.question(&[5, 17], &index).unwrap();
+        assert_eq!(asked.score(&[300, 65_535]), 0.0);
+        let after = asked.scan(&index, 60, |_| true);
+        assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
     }
 
     #[test]
