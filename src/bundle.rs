@@ -24,6 +24,8 @@ pub const MODEL_FP16: &str = "model.fp16.onnx";
 /// The token table that both graphs read, and the tokens' weights in late interaction. Bundles of before 0.5.0, and those of other
 /// encoders, do without: their graphs hold their tables.
 pub const TOKEN_TABLE: &str = "tokens.safetensors";
+/// A token table that late interaction has of its own; without it, it reads the model's. No embedding depends on it.
+pub const LATE_TABLE: &str = "late.safetensors";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
 /// The head that recognizes languages; a bundle may do without.
@@ -212,6 +214,11 @@ impl Bundle {
     /// The full path of a file of the bundle.
     pub fn path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
+    }
+
+    /// The token table that late interaction reads; `None` when the bundle has none.
+    pub fn late_interaction_table(&self) -> Option<PathBuf> {
+        [LATE_TABLE, TOKEN_TABLE].into_iter().find(|file| self.manifest.files.contains_key(*file)).map(|file| self.path(file))
     }
 
     /// What decides an embedding, as one SHA-256: the text version, the preprocessing, the tokenizer and the weights. int8 and fp16 weights come

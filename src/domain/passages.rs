@@ -6,6 +6,11 @@ use std::ops::Range;
 /// Tokens that a passage may have, at least: fewer hold no thought.
 pub const TOKENS_MIN: usize = 8;
 
+/// Characters of a heading, at most: what is longer is a paragraph, whatever marks it.
+pub const HEADING_CHARS_MAX: usize = 200;
+/// Headings above a passage, at most: one of each level.
+pub const HEADINGS_MAX: usize = 6;
+
 /// Bounds on the passages of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassageBounds {

@@ -19,7 +19,7 @@ pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
 
-use crate::bundle::{Bundle, TOKEN_TABLE};
+use crate::bundle::Bundle;
 use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable};
 pub use crate::text::Tokens;
@@ -103,6 +103,14 @@ pub struct EmbedText {
     pub context: PassageContext,
     /// The text.
     pub text: String,
+}
+
+impl EmbedText {
+    /// Bytes that tokenizing goes through.
+    fn bytes(&self) -> usize {
+        let PassageContext { title, headings } = &self.context;
+        self.text.len() + [title, headings].into_iter().flatten().map(String::len).sum::<usize>()
+    }
 }
 
 impl From<String> for EmbedText {
@@ -194,7 +202,7 @@ impl Embedder {
 
     async fn embed_now(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         self.parts.queue.check_room(texts.len())?;
-        let tokens = if texts.iter().map(|one| one.text.len()).sum::<usize>() <= INLINE_BYTES_MAX {
+        let tokens = if texts.iter().map(EmbedText::bytes).sum::<usize>() <= INLINE_BYTES_MAX {
             self.parts.tokens(&texts)?
         } else {
             self.tokens_in_turns(texts).await?
@@ -211,7 +219,7 @@ impl Embedder {
             let mut bytes = 0;
             let mut turn = Vec::new();
             while let Some(one) = rest.next_if(|_| bytes < TURN_BYTES) {
-                bytes += one.text.len();
+                bytes += one.bytes();
                 turn.push(one);
             }
             let place = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
@@ -297,12 +305,10 @@ impl Parts {
     }
 }
 
-/// Reads the bundle's token table, if it has one.
+/// Reads the token table that the bundle has for late interaction, if any.
 fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
-    if !bundle.manifest.files.contains_key(TOKEN_TABLE) {
-        return Ok(None);
-    }
-    let table = TokenTable::read(&bundle.path(TOKEN_TABLE)).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
+    let Some(path) = bundle.late_interaction_table() else { return Ok(None) };
+    let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
     Ok(Some(TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?))
 }
 

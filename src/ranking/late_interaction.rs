@@ -1,6 +1,7 @@
 //! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of a model's token table: every token of the question looks
 //! for its nearest token in the passage, s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The table is the same for every text,
-//! so a passage needs its token ids and no vectors. The trainer's objective of the same name teaches the table for it.
+//! so a passage needs its token ids and no vectors. The trainer's objective of the same name teaches the table for it. A server weighs
+//! tokens by their rarity in the collection besides (`scorer`); here there is none.
 
 use std::collections::HashMap;
 

@@ -231,12 +231,8 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
 
 /// Prepares a collection that is older than searching by words, or than late interaction, for it; tries again after a failure.
 fn fill(state: &State, collection: &OpenCollection) {
-    let fill = || {
-        while !collection.should_stop() && collection.store.fill_lexical()? {}
-        search::fill_tokens(collection, &state.embedder)
-    };
     while !collection.should_stop() {
-        match fill() {
+        match search::fill(collection, &state.embedder) {
             Ok(_) => return,
             Err(_) if collection.should_stop() => return,
             Err(error) => {

@@ -183,9 +183,13 @@ pub(super) async fn embed_passages(
     passages: &[PendingPassage],
     priority: Priority,
 ) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
-    let text = |passage: &PendingPassage| EmbedText { context: passage.context.clone(), text: passage.text.clone() };
-    let texts = passages.iter().map(text).collect();
+    let texts = passages.iter().map(embed_text).collect();
     with_keys(passages, embedder.embed_in_context(texts, priority).await?)
+}
+
+/// What is embedded of a passage.
+pub(super) fn embed_text(passage: &PendingPassage) -> EmbedText {
+    EmbedText { context: passage.context.clone(), text: passage.text.clone() }
 }
 
 /// As `embed_passages`, of passages whose tokens are known.

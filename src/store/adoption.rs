@@ -19,7 +19,8 @@ use super::queries::CUTTING_RULES;
 use super::rows::{self, DOCUMENT_COLUMNS};
 use super::strangers::{DatabaseKind, Stranger, cause};
 use super::{StoreError, TermsOf, lexical};
-use crate::domain::PassageContext;
+use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
+use crate::domain::{PassageContext, TITLE_CHARS_MAX};
 
 /// KiB of pages that the new database keeps in memory.
 const CACHE_KIB: i64 = 32 << 10;
@@ -29,6 +30,10 @@ const STEPS_PER_LOOK: i32 = 10_000;
 const NUMBER_MAX: i64 = i64::MAX / 2;
 /// Damaged rows that are told.
 const DAMAGE_MAX: usize = 100;
+/// Bytes of a title, and of the headings above a passage with the ends of their lines, at most.
+const TITLE_BYTES_MAX: usize = TITLE_CHARS_MAX * CHAR_BYTES_MAX;
+const HEADINGS_BYTES_MAX: usize = HEADINGS_MAX * (HEADING_CHARS_MAX * CHAR_BYTES_MAX + 1);
+const CHAR_BYTES_MAX: usize = 4;
 const DOING: &str = "reading a database from elsewhere";
 
 /// The tables whose rows are taken, those before others that refer to them. What jobs noted is of another time, an index is saved
@@ -230,6 +235,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
     let mut select = ours.prepare(&format!("select {DOCUMENT_COLUMNS} from documents d order by d.key"))?;
     let mut documents = select.query([])?;
     while let Some(row) = documents.next()? {
+        check_length(row, 12, TITLE_BYTES_MAX, ("documents", row.get(0)?))?;
         note(rows::document(row).map(drop))?;
         let text = row.get_ref(8)?.as_str().unwrap_or_default();
         let mut unreadable = Vec::new();
@@ -240,6 +246,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
         let mut passages = select.query([row.get::<_, i64>(0)?])?;
         while let Some(passage) = passages.next()? {
             let id: i64 = passage.get(0)?;
+            check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
             let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
             if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms_of(&context.with(text)))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
@@ -255,6 +262,14 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
     }
     ours.execute("update lexical_fill set filled = until", [])?;
     Ok(damage)
+}
+
+/// Checks the bytes of what is read with every passage of a document: however long that is, it would be read as often.
+fn check_length(row: &rusqlite::Row<'_>, column: usize, max: usize, at: (&'static str, i64)) -> Result<(), Fault> {
+    let long = row.get_ref(column)?.as_bytes_or_null().is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes.len() > max));
+    let (table, row) = at;
+    let problem = "its title or its headings are longer than this program writes them";
+    if long { Err(StoreError::CorruptRow { table, row, problem }.into()) } else { Ok(()) }
 }
 
 /// The text of a passage whose row is whole.

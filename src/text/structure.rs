@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-/// Characters of a heading, at most: what is longer is a paragraph, whatever marks it.
-const HEADING_CHARS_MAX: usize = 200;
+use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
+
 /// Characters and words of a heading that nothing marks, at most.
 const PLAIN_CHARS_MAX: usize = 60;
 const PLAIN_WORDS_MAX: usize = 8;
@@ -194,7 +194,7 @@ impl Scan<'_> {
 fn marked_heading(line: &str) -> Option<(u8, &str)> {
     let line = unindented(line)?;
     let words = line.trim_start_matches('#');
-    let level = u8::try_from(line.len() - words.len()).ok().filter(|level| (1..=6).contains(level))?;
+    let level = u8::try_from(line.len() - words.len()).ok().filter(|level| (1..=HEADINGS_MAX).contains(&usize::from(*level)))?;
     let words = words.strip_prefix([' ', '\t'])?.trim();
     // Marks at the end count only apart from the words: the C# of a heading is its own.
     let closed = words.trim_end_matches('#');

@@ -96,6 +96,17 @@ async fn languages_take_turns_by_relevance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_language_takes_its_turn_from_beyond_the_page() {
+    let mut documents: Vec<Value> =
+        (0..9).map(|n| json!({"id": format!("en-{n}"), "text": format!("grey sea {n}"), "language": "en"})).collect();
+    documents.push(json!({"id": "fr-0", "text": "grey sea, et la mer grise au nord", "language": "fr"}));
+    let server = Server::with_documents(documents.into()).await;
+    let body = json!({"query": "grey sea", "limit": 2, "balance_languages": true});
+    let found = server.post(PATH, &body).await;
+    assert!(ids(&found)[0].starts_with("en-") && ids(&found)[1] == "fr-0", "{:?}", ids(&found));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_written_or_deleted_shows_in_the_next_search() {
     let server = Server::with_documents(documents()).await;
     assert_eq!(ids(&server.post(PATH, &json!({"query": QUERY, "limit": 1})).await), ["ja"]);

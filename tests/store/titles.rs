@@ -1,7 +1,7 @@
 //! Titles and headings: stored with documents and passages, read back after a restart, and told when they are damaged.
 
 use dragoman::domain::{DocumentPatch, Metadata, PassageContext, PassageId, PassageSpan, Precondition, TitleChange};
-use dragoman::store::{DocumentStore, PatchOutcome, PreparedDocument, Recut, SearchFilter, StoreError};
+use dragoman::store::{Adoption, DatabaseKind, DocumentStore, PatchOutcome, PreparedDocument, Recut, SearchFilter, StoreError};
 use rusqlite::Connection;
 
 use crate::{OPTIONS, cut, document, embed, embedding, id, keys, patched, put, store};
@@ -157,4 +157,21 @@ fn a_title_that_no_caller_may_give_is_damage() {
     let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
     let error = store.get(&id("a")).unwrap_err();
     assert!(matches!(error, StoreError::CorruptRow { table: "documents", .. }), "{error:?}");
+}
+
+#[test]
+fn a_database_from_elsewhere_with_endless_titles_or_headings_is_refused() {
+    for (table, column) in [("documents", "title"), ("passages", "headings")] {
+        let (folder, store) = store();
+        put(&store, titled(Some("Lervik")));
+        store.close().unwrap();
+        let from = folder.path().join("documents.sqlite");
+        let long = "sea ".repeat(10_000);
+        let changed = Connection::open(&from).unwrap().execute(&format!("update {table} set {column} = ?1"), [long]);
+        assert!(changed.unwrap() > 0);
+        let to = folder.path().join("ours.sqlite");
+        let terms_of = dragoman::embed::passage_terms;
+        let refused = Adoption { kind: DatabaseKind::Collection, from: &from, to: &to, terms_of }.run(|| false);
+        assert!(matches!(refused, Err(StoreError::CorruptRow { table: of, .. }) if of == table), "{table}: {refused:?}");
+    }
 }

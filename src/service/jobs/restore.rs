@@ -12,7 +12,7 @@ use super::super::collections::sync_dir;
 use super::super::leftovers::{self, DATABASE};
 use super::super::repair::recover;
 use super::super::runtime::OpenCollection;
-use super::super::search::fill_tokens;
+use super::super::search;
 use super::super::snapshots::{ClassifierTarget, Target, classifier_exists};
 use super::super::{Error, State, blocking};
 use super::{Halt, JobContext};
@@ -97,7 +97,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
 /// Builds the index of a collection that nobody sees yet.
 pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), Halt> {
     let (building, embedder) = (Arc::clone(&collection), context.state()?.embedder.clone());
-    let build = move || Ok(recover(&building)? && fill_terms(&building)? && fill_tokens(&building, &embedder)?);
+    let build = move || Ok(recover(&building)? && search::fill(&building, &embedder)?);
     let mut built = tokio::spawn(blocking(build));
     loop {
         tokio::select! {
@@ -112,16 +112,6 @@ pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
             }
         }
     }
-}
-
-/// Prepares a collection that is older than searching by words for it. Says whether it came to the end. Blocks.
-fn fill_terms(collection: &OpenCollection) -> Result<bool, Error> {
-    while !collection.should_stop() {
-        if !collection.store.fill_lexical()? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Makes the new collections the ones of their names, and removes those that had them, damaged ones too; aliases and classifiers

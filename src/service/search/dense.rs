@@ -115,17 +115,14 @@ pub(super) fn passages(
         return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
     }
     let set = matching::passages(collection, filter)?;
-    let passages = collection.search_index()?.0.len();
-    let expansion = expansion(collection, limit, effort.breadth);
-    if !worth_comparing_all(collection, &set, passages, expansion) {
-        let breadth = Breadth { expansion: Some(expansion), ..effort.breadth };
-        let walk = Walk::new(collection, &set, passages, expansion);
-        let neighbors = nearest(collection, query, limit, breadth, Some(&|passage| walk.accepts(passage)))?;
-        if !walk.is_lost() && neighbors.len() == limit {
-            return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
+    let wanted = rescored_of(collection, effort.breadth, limit).unwrap_or(limit);
+    match walk(collection, query, &set, wanted, effort.breadth)? {
+        Some(found) if found.len() >= limit => {
+            let neighbors = if wanted > limit { rescored(collection, query, limit, found)? } else { found };
+            Ok(NearestPassages { neighbors, method: DenseMethod::Index })
         }
+        _ => compared(among(collection, query, &set)?),
     }
-    compared(among(collection, query, &set)?)
 }
 
 fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadth, found: &mut Candidates) -> Result<(), Error> {
@@ -177,21 +174,10 @@ fn find_matching(
     breadth: Breadth,
     found: &mut Candidates,
 ) -> Result<DenseMethod, Error> {
-    let passages = collection.search_index()?.0.len();
     let mut set = matching::passages(collection, filter)?;
     let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
     let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
-    loop {
-        let expansion = expansion(collection, wanted, breadth);
-        if worth_comparing_all(collection, &set, passages, expansion) {
-            break;
-        }
-        let breadth = Breadth { expansion: Some(expansion), ..breadth };
-        let walk = Walk::new(collection, &set, passages, expansion);
-        let neighbors = indexed(collection, query, wanted, breadth, Some(&|passage| walk.accepts(passage)))?;
-        if walk.is_lost() {
-            break;
-        }
+    while let Some(neighbors) = walk(collection, query, &set, wanted, breadth)? {
         let looked_at = take(collection, query, breadth, neighbors, found)?;
         if found.is_full() {
             return Ok(DenseMethod::Index);
@@ -202,6 +188,26 @@ fn find_matching(
     // All of them in order: any number of the nearest may be passages of the same document, or no longer match.
     take_in_order(collection, query, &among(collection, query, &set)?, found)?;
     Ok(DenseMethod::Scan)
+}
+
+/// Walks to `wanted` passages of a set, nearest first by the values of the index. `None` when comparing with all of them is less work,
+/// or the walk went too far without coming to them.
+fn walk(
+    collection: &OpenCollection,
+    query: &Embedding,
+    set: &PassageSet,
+    wanted: usize,
+    breadth: Breadth,
+) -> Result<Option<Vec<Neighbor>>, Error> {
+    let passages = collection.search_index()?.0.len();
+    let expansion = expansion(collection, wanted, breadth);
+    if worth_comparing_all(collection, set, passages, expansion) {
+        return Ok(None);
+    }
+    let breadth = Breadth { expansion: Some(expansion), ..breadth };
+    let walk = Walk::new(collection, set, passages, expansion);
+    let neighbors = indexed(collection, query, wanted, breadth, Some(&|passage| walk.accepts(passage)))?;
+    Ok(Some(neighbors).filter(|_| !walk.is_lost()))
 }
 
 fn take_in_order(

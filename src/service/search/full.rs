@@ -7,16 +7,15 @@
 use std::collections::HashMap;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
-use super::aim::Aim;
 use super::candidates::among;
-use super::dense::{self, Effort};
-use super::hits::{Candidate, Candidates};
+use super::dense;
+use super::hits::Candidates;
 use super::matching::{self, PassageSet};
+use super::ranking::{Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId};
 use crate::index::Neighbor;
-use crate::ranking::{Evidence, Question, TokenIndex, TokenScorer, lexical_share};
+use crate::ranking::{Evidence, Question, TokenIndex, lexical_share};
 use crate::store::SearchFilter;
 
 /// Passages that each list names for each document wanted.
@@ -29,81 +28,65 @@ const NAMED_MAX: usize = 40_000;
 /// than a search should.
 const SCANNED_MAX: usize = 200_000;
 
-/// A search by all there is.
-pub(super) struct Full<'a> {
-    pub(super) collection: &'a OpenCollection,
-    pub(super) aim: &'a Aim,
-    pub(super) scorer: Option<&'a TokenScorer>,
-    pub(super) filter: &'a SearchFilter,
-    pub(super) effort: Effort,
-    /// Documents wanted.
-    pub(super) depth: usize,
-}
-
-/// The most relevant documents.
-pub(super) struct Found {
-    /// Most relevant first.
-    pub(super) candidates: Vec<Candidate>,
-    /// Whether looking further finds nothing more.
-    pub(super) exhausted: bool,
-    /// Who named the nearest embeddings.
-    pub(super) method: Option<DenseMethod>,
-}
-
-/// What the three lists say of a passage; a place is `None` where a list does not name it.
+/// What the three lists say of a passage.
 #[derive(Debug, Clone, Copy, Default)]
 struct Named {
-    dense: Option<ListPlace>,
-    late: Option<ListPlace>,
-    lexical: Option<ListPlace>,
+    /// Its places in the lists that name it.
+    places: HitPlaces,
     /// The similarity of the embeddings by the metric, also of passages that others named.
     similarity: Option<f32>,
 }
 
-impl Full<'_> {
-    /// Finds the most relevant documents.
-    pub(super) fn find(&self, search: FullSearch) -> Result<Found, Error> {
-        let mut limit = search.candidates.max(self.depth.saturating_mul(PASSAGES_PER_DOCUMENT));
+/// What the three lists name together.
+struct Passages {
+    /// Most relevant first.
+    ranked: Vec<(Neighbor, HitPlaces)>,
+    /// Whether the lists name no more than these.
+    exhausted: bool,
+    /// Who named the nearest embeddings.
+    method: Option<DenseMethod>,
+}
+
+impl Plan<'_> {
+    /// Ranks the `depth` most relevant documents.
+    pub(super) fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
+        let mut limit = search.candidates.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
         loop {
-            let (ranked, exhausted, method) = self.ranked(limit)?;
-            let mut candidates = Candidates::new(self.depth);
-            let neighbors: Vec<Neighbor> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
-            candidates.take(self.collection, &neighbors)?;
+            let Passages { ranked, exhausted, method } = self.relevant(filter, limit)?;
+            let mut candidates = Candidates::new(depth);
+            candidates.take(self.collection, &ranked.iter().map(|(neighbor, _)| *neighbor).collect::<Vec<_>>())?;
             if candidates.is_full() || exhausted || limit >= NAMED_MAX {
-                let places: HashMap<PassageId, HitPlaces> =
-                    ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
                 let exhausted = (exhausted && !candidates.is_full()) || limit >= NAMED_MAX;
+                let places: HashMap<_, _> = ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
                 let mut candidates = candidates.into_vec();
                 for candidate in &mut candidates {
                     candidate.places = places.get(&candidate.passage).copied().unwrap_or_default();
                 }
-                return Ok(Found { candidates, exhausted, method });
+                return Ok(Ranking { candidates, exhausted, method });
             }
             limit = limit.saturating_mul(GROWTH).min(NAMED_MAX);
         }
     }
 
-    /// Passages by their relevance, and whether the lists name no more than these.
-    #[expect(clippy::type_complexity, reason = "three results of one step")]
-    fn ranked(&self, limit: usize) -> Result<(Vec<(Neighbor, HitPlaces)>, bool, Option<DenseMethod>), Error> {
-        let Self { collection, aim, filter, .. } = *self;
+    /// The passages of which each list names up to `limit`.
+    fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
+        let (collection, aim) = (self.collection, self.aim);
         let mut named: HashMap<PassageId, Named> = HashMap::new();
-        let place = |(rank, score): (usize, f32)| Some(ListPlace { rank, score });
         let (mut exhausted, mut method) = (true, None);
         if let Some(embedding) = &aim.embedding {
-            let dense = dense::passages(collection, embedding, limit, filter, self.effort)?;
-            exhausted &= dense.neighbors.len() < limit;
-            method = Some(dense.method);
-            for (rank, neighbor) in (1..).zip(&dense.neighbors) {
-                let entry = named.entry(neighbor.passage).or_default();
-                (entry.dense, entry.similarity) = (place((rank, neighbor.score)), Some(neighbor.score));
+            let nearest = dense::passages(collection, embedding, limit, filter, self.effort())?;
+            exhausted &= nearest.neighbors.len() < limit;
+            method = Some(nearest.method);
+            for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
+                let entry = named.entry(passage).or_default();
+                (entry.places.dense, entry.similarity) = (Some(ListPlace { rank, score }), Some(score));
             }
         }
         if let Some(terms) = &aim.terms {
-            let lexical = collection.store.lexical(terms, filter, limit)?;
+            let lexical = collection.store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
             exhausted &= lexical.len() < limit;
             for (rank, (passage, score)) in (1..).zip(lexical) {
-                named.entry(passage).or_default().lexical = place((rank, score));
+                named.entry(passage).or_default().places.lexical = Some(ListPlace { rank, score });
             }
         }
         let set = (*filter != SearchFilter::default()).then(|| matching::passages(collection, filter)).transpose()?;
@@ -113,7 +96,7 @@ impl Full<'_> {
                 let late = question.scan(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
                 exhausted &= late.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(late) {
-                    named.entry(passage).or_default().late = place((rank, score));
+                    named.entry(passage).or_default().places.late = Some(ListPlace { rank, score });
                 }
             }
             if let Some(embedding) = &aim.embedding {
@@ -121,7 +104,7 @@ impl Full<'_> {
             }
             Ok::<_, Error>(self.judge(named, question.as_ref(), tokens))
         })??;
-        Ok((ranked, exhausted, method))
+        Ok(Passages { ranked, exhausted, method })
     }
 
     /// Adds the similarity of those that embeddings did not name.
@@ -146,17 +129,18 @@ impl Full<'_> {
         let terms = self.aim.terms.as_ref().map_or(0, |terms| terms.terms.len());
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
-        let judged = named.into_iter().map(|(passage, named)| {
+        let judged = named.into_iter().map(|(passage, Named { mut places, similarity })| {
             let own = tokens.get(passage).unwrap_or_default();
             let late = question.map(|question| question.score(own));
             let evidence = Evidence {
-                dense: named.similarity.map_or(0.0, |score| cosine(metric, score)),
+                dense: similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
-                lexical: named.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
+                lexical: places.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
                 tokens: own.len(),
             };
-            let late = named.late.map(|place| ListPlace { score: late.unwrap_or(place.score), ..place });
-            let places = HitPlaces { dense: named.dense, late, lexical: named.lexical };
+            if let Some((place, late)) = places.late.as_mut().zip(late) {
+                place.score = late;
+            }
             (Neighbor { passage, score: evidence.relevance() }, places)
         });
         let mut judged: Vec<_> = judged.collect();

@@ -20,7 +20,7 @@ mod tokens;
 pub(super) use candidates::{RESCORED_MIN, rescored};
 pub(super) use labeled::LabeledPassages;
 pub(super) use matching::PassageSets;
-pub(super) use tokens::{CollectionTokens, fill_tokens};
+pub(super) use tokens::{CollectionTokens, fill};
 
 use std::sync::Arc;
 use std::time::Instant;

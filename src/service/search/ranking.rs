@@ -4,12 +4,11 @@ use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::aim::Aim;
 use super::dense::{self, Effort, Nearest};
-use super::full::Full;
 use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
-use crate::domain::{DenseMethod, Field, Filter, FullSearch, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
+use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
 use crate::ranking::TokenScorer;
 use crate::store::{SearchFilter, StoreError};
@@ -54,11 +53,12 @@ pub(super) struct Page {
 }
 
 /// Candidates, best first.
-struct Ranking {
-    candidates: Vec<Candidate>,
+pub(super) struct Ranking {
+    pub(super) candidates: Vec<Candidate>,
     /// Whether looking further finds nothing more.
-    exhausted: bool,
-    method: Option<DenseMethod>,
+    pub(super) exhausted: bool,
+    /// How the nearest embeddings were found.
+    pub(super) method: Option<DenseMethod>,
 }
 
 impl Plan<'_> {
@@ -69,15 +69,7 @@ impl Plan<'_> {
         let end = request.offset.saturating_add(request.limit);
         let mut depth = end;
         loop {
-            let ranking = match (request.balance_languages, request.mode) {
-                (false, _) => self.ranked(&filter, depth)?,
-                (true, SearchMode::Full(search)) => {
-                    let mut ranking = self.full(&filter, depth, search)?;
-                    ranking.candidates = take_turns_by_score(ranking.candidates);
-                    ranking
-                }
-                (true, _) => self.balanced(&filter, depth)?,
-            };
+            let ranking = if request.balance_languages { self.balanced(&filter, depth)? } else { self.ranked(&filter, depth)? };
             let ranked = ranking.candidates.len();
             let mut candidates = ranking.candidates;
             if let Some(score_min) = request.score_min {
@@ -114,8 +106,12 @@ impl Plan<'_> {
     }
 
     /// Looks in each language by itself, so that however many documents of one language are nearer, those of the others are
-    /// found; then lets the languages take turns.
+    /// found; then lets the languages take turns. Relevance means the same in all languages, so there the candidates of one search do.
     fn balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+        if let SearchMode::Full(search) = self.request.mode {
+            let ranking = self.full(filter, depth.max(search.candidates), search)?;
+            return Ok(Ranking { candidates: take_turns_by_score(ranking.candidates), ..ranking });
+        }
         let mut all = Ranking { candidates: Vec::new(), exhausted: true, method: None };
         let mut languages: Vec<Language> = filter.languages.clone();
         if languages.is_empty() {
@@ -164,19 +160,15 @@ impl Plan<'_> {
         }
     }
 
-    fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
-        let Self { collection, request, aim, scorer } = *self;
-        let effort = Effort { exact: request.exact, breadth: request.breadth };
-        let found =
-            Full { collection, aim, scorer, filter, effort, depth }.find(search).map_err(|error| self.pending_of(error))?;
-        Ok(Ranking { candidates: found.candidates, exhausted: found.exhausted, method: found.method })
+    /// How much work the nearest embeddings are worth.
+    pub(super) fn effort(&self) -> Effort {
+        Effort { exact: self.request.exact, breadth: self.request.breadth }
     }
 
     fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
         let Some(embedding) = &self.aim.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.aim.excluded.len());
-        let effort = Effort { exact: self.request.exact, breadth: self.request.breadth };
-        let Nearest { mut candidates, method } = dense::find(self.collection, embedding, wanted, filter, effort)?;
+        let Nearest { mut candidates, method } = dense::find(self.collection, embedding, wanted, filter, self.effort())?;
         let exhausted = candidates.len() < wanted;
         self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
         Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
@@ -212,14 +204,8 @@ impl Plan<'_> {
         }
     }
 
-    fn pending_of(&self, error: Error) -> Error {
-        match error {
-            Error::Store(error) => self.pending(error),
-            other => other,
-        }
-    }
-
-    fn pending(&self, error: StoreError) -> Error {
+    /// Words cannot be searched yet: says how far they are.
+    pub(super) fn pending(&self, error: StoreError) -> Error {
         match error {
             StoreError::LexicalIncomplete { filled: done, until: total } => {
                 Error::TermsPending { collection: self.collection.row.name.clone(), done, total }

@@ -1,18 +1,27 @@
 //! The tokens of a collection's passages in memory, for late interaction: read with the first search that needs them, then brought
 //! up to date from what changed since.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
+use super::super::worker::embed_text;
 use crate::domain::{PassageId, Sequence, TokenSet};
-use crate::embed::{EmbedText, Embedder};
+use crate::embed::Embedder;
 use crate::ranking::TokenIndex;
 use crate::store::{PendingPassage, TokenChanges};
 
 /// What is known of a collection's tokens.
 #[derive(Debug, Default)]
-pub(crate) struct CollectionTokens(RwLock<Option<Known>>);
+pub(crate) struct CollectionTokens(RwLock<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    known: Option<Known>,
+    /// Steps of filling so far. Their rows are of passages embedded long ago, which the sequence does not tell: what was read before a
+    /// step lacks its rows.
+    filled: u64,
+}
 
 /// The tokens, true of one state of the database.
 #[derive(Debug)]
@@ -22,16 +31,22 @@ struct Known {
 }
 
 impl CollectionTokens {
-    fn read(&self) -> RwLockReadGuard<'_, Option<Known>> {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, changes: TokenChanges) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
-            return; // Another search was faster.
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what was read when there had been so many steps of filling, unless that is no longer all there is to read, or
+    /// another search was faster.
+    fn take(&self, changes: TokenChanges, filled: u64) {
+        let mut state = self.write();
+        if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
+            return;
         }
-        let mut index = match known.take() {
+        let mut index = match state.known.take() {
             Some(known) if !changes.complete => known.index,
             _ => TokenIndex::default(),
         };
@@ -41,12 +56,14 @@ impl CollectionTokens {
         for (passage, tokens) in &changes.passages {
             index.insert(*passage, tokens);
         }
-        *known = Some(Known { sequence: changes.sequence, index });
+        state.known = Some(Known { sequence: changes.sequence, index });
     }
 
     /// Adds what passages lacked, if anything is known yet.
     fn fill(&self, passages: &[(PassageId, TokenSet)]) {
-        if let Some(known) = self.0.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        let mut state = self.write();
+        state.filled += 1;
+        if let Some(known) = state.known.as_mut() {
             passages.iter().for_each(|(passage, tokens)| known.index.insert(*passage, tokens));
         }
     }
@@ -55,32 +72,64 @@ impl CollectionTokens {
 /// Hands the tokens of all passages, as they are now, to `use_them`.
 pub(super) fn with_tokens<T>(collection: &OpenCollection, use_them: impl FnOnce(&TokenIndex) -> T) -> Result<T, Error> {
     let now = collection.store.sequence()?;
-    let reached = collection.tokens.read().as_ref().map(|known| known.sequence);
-    if reached.is_none_or(|reached| reached < now) {
-        collection.tokens.take(collection.store.token_changes(reached)?);
+    loop {
+        let (reached, filled) = {
+            let state = collection.tokens.read();
+            match &state.known {
+                Some(known) if known.sequence >= now => return Ok(use_them(&known.index)),
+                known => (known.as_ref().map(|known| known.sequence), state.filled),
+            }
+        };
+        collection.tokens.take(collection.store.token_changes(reached)?, filled);
     }
-    let nothing = TokenIndex::default;
-    Ok(match collection.tokens.read().as_ref() {
-        Some(known) => use_them(&known.index),
-        None => use_them(&nothing()),
-    })
 }
 
-/// Gives the passages that were embedded before there were tokens what they lack. Does nothing where the collection is of another
-/// model than the loaded one. Says whether it came to the end. Blocks.
-pub(in crate::service) fn fill_tokens(collection: &OpenCollection, embedder: &Embedder) -> Result<bool, Error> {
+/// Gives a collection that is older than searching by words, or than late interaction, what these lack. One of another model than the
+/// loaded one gets no tokens. Says whether it came to the end. Blocks.
+pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder) -> Result<bool, Error> {
+    while !collection.should_stop() && collection.store.fill_lexical()? {}
     let own = collection.row.model.as_ref().filter(|own| own.fingerprint == embedder.model().fingerprint);
-    if own.is_none() || embedder.scorer().is_none() {
-        return Ok(true);
-    }
-    while !collection.should_stop() {
-        let text = |passage: &PendingPassage| EmbedText { context: passage.context.clone(), text: passage.text.clone() };
-        let tokens_of = |passages: &[PendingPassage]| embedder.token_sets(&passages.iter().map(text).collect::<Vec<_>>());
-        let filled = collection.store.fill_tokens(tokens_of)?;
-        match filled.map_err(Error::Embed)? {
+    let has_tokens = own.is_some() && embedder.scorer().is_some();
+    while has_tokens && !collection.should_stop() {
+        let tokens_of = |passages: &[PendingPassage]| embedder.token_sets(&passages.iter().map(embed_text).collect::<Vec<_>>());
+        match collection.store.fill_tokens(tokens_of)?.map_err(Error::Embed)? {
             Some(passages) => collection.tokens.fill(&passages),
-            None => return Ok(true),
+            None => break,
         }
     }
-    Ok(false)
+    Ok(!collection.should_stop())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(sequence: u64, passages: &[u64]) -> TokenChanges {
+        let passages = passages.iter().map(|&passage| (PassageId(passage), TokenSet::of(&[7]))).collect();
+        TokenChanges { sequence: Sequence(sequence), complete: true, removed: Vec::new(), passages }
+    }
+
+    fn known(tokens: &CollectionTokens) -> usize {
+        tokens.read().known.as_ref().map_or(0, |known| known.index.len())
+    }
+
+    #[test]
+    fn what_was_read_before_a_step_of_filling_is_read_again() {
+        let tokens = CollectionTokens::default();
+        tokens.fill(&[(PassageId(2), TokenSet::of(&[7]))]);
+        tokens.take(changes(5, &[1]), 0);
+        assert_eq!(known(&tokens), 0, "the passage that was just filled would be missing until the next start");
+        tokens.take(changes(5, &[1, 2]), 1);
+        assert_eq!(known(&tokens), 2);
+        tokens.fill(&[(PassageId(3), TokenSet::of(&[7]))]);
+        assert_eq!(known(&tokens), 3);
+    }
+
+    #[test]
+    fn an_older_state_does_not_replace_a_newer_one() {
+        let tokens = CollectionTokens::default();
+        tokens.take(changes(7, &[1, 2]), 0);
+        tokens.take(changes(6, &[1]), 0);
+        assert_eq!(known(&tokens), 2);
+    }
 }
