@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::Language;
+use crate::domain::{Language, RelevanceWeights};
 
 /// The manifest's format that this program reads and writes.
 pub const FORMAT: u32 = 1;
@@ -132,6 +132,9 @@ pub struct Manifest {
     pub tokens_max: usize,
     /// ISO 639-1 codes of the languages that it was trained on.
     pub languages: Vec<String>,
+    /// How search weighs its evidence; absent means as with the first models that had late interaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relevance: Option<RelevanceWeights>,
     /// File name to SHA-256 in hexadecimal.
     pub files: BTreeMap<String, String>,
     /// How it was trained: configuration, steps, corpora; for people.

@@ -16,6 +16,7 @@ pub mod metadata;
 pub mod model;
 pub mod passages;
 pub mod payer;
+pub mod relevance;
 pub mod request_key;
 pub mod search;
 pub mod selection;
@@ -49,6 +50,7 @@ pub use limits::Limits;
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;
+pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
     Breadth, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces,

@@ -309,7 +309,8 @@ impl Parts {
 fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     let Some(path) = bundle.late_interaction_table() else { return Ok(None) };
     let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
-    Ok(Some(TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?))
+    let scorer = TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?;
+    Ok(Some(scorer.weighing(bundle.manifest.relevance.unwrap_or_default())))
 }
 
 fn span(range: std::ops::Range<usize>, context: PassageContext) -> PassageSpan {

@@ -1,9 +1,11 @@
 //! One relevance from all evidence: how likely a passage answers a question, between 0 and 1.
 //!
-//! A logistic function of a weighted sum. The weights were fitted on questions and passages in 46 languages, the same and others,
+//! A logistic function of a weighted sum. The weights are the model's (`bundle::Manifest`). They were fitted on questions and passages in 46 languages, the same and others,
 //! which the model was not trained on: their proportions so that the passage that answers comes first (softmax over the candidates of
 //! a question), their size so that 0.5 says that it is as likely the right passage as a wrong one, of which a fifth are the ones
 //! that come closest and the others any of the collection.
+
+use crate::domain::RelevanceWeights;
 
 /// What is known of a passage with regard to a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,11 +27,14 @@ pub fn lexical_share(bm25: f32, terms: usize, passages: usize) -> f32 {
 
 impl Evidence {
     /// How likely the passage answers, 0 to 1.
-    pub fn relevance(&self) -> f32 {
+    pub fn relevance(&self, weights: &RelevanceWeights) -> f32 {
         let Self { dense, late, lexical, tokens } = *self;
         let sum = match late {
             // A long passage has something near to every token.
-            Some(late) => 3.81 * dense + 6.08 * late + 3.97 * lexical - 0.51 * (1.0 + tokens as f32).ln() - 1.04,
+            Some(late) => {
+                let length = (1.0 + tokens as f32).ln();
+                weights.dense * dense + weights.late * late + weights.lexical * lexical + weights.tokens * length + weights.bias
+            }
             None => 6.96 * dense + 10.21 * lexical - 1.72,
         };
         1.0 / (1.0 + (-sum).exp())
@@ -44,20 +49,31 @@ mod tests {
 
     #[test]
     fn each_evidence_raises_the_relevance() {
-        let base = SOME.relevance();
+        let base = SOME.relevance(&RelevanceWeights::default());
         for more in [Evidence { dense: 0.6, ..SOME }, Evidence { late: Some(0.7), ..SOME }, Evidence { lexical: 0.3, ..SOME }] {
-            assert!(more.relevance() > base, "{more:?}");
+            assert!(more.relevance(&RelevanceWeights::default()) > base, "{more:?}");
         }
-        assert!(Evidence { tokens: 100, ..SOME }.relevance() < base);
+        assert!(Evidence { tokens: 100, ..SOME }.relevance(&RelevanceWeights::default()) < base);
     }
 
     #[test]
     fn relevance_is_a_probability() {
         let all = Evidence { dense: 1.0, late: Some(1.0), lexical: 1.0, tokens: 5 };
         let none = Evidence { dense: -1.0, late: Some(0.0), lexical: 0.0, tokens: 100 };
-        assert!(all.relevance() > 0.9 && all.relevance() < 1.0, "{}", all.relevance());
-        assert!(none.relevance() < 0.01 && none.relevance() > 0.0, "{}", none.relevance());
-        assert!(Evidence { late: None, ..all }.relevance() > 0.9 && Evidence { late: None, ..none }.relevance() < 0.02);
+        assert!(
+            all.relevance(&RelevanceWeights::default()) > 0.9 && all.relevance(&RelevanceWeights::default()) < 1.0,
+            "{}",
+            all.relevance(&RelevanceWeights::default())
+        );
+        assert!(
+            none.relevance(&RelevanceWeights::default()) < 0.01 && none.relevance(&RelevanceWeights::default()) > 0.0,
+            "{}",
+            none.relevance(&RelevanceWeights::default())
+        );
+        assert!(
+            Evidence { late: None, ..all }.relevance(&RelevanceWeights::default()) > 0.9
+                && Evidence { late: None, ..none }.relevance(&RelevanceWeights::default()) < 0.02
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use numkong::{PackedMatrix, Tensor, available, cap, configure_thread};
 
 use super::{TokenIndex, TokenTable};
-use crate::domain::PassageId;
+use crate::domain::{PassageId, RelevanceWeights};
 
 /// Distinct tokens of a question that are looked for; of a longer one those that say most.
 pub const QUESTION_TOKENS_MAX: usize = 2 * LANES;
@@ -21,9 +21,13 @@ const ROWS_PER_BLOCK: usize = 1_024;
 const NEAR: f32 = 0.6;
 /// The least share of passages that counts, and one passage at least: what is in none weighs no more than what is in that many.
 const SHARE_MIN: f32 = 1e-3;
-/// While all passages are looked through, cosines below this count as none: few tokens are left to look at, and nothing that
-/// would be found is lost.
+/// While passages are looked for, cosines below this count as none: few tokens are left to look at, and nothing that would be
+/// found is lost.
 const SCANNED: f32 = 0.3;
+/// Passages that are looked at for each passage there is, counted once for each token that leads to them; and that many always.
+/// Beyond, those tokens of the question that say least for what they cost find nothing by themselves.
+const VISITS_PER_PASSAGE: usize = 2;
+const VISITS_MIN: usize = 200_000;
 /// What a cosine of 1 is kept as.
 const ONE: f32 = i16::MAX as f32;
 
@@ -37,6 +41,7 @@ pub struct TokenScorer {
     /// One over the length of each row; 0 for a row of zeros.
     inverse_lengths: Vec<f32>,
     weights: Vec<f32>,
+    relevance: RelevanceWeights,
 }
 
 /// A question against the vocabulary of a collection.
@@ -46,8 +51,8 @@ pub struct Question {
     groups: usize,
     /// The weight of each of these, with sum 1; 0 where there is no token.
     weights: Vec<[f32; LANES]>,
-    /// A bit for each token id with a cosine of `SCANNED` or more.
-    scanned: Vec<u64>,
+    /// For each token of the question those with a cosine of `SCANNED` or more that passages have, nearest first.
+    near: Vec<Vec<(f32, u16)>>,
 }
 
 /// Why a token table cannot be used.
@@ -72,7 +77,17 @@ impl TokenScorer {
         let blocks = rows.chunks(ROWS_PER_BLOCK * dimension).map(pack).collect::<Result<_, _>>()?;
         let length = |row: &[i8]| (row.iter().map(|&value| i32::from(value).pow(2)).sum::<i32>() as f32).sqrt();
         let inverse_lengths = rows.chunks_exact(dimension).map(|row| length(row).max(1.0).recip()).collect();
-        Ok(Self { dimension, rows, blocks, inverse_lengths, weights })
+        Ok(Self { dimension, rows, blocks, inverse_lengths, weights, relevance: RelevanceWeights::default() })
+    }
+
+    /// The same with the model's weights of all evidence.
+    pub fn weighing(self, relevance: RelevanceWeights) -> Self {
+        Self { relevance, ..self }
+    }
+
+    /// How this score and other evidence become one relevance.
+    pub fn relevance(&self) -> RelevanceWeights {
+        self.relevance
     }
 
     /// Compares the tokens of a question with those of all passages.
@@ -84,7 +99,7 @@ impl TokenScorer {
             cosines: vec![[0; LANES]; vocabulary * groups],
             groups,
             weights: vec![[0.0; LANES]; groups],
-            scanned: vec![0; vocabulary.div_ceil(64)],
+            near: vec![Vec::new(); counted.len()],
         };
         if counted.is_empty() || index.is_empty() {
             return Ok(question);
@@ -95,19 +110,18 @@ impl TokenScorer {
         let passages = index.len() as f32;
         self.products(&ids, index, |token, products| {
             let inverse = self.inverse_lengths[token];
-            let mut greatest = 0.0_f32;
             for (lane, (&product, &id)) in products.iter().zip(&ids).enumerate() {
                 let cosine = (product as f32 * inverse * self.inverse_lengths[id]).clamp(0.0, 1.0);
                 question.cosines[token * groups + lane / LANES][lane % LANES] = (cosine * ONE + 0.5) as i16;
-                greatest = greatest.max(cosine);
+                if cosine >= SCANNED {
+                    question.near[lane].push((cosine, token as u16));
+                }
                 if cosine >= NEAR {
                     without[lane] *= 1.0 - index.frequency(token as u16) as f32 / passages;
                 }
             }
-            if greatest >= SCANNED {
-                question.scanned[token / 64] |= 1 << (token % 64);
-            }
         })?;
+        question.near.iter_mut().for_each(|near| near.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))));
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let rarity = |without: f32| (1.0 + 1.0 / (1.0 - without).max(share_min)).ln();
         let weights: Vec<f32> = counted.iter().zip(&without).map(|(&(_, weight), &without)| weight * rarity(without)).collect();
@@ -172,13 +186,19 @@ impl Question {
     /// How well a passage answers: the sum over the question's tokens of weight times the greatest cosine among the passage's tokens,
     /// 0 to 1.
     pub fn score(&self, tokens: &[u16]) -> f32 {
+        self.sum(tokens, 0)
+    }
+
+    /// The same, where cosines below `least` count as none.
+    fn sum(&self, tokens: &[u16], least: i16) -> f32 {
         let mut score = 0.0;
         for (group, weights) in self.weights.iter().enumerate() {
             let mut greatest = [0_i16; LANES];
             for &token in tokens {
                 // A token that the table does not have is near to none.
                 if let Some(row) = self.cosines.get(usize::from(token) * self.groups + group) {
-                    greatest.iter_mut().zip(row).for_each(|(greatest, &cosine)| *greatest = (*greatest).max(cosine));
+                    let seen = |cosine: i16| if cosine < least { 0 } else { cosine };
+                    greatest.iter_mut().zip(row).for_each(|(greatest, &cosine)| *greatest = (*greatest).max(seen(cosine)));
                 }
             }
             let weighted = greatest.iter().zip(weights).map(|(&cosine, weight)| f32::from(cosine) * weight);
@@ -188,23 +208,30 @@ impl Question {
     }
 
     /// The `limit` passages that answer best, best first. Only those that `accept` accepts, and that have a token near to one of
-    /// the question. Cosines below `SCANNED` count as none, so scores may be lower than those of `score`.
-    pub fn scan(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
-        let is_scanned = |token: u16| self.scanned.get(usize::from(token) / 64).is_some_and(|bits| bits >> (token % 64) & 1 == 1);
-        let mut found: Vec<(PassageId, f32)> = Vec::with_capacity(index.len());
-        let mut near: Vec<u16> = Vec::new();
-        for (passage, tokens) in index.iter() {
-            // Without a branch for each token: which ones are near cannot be foreseen.
-            near.resize(tokens.len(), 0);
-            let mut count = 0;
-            for &token in tokens {
-                near[count] = token;
-                count += usize::from(is_scanned(token));
-            }
-            if count > 0 && accept(passage) {
-                found.push((passage, self.score(&near[..count])));
+    /// the question. Cosines below `SCANNED` count as none, and so do tokens that lead to too many passages for what they say
+    /// (`VISITS_PER_PASSAGE`), so scores may be lower than those of `score`.
+    pub fn nearest(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
+        let mut scores = vec![0.0_f32; index.slots()];
+        // Which token of the question has last found the passage of a slot: the first that does is the nearest.
+        let mut found_by = vec![0_u8; index.slots()];
+        for lane in self.affordable(index) {
+            let (own, weight) = (lane as u8 + 1, self.weights[lane / LANES][lane % LANES]);
+            for &(cosine, token) in &self.near[lane] {
+                for &slot in index.posting(token) {
+                    let slot = slot as usize;
+                    if found_by[slot] != own {
+                        found_by[slot] = own;
+                        scores[slot] += weight * cosine;
+                    }
+                }
             }
         }
+        for (slot, tokens) in index.tail() {
+            scores[slot as usize] = self.sum(tokens, (SCANNED * ONE) as i16);
+        }
+        let found = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0);
+        let mut found: Vec<(PassageId, f32)> =
+            found.filter_map(|(score, slot)| Some((index.passage(slot).filter(|&passage| accept(passage))?, score))).collect();
         let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if found.len() > limit {
             found.select_nth_unstable_by(limit, better);
@@ -212,6 +239,21 @@ impl Question {
         }
         found.sort_unstable_by(better);
         found
+    }
+
+    /// The tokens of the question that passages are looked for by: those that say most for the passages that they lead to, within
+    /// bounds, and at least one.
+    fn affordable(&self, index: &TokenIndex) -> Vec<usize> {
+        let visits = |lane: usize| self.near[lane].iter().map(|&(_, token)| index.posting(token).len()).sum::<usize>();
+        let worth = |lane: usize, visits: usize| self.weights[lane / LANES][lane % LANES] / (1 + visits) as f32;
+        let mut lanes: Vec<(usize, usize)> = (0..self.near.len()).map(|lane| (lane, visits(lane))).collect();
+        lanes.sort_by(|a, b| worth(b.0, b.1).total_cmp(&worth(a.0, a.1)));
+        let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * index.len());
+        let within = |&(number, (_, visits)): &(usize, (usize, usize))| {
+            left = left.saturating_sub(visits);
+            number == 0 || left > 0
+        };
+        lanes.into_iter().enumerate().take_while(within).map(|(_, (lane, _))| lane).collect()
     }
 }
 
@@ -276,15 +318,36 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_finds_the_best_passages_in_their_order() {
-        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+    fn the_best_passages_are_found_in_their_order() {
+        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
         let asked = scorer.question(&[5, 120, 17], &index).unwrap();
+        let waiting = asked.nearest(&index, 60, |_| true);
+        index.prepare_now();
+        let (prepared, rounding) = (asked.nearest(&index, 60, |_| true), 1e-4);
+        assert!(waiting.len() == 60 && waiting.iter().zip(&prepared).all(|(a, b)| (a.1 - b.1).abs() < rounding));
         let mut all: Vec<(PassageId, f32)> = index.iter().map(|(passage, tokens)| (passage, asked.score(tokens))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let keys = |found: &[(PassageId, f32)]| found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>();
-        assert_eq!(keys(&asked.scan(&index, 5, |_| true)), keys(&all[..5]));
+        assert_eq!(keys(&asked.nearest(&index, 5, |_| true)), keys(&all[..5]));
         let odd: Vec<_> = all.iter().copied().filter(|(passage, _)| passage.0 % 2 == 1).collect();
-        assert_eq!(keys(&asked.scan(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
+        assert_eq!(keys(&asked.nearest(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
+    }
+
+    #[test]
+    fn a_token_that_nearly_all_passages_have_finds_none_of_them_by_itself_among_many() {
+        // Three tokens that say the same, and another one.
+        let rows = vec![127, 0, 0, 127, 127, 0, 127, 0];
+        let table = TokenTable { dimension: 2, rows, scales: vec![1.0; 4], weights: vec![1.0; 4] };
+        let mut index = TokenIndex::default();
+        for passage in 0..VISITS_MIN as u64 {
+            let tokens = if passage % 1_000 == 0 { &[0, 1, 2, 3][..] } else { &[0, 2, 3] };
+            index.insert(PassageId(passage), &TokenSet::of(tokens));
+        }
+        index.prepare();
+        let asked = TokenScorer::new(table).unwrap().question(&[0, 1], &index).unwrap();
+        let found = asked.nearest(&index, 1_000, |_| true);
+        assert_eq!(found.len(), 200, "those that have the rare token");
+        assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1])));
     }
 
     #[test]
@@ -292,20 +355,20 @@ mod tests {
         let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
         for question in [&[][..], &[400, 70_000]] {
             let asked = scorer.question(question, &index).unwrap();
-            assert_eq!((asked.score(&[1, 2]), asked.scan(&index, 9, |_| true)), (0.0, Vec::new()));
+            assert_eq!((asked.score(&[1, 2]), asked.nearest(&index, 9, |_| true)), (0.0, Vec::new()));
         }
         let nothing = TokenIndex::default();
-        assert_eq!(scorer.question(&[5], &nothing).unwrap().scan(&nothing, 9, |_| true), []);
+        assert_eq!(scorer.question(&[5], &nothing).unwrap().nearest(&nothing, 9, |_| true), []);
     }
 
     #[test]
     fn tokens_of_passages_that_the_table_does_not_have_count_for_nothing() {
         let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
-        let before = scorer.question(&[5, 17], &index).unwrap().scan(&index, 60, |_| true);
+        let before = scorer.question(&[5, 17], &index).unwrap().nearest(&index, 60, |_| true);
         index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
         let asked = scorer.question(&[5, 17], &index).unwrap();
         assert_eq!(asked.score(&[300, 65_535]), 0.0);
-        let after = asked.scan(&index, 60, |_| true);
+        let after = asked.nearest(&index, 60, |_| true);
         assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
     }
 

@@ -8,31 +8,46 @@ use crate::domain::{PassageId, TokenSet};
 const VOCABULARY_MAX: usize = 1 << 16;
 /// Tokens of removed passages that stay at least before room is made: moving all others costs as much as reading them.
 const DEAD_MIN: usize = 1 << 16;
+/// Passages that wait at least before they get into the postings, which are made anew as a whole.
+const TAIL_MIN: usize = 1 << 10;
 
 /// Passages with their distinct tokens.
 #[derive(Debug, Clone)]
 pub struct TokenIndex {
-    /// Where each passage is in `entries`.
+    /// The slot of each passage.
     places: HashMap<PassageId, u32>,
+    /// By slot; those of removed passages stay empty until room is made.
     entries: Vec<Entry>,
     tokens: Vec<u16>,
     /// For each token id the number of passages that have it.
     frequencies: Vec<u32>,
-    /// Of `tokens`, those of passages that are gone.
+    postings: Postings,
+    /// Of `tokens` and `entries`, those of passages that are gone.
     dead: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    passage: PassageId,
+    /// `None` once it is removed.
+    passage: Option<PassageId>,
     start: usize,
     length: usize,
 }
 
+/// Which passages have a token, of those in the first slots.
+#[derive(Debug, Clone, Default)]
+struct Postings {
+    /// Where the slots of each token begin, and where the last ones end; empty before the postings are made.
+    starts: Vec<u32>,
+    slots: Vec<u32>,
+    /// Slots that they are of.
+    made_of: usize,
+}
+
 impl Default for TokenIndex {
     fn default() -> Self {
-        let (places, entries, tokens) = Default::default();
-        Self { places, entries, tokens, frequencies: vec![0; VOCABULARY_MAX], dead: 0 }
+        let (places, entries, tokens, postings) = Default::default();
+        Self { places, entries, tokens, frequencies: vec![0; VOCABULARY_MAX], postings, dead: 0 }
     }
 }
 
@@ -44,33 +59,45 @@ impl TokenIndex {
         self.tokens.extend_from_slice(tokens.as_slice());
         tokens.as_slice().iter().for_each(|&token| self.frequencies[usize::from(token)] += 1);
         self.places.insert(passage, self.entries.len() as u32);
-        self.entries.push(Entry { passage, start, length: tokens.as_slice().len() });
+        self.entries.push(Entry { passage: Some(passage), start, length: tokens.as_slice().len() });
     }
 
     /// Removes a passage, if it is there.
     pub fn remove(&mut self, passage: PassageId) {
-        let Some(place) = self.places.remove(&passage) else { return };
-        let Entry { start, length, .. } = self.entries.swap_remove(place as usize);
-        if let Some(moved) = self.entries.get(place as usize) {
-            self.places.insert(moved.passage, place);
-        }
+        let Some(slot) = self.places.remove(&passage) else { return };
+        let entry = &mut self.entries[slot as usize];
+        let Entry { start, length, .. } = *entry;
+        (entry.passage, entry.length) = (None, 0);
         for token in &self.tokens[start..start + length] {
             self.frequencies[usize::from(*token)] -= 1;
         }
-        self.dead += length;
-        if self.dead > DEAD_MIN.max(self.tokens.len() / 2) {
+        self.dead += length + 1;
+        if self.dead > DEAD_MIN.max((self.tokens.len() + self.entries.len()) / 2) {
             self.compact();
         }
     }
 
+    /// Takes passages that were added into the postings, once they are many: after changes, before searches.
+    pub fn prepare(&mut self) {
+        let tail = self.entries.len() - self.postings.made_of;
+        if tail > TAIL_MIN.max(self.postings.made_of / 4) {
+            self.prepare_now();
+        }
+    }
+
+    /// Takes all passages into the postings.
+    pub(super) fn prepare_now(&mut self) {
+        self.postings = Postings::of(&self.entries, &self.tokens);
+    }
+
     /// The tokens of a passage, ascending; `None` when it is not there.
     pub fn get(&self, passage: PassageId) -> Option<&[u16]> {
-        self.places.get(&passage).map(|&place| self.tokens_of(&self.entries[place as usize]))
+        self.places.get(&passage).map(|&slot| self.tokens_of(&self.entries[slot as usize]))
     }
 
     /// All passages with their tokens, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (PassageId, &[u16])> {
-        self.entries.iter().map(|entry| (entry.passage, self.tokens_of(entry)))
+        self.entries.iter().filter_map(|entry| Some((entry.passage?, self.tokens_of(entry))))
     }
 
     /// How many passages have a token.
@@ -80,12 +107,34 @@ impl TokenIndex {
 
     /// The number of passages.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.places.len()
     }
 
     /// Whether there are no passages.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.places.is_empty()
+    }
+
+    /// Slots from 0, each of one passage or of none.
+    pub(super) fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The passage in a slot.
+    pub(super) fn passage(&self, slot: u32) -> Option<PassageId> {
+        self.entries[slot as usize].passage
+    }
+
+    /// The slots of passages with a token, of those that the postings are made of; some of them may be gone.
+    pub(super) fn posting(&self, token: u16) -> &[u32] {
+        let Postings { starts, slots, .. } = &self.postings;
+        let token = usize::from(token);
+        starts.get(token).zip(starts.get(token + 1)).map_or(&[], |(&start, &end)| &slots[start as usize..end as usize])
+    }
+
+    /// The slots that the postings are not made of, with their tokens.
+    pub(super) fn tail(&self) -> impl Iterator<Item = (u32, &[u16])> {
+        (0..).zip(&self.entries).skip(self.postings.made_of).map(|(slot, entry)| (slot, self.tokens_of(entry)))
     }
 
     fn tokens_of(&self, entry: &Entry) -> &[u16] {
@@ -93,13 +142,36 @@ impl TokenIndex {
     }
 
     fn compact(&mut self) {
-        let mut tokens = Vec::with_capacity(self.tokens.len() - self.dead);
-        for entry in &mut self.entries {
+        self.entries.retain(|entry| entry.passage.is_some());
+        let mut tokens = Vec::with_capacity(self.tokens.len());
+        for (slot, entry) in (0..).zip(&mut self.entries) {
             let start = tokens.len();
             tokens.extend_from_slice(&self.tokens[entry.start..entry.start + entry.length]);
             entry.start = start;
+            self.places.extend(entry.passage.map(|passage| (passage, slot)));
         }
-        (self.tokens, self.dead) = (tokens, 0);
+        (self.tokens, self.dead, self.postings) = (tokens, 0, Postings::default());
+    }
+}
+
+impl Postings {
+    fn of(entries: &[Entry], tokens: &[u16]) -> Self {
+        let of = |entry: &Entry| &tokens[entry.start..entry.start + entry.length];
+        let mut starts = vec![0_u32; VOCABULARY_MAX + 1];
+        entries.iter().flat_map(of).for_each(|&token| starts[usize::from(token) + 1] += 1);
+        for token in 0..VOCABULARY_MAX {
+            starts[token + 1] += starts[token];
+        }
+        let mut next = starts.clone();
+        let mut slots = vec![0; starts[VOCABULARY_MAX] as usize];
+        for (slot, entry) in (0..).zip(entries) {
+            for &token in of(entry) {
+                let place = &mut next[usize::from(token)];
+                slots[*place as usize] = slot;
+                *place += 1;
+            }
+        }
+        Self { starts, slots, made_of: entries.len() }
     }
 }
 
@@ -144,5 +216,30 @@ mod tests {
         (0..3).for_each(|passage| index.remove(PassageId(passage)));
         assert!(index.tokens.len() < 2 * many.as_slice().len(), "{} tokens are kept", index.tokens.len());
         assert_eq!(index.get(PassageId(3)), Some(many.as_slice()));
+    }
+
+    #[test]
+    fn postings_and_tail_together_have_every_passage_of_a_token() {
+        let mut index = TokenIndex::default();
+        let add = |index: &mut TokenIndex, passages: std::ops::Range<u64>| {
+            passages.for_each(|passage| index.insert(PassageId(passage), &tokens(&[passage as u32 % 3, 7])));
+            index.prepare();
+        };
+        let with = |index: &TokenIndex, token: u16| {
+            let tail = index.tail().filter(|(_, tokens)| tokens.contains(&token)).map(|(slot, _)| slot);
+            let slots = index.posting(token).iter().copied().chain(tail);
+            let mut passages: Vec<u64> = slots.filter_map(|slot| index.passage(slot)).map(|passage| passage.0).collect();
+            passages.sort_unstable();
+            passages
+        };
+        let expected = |passages: std::ops::Range<u64>| passages.filter(|passage| passage % 3 == 1).collect::<Vec<_>>();
+        add(&mut index, 0..10);
+        assert_eq!((with(&index, 1), index.posting(1).len()), (expected(0..10), 0), "few passages need no postings");
+        add(&mut index, 10..3_000);
+        assert_eq!((with(&index, 1), index.tail().count()), (expected(0..3_000), 0));
+        add(&mut index, 3_000..3_100);
+        (0..40).for_each(|passage| index.remove(PassageId(passage)));
+        assert_eq!((with(&index, 1), index.tail().count()), (expected(40..3_100), 100));
+        assert_eq!((with(&index, 7).len(), index.len(), index.frequency(7)), (3_060, 3_060, 3_060));
     }
 }

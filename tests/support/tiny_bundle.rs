@@ -51,6 +51,7 @@ pub fn write(folder: &Path, shape: &Shape) -> Bundle {
         dimension: shape.manifest_dimension,
         tokens_max: TOKENS_MAX,
         languages: vec!["en".to_owned()],
+        relevance: None,
         files: Default::default(),
         training: serde_json::Value::Null,
         quality: [("made_up".to_owned(), 0.5)].into(),

@@ -15,7 +15,7 @@ use super::ranking::{Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId};
 use crate::index::Neighbor;
-use crate::ranking::{Evidence, Question, TokenIndex, lexical_share};
+use crate::ranking::{Evidence, Question, TokenIndex, TokenScorer, lexical_share};
 use crate::store::SearchFilter;
 
 /// Passages that each list names for each document wanted.
@@ -93,7 +93,7 @@ impl Plan<'_> {
         let ranked = with_tokens(collection, |tokens| {
             let question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
             if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
-                let late = question.scan(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
+                let late = question.nearest(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
                 exhausted &= late.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(late) {
                     named.entry(passage).or_default().places.late = Some(ListPlace { rank, score });
@@ -129,6 +129,7 @@ impl Plan<'_> {
         let terms = self.aim.terms.as_ref().map_or(0, |terms| terms.terms.len());
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
+        let weights = self.scorer.map(TokenScorer::relevance).unwrap_or_default();
         let judged = named.into_iter().map(|(passage, Named { mut places, similarity })| {
             let own = tokens.get(passage).unwrap_or_default();
             let late = question.map(|question| question.score(own));
@@ -141,7 +142,7 @@ impl Plan<'_> {
             if let Some((place, late)) = places.late.as_mut().zip(late) {
                 place.score = late;
             }
-            (Neighbor { passage, score: evidence.relevance() }, places)
+            (Neighbor { passage, score: evidence.relevance(&weights) }, places)
         });
         let mut judged: Vec<_> = judged.collect();
         judged.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));

@@ -56,6 +56,7 @@ impl CollectionTokens {
         for (passage, tokens) in &changes.passages {
             index.insert(*passage, tokens);
         }
+        index.prepare();
         state.known = Some(Known { sequence: changes.sequence, index });
     }
 
@@ -65,6 +66,7 @@ impl CollectionTokens {
         state.filled += 1;
         if let Some(known) = state.known.as_mut() {
             passages.iter().for_each(|(passage, tokens)| known.index.insert(*passage, tokens));
+            known.index.prepare();
         }
     }
 }

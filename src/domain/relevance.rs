@@ -1,0 +1,26 @@
+//! How a model's evidence is weighed into one relevance: part of the model, as what its scores mean is.
+
+use serde::{Deserialize, Serialize};
+
+/// The weights of a logistic function of the evidence (`ranking::Evidence`), fitted for a model on questions that it was not trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelevanceWeights {
+    /// Of the cosine of the embeddings.
+    pub dense: f32,
+    /// Of late interaction.
+    pub late: f32,
+    /// Of BM25 as a share of what it can reach.
+    pub lexical: f32,
+    /// Of the logarithm of 1 + the passage's distinct tokens.
+    pub tokens: f32,
+    /// Added to all.
+    pub bias: f32,
+}
+
+/// Those of the bundles whose manifest has none.
+impl Default for RelevanceWeights {
+    fn default() -> Self {
+        Self { dense: 3.81, late: 6.08, lexical: 3.97, tokens: -0.51, bias: -1.04 }
+    }
+}
