@@ -75,6 +75,7 @@ fn questions_find_their_answers_in_other_languages() {
 
     check_languages_detected(&client);
     check_answers(&client);
+    check_marks(&client);
     check_filters(&client);
     check_embeddings(&client);
     let before = check_evidence(&client);
@@ -109,6 +110,19 @@ fn check_answers(client: &Client) {
         }
     }
     assert!(misses.len() <= MISSES_MAX, "{misses:#?}");
+}
+
+/// Words of a passage that say what those of the question say are marked, in another language and script.
+fn check_marks(client: &Client) {
+    let search =
+        json!({ "query": "Scientists discovered a new planet orbiting a distant star.", "languages": ["ru"], "limit": 1 });
+    let hit = client.hits("world", &search).remove(0);
+    assert!(hit.get("text").is_none(), "{hit}");
+    let text: Vec<char> = hit["passage"]["text"].as_str().unwrap().chars().collect();
+    let place = |mark: &Value, end: &str| mark[end].as_u64().unwrap() as usize;
+    let marks = hit["passage"]["marks"].as_array().unwrap().iter();
+    let words: Vec<String> = marks.map(|mark| text[place(mark, "start")..place(mark, "end")].iter().collect()).collect();
+    assert!(["планету", "звезды"].iter().all(|word| words.iter().any(|marked| marked == word)), "{words:?}");
 }
 
 /// The tokens of a question find those of a passage in another language, and all evidence makes one relevance. Gives the hits.

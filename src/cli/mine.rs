@@ -90,6 +90,9 @@ pub struct DuplicatesArgs {
     /// Only documents for which this holds.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
+    /// What is compared: passage or document.
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
     /// Least similarity of two passages that belong together.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
@@ -168,6 +171,7 @@ pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
         [
             ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
             ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
+            ("unit", args.unit.map(|name| json!(name))),
             ("score_min", args.score_min.map(|score| json!(score))),
             ("neighbors", args.neighbors.map(|count| json!(count))),
             ("size_max", args.size_max.map(|count| json!(count))),

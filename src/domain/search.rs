@@ -1,5 +1,7 @@
 //! A search and its answer.
 
+use std::ops::Range;
+
 use super::{DocumentId, Embedding, FacetCounts, FacetRequest, Filter, Language, Metadata, MetadataPath};
 
 /// What the hits of a search are to be near to.
@@ -127,7 +129,7 @@ pub struct HitParts {
 
 impl Default for HitParts {
     fn default() -> Self {
-        Self { title: true, text: true, metadata: true, passage: true, vector: false }
+        Self { title: true, text: false, metadata: true, passage: true, vector: false }
     }
 }
 
@@ -195,6 +197,8 @@ pub struct HitPassage {
     pub start: usize,
     /// Character offset after its last character.
     pub end: usize,
+    /// Where words stand that answer, in characters of `text`, in order and apart from each other.
+    pub marks: Vec<Range<usize>>,
 }
 
 /// A document that answers a search.

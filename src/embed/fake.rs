@@ -153,6 +153,12 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
+    /// The number of a word as it stands in a text, punctuation at its ends aside.
+    fn number_of(&mut self, word: &str) -> u32 {
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+        self.number(&if bare.is_empty() { word } else { bare }.to_lowercase())
+    }
+
     fn number(&mut self, word: &str) -> u32 {
         if let Some(&number) = self.numbers.get(word) {
             return number;
@@ -192,15 +198,7 @@ impl Tokenize for FakeText {
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         let words = words(text);
         let mut vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut ids: Vec<u32> = words
-            .iter()
-            .take(tokens_max)
-            .map(|range| {
-                let word = &text[range.clone()];
-                let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-                vocabulary.number(&if bare.is_empty() { word } else { bare }.to_lowercase())
-            })
-            .collect();
+        let mut ids: Vec<u32> = words.iter().take(tokens_max).map(|range| vocabulary.number_of(&text[range.clone()])).collect();
         if ids.is_empty() {
             ids.push(vocabulary.number("<unk>"));
         }
@@ -209,6 +207,11 @@ impl Tokenize for FakeText {
 
     fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Ok(words(text))
+    }
+
+    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
+        let mut vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(words(text).into_iter().map(|range| (vocabulary.number_of(&text[range.clone()]), range)).collect())
     }
 }
 

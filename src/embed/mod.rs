@@ -10,6 +10,7 @@ pub mod meter;
 pub mod queue;
 pub mod session;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -24,6 +25,7 @@ use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, Passag
 use crate::ranking::{TokenScorer, TokenTable};
 pub use crate::text::Tokens;
 use crate::text::context::embedded_text;
+pub use crate::text::marks::{PassageWords, SoughtTerms, joined, meet};
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
 use queue::{Encode, Queue, QueueBounds};
@@ -94,6 +96,8 @@ trait Read: Send + Sync {
     fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
     /// The tokens of each part are those that `tokens` gives of it below its context.
     fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+    /// Each token of a text without its context, and where it stands.
+    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
 }
 
 /// A text to be embedded, below what it is read under: of a passage, its title and headings.
@@ -283,6 +287,11 @@ impl Embedder {
         Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
     }
 
+    /// The tokens of a text by itself, each with its bytes in the text; blocks for as long as tokenizing takes.
+    pub fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
+        self.parts.text.pieces(text)
+    }
+
     /// Texts that wait now.
     pub fn queue_depth(&self) -> usize {
         self.parts.queue.depth()
@@ -313,7 +322,7 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     Ok(Some(scorer.weighing(bundle.manifest.relevance.unwrap_or_default())))
 }
 
-fn span(range: std::ops::Range<usize>, context: PassageContext) -> PassageSpan {
+fn span(range: Range<usize>, context: PassageContext) -> PassageSpan {
     PassageSpan { range, headings: context.headings }
 }
 
@@ -344,6 +353,10 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
             ids.truncate(self.tokens_max);
         }
         Ok(cuts)
+    }
+
+    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
+        Ok(self.tokenizer.pieces(text)?)
     }
 }
 
@@ -385,6 +398,10 @@ mod tests {
         }
 
         fn split(&self, _title: Option<&str>, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+            Ok(Vec::new())
+        }
+
+        fn pieces(&self, _text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
             Ok(Vec::new())
         }
     }

@@ -170,20 +170,24 @@ pub struct FindDuplicatesRequest {
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// Least cosine similarity of two passages that belong together.
+    /// What is compared.
+    #[serde(default)]
+    #[schema(default = "passage")]
+    pub unit: MiningUnitName,
+    /// Least cosine similarity of two passages, or documents, that belong together.
     #[serde(default = "score_min")]
     #[schema(minimum = -1, maximum = 1, default = 0.9)]
     pub score_min: f32,
-    /// Neighbors of each passage that are looked at.
+    /// Neighbors of each passage or document that are looked at.
     #[serde(default = "duplicate_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
-    /// Passages of one cluster at most. Near-duplicates form chains of which the ends are not alike; a pair that would make a
+    /// Passages or documents of one cluster at most. Near-duplicates form chains of which the ends are not alike; a pair that would make a
     /// cluster larger joins nothing.
     #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
-    /// Of which languages two passages that belong together are.
+    /// Of which languages two passages or documents that belong together are.
     #[serde(default)]
     #[schema(default = "any")]
     pub pairs: DuplicateLanguages,
@@ -230,10 +234,7 @@ pub async fn mine_pairs(
     let limits = api.service.limits();
     check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX)?;
     let cut = cut(body.threshold, body.known_pairs)?;
-    let unit = match body.unit {
-        MiningUnitName::Passage => MiningUnit::Passage,
-        MiningUnitName::Document => MiningUnit::Document,
-    };
+    let unit = body.unit.into();
     let request = MineRequest {
         first: sentences("/first", body.first, unit, limits, &caller)?,
         second: sentences("/second", body.second, unit, limits, &caller)?,
@@ -295,6 +296,7 @@ pub async fn find_duplicates(
     let request = DuplicatesRequest {
         languages: languages(&body.languages.unwrap_or_default(), "/languages")?,
         filter: filter::parse(body.filter, limits)?,
+        unit: body.unit.into(),
         score_min: body.score_min,
         neighbors: body.neighbors,
         size_max: body.size_max,
@@ -305,6 +307,15 @@ pub async fn find_duplicates(
         },
     };
     Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
+}
+
+impl From<MiningUnitName> for MiningUnit {
+    fn from(unit: MiningUnitName) -> Self {
+        match unit {
+            MiningUnitName::Passage => Self::Passage,
+            MiningUnitName::Document => Self::Document,
+        }
+    }
 }
 
 fn mining_neighbors() -> usize {

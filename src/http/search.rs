@@ -4,6 +4,7 @@
 mod recommend;
 mod request;
 
+use std::ops::Range;
 use std::time::Instant;
 
 use axum::extract::State;
@@ -17,7 +18,7 @@ use super::extract::{CollectionPath, JsonBody};
 use super::facets::Facet;
 use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::streamed::Streamed;
-use crate::domain::{Code, DenseMethod, Hit, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
+use crate::domain::{Code, DenseMethod, Hit, HitPassage, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
 pub use request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights};
 
@@ -98,7 +99,7 @@ pub struct SearchHit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub title: Option<String>,
-    /// The document's text; omitted when `include` leaves it out.
+    /// The document's text; omitted unless `include` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,
@@ -126,6 +127,18 @@ pub struct PassageMatch {
     /// The passage's text.
     pub text: String,
     /// Where it begins in the document's text, in characters (Unicode code points) from 0.
+    pub start: usize,
+    /// Where it ends, exclusive, in the same unit.
+    pub end: usize,
+    /// Words of it that answer, in order, at most 100: those that the query has, compared as a search by words does, and in mode
+    /// `full` those that are nearest to a word of the query in another language. None without a `query`.
+    pub marks: Vec<PassageMark>,
+}
+
+/// A place in a passage, never within a character as readers see it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PassageMark {
+    /// Where it begins in the text of the passage, in characters (Unicode code points) from 0.
     pub start: usize,
     /// Where it ends, exclusive, in the same unit.
     pub end: usize,
@@ -287,7 +300,7 @@ fn search_hit(hit: Hit, explain: bool) -> SearchHit {
         title: hit.title,
         text: hit.text,
         metadata: hit.metadata.map(Metadata),
-        passage: hit.passage.map(|passage| PassageMatch { text: passage.text, start: passage.start, end: passage.end }),
+        passage: hit.passage.map(PassageMatch::from),
         vector: hit.vector.map(|vector| vector.as_slice().to_vec()),
         explanation: explain.then(|| hit.places.into()),
     }
@@ -300,6 +313,13 @@ fn since(started: Instant) -> f64 {
 /// Milliseconds, to the microsecond.
 fn rounded(milliseconds: f64) -> f64 {
     (milliseconds * 1e3).round() / 1e3
+}
+
+impl From<HitPassage> for PassageMatch {
+    fn from(passage: HitPassage) -> Self {
+        let HitPassage { text, start, end, marks } = passage;
+        Self { text, start, end, marks: marks.into_iter().map(|Range { start, end }| PassageMark { start, end }).collect() }
+    }
 }
 
 impl From<HitPlaces> for HitExplanation {

@@ -8,6 +8,6 @@ pub mod token_table;
 
 pub use late_interaction::LateInteraction;
 pub use relevance::{Evidence, lexical_share};
-pub use scorer::{Question, ScorerError, TokenScorer};
+pub use scorer::{Question, ScorerError, TokenMatch, TokenScorer};
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};

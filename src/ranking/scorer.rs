@@ -28,6 +28,10 @@ const SCANNED: f32 = 0.3;
 /// Beyond, those tokens of the question that say least for what they cost find nothing by themselves.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
+/// From this cosine on two tokens are taken for the same one, when it is asked whether that says anything.
+const SAME: f32 = 0.98;
+/// What a token of the question says at least, in parts of what all say on average, so that finding it means something.
+const TELLING: f32 = 0.5;
 /// What a cosine of 1 is kept as.
 const ONE: f32 = i16::MAX as f32;
 
@@ -53,6 +57,17 @@ pub struct Question {
     weights: Vec<[f32; LANES]>,
     /// For each token of the question those with a cosine of `SCANNED` or more that passages have, nearest first.
     near: Vec<Vec<(f32, u16)>>,
+}
+
+/// What a token of a passage is to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenMatch {
+    /// The nearest there is to a token of the question that says much.
+    Near,
+    /// A token of the question that says little: "the", or what most passages have.
+    Light,
+    /// Neither.
+    Other,
 }
 
 /// Why a token table cannot be used.
@@ -205,6 +220,29 @@ impl Question {
             score += weighted.sum::<f32>();
         }
         score / ONE
+    }
+
+    /// What each token of a passage is to the question.
+    pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
+        let asked = self.weights.iter().flatten().filter(|&&weight| weight > 0.0).count();
+        let telling = TELLING / asked.max(1) as f32;
+        let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
+        let mut matches = vec![TokenMatch::Other; tokens.len()];
+        for (group, weights) in self.weights.iter().enumerate() {
+            let row = |token: u16| self.cosines.get(usize::from(token) * self.groups + group);
+            for (lane, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+                let cosines: Vec<i16> = tokens.iter().map(|&token| row(token).map_or(0, |row| row[lane])).collect();
+                let nearest = cosines.iter().copied().max().unwrap_or(0);
+                for (found, &cosine) in matches.iter_mut().zip(&cosines) {
+                    if weight >= telling && cosine >= near && cosine == nearest {
+                        *found = TokenMatch::Near;
+                    } else if weight < telling && cosine >= same && *found == TokenMatch::Other {
+                        *found = TokenMatch::Light;
+                    }
+                }
+            }
+        }
+        matches
     }
 
     /// The `limit` passages that answer best, best first. Only those that `accept` accepts, and that have a token near to one of
@@ -370,6 +408,25 @@ mod tests {
         assert_eq!(asked.score(&[300, 65_535]), 0.0);
         let after = asked.nearest(&index, 60, |_| true);
         assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
+    }
+
+    #[test]
+    fn the_nearest_tokens_of_a_passage_are_told_from_those_that_say_little() {
+        let scorer = TokenScorer::new(TokenTable {
+            dimension: 2,
+            rows: vec![127, 0, 0, 127, 120, 40, 90, 90, 126, 12],
+            scales: vec![1.0; 5],
+            weights: vec![1.0; 5],
+        });
+        let mut index = TokenIndex::default();
+        (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[1])));
+        (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0, 2, 3, 4])));
+        let asked = scorer.unwrap().question(&[0, 1], &index).unwrap();
+        let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
+        assert_eq!(asked.matches(&[0, 1, 2]), [near, light, other], "all passages have 1");
+        assert_eq!(asked.matches(&[2, 4, 4, 1, 999]), [other, near, near, light, other], "only the nearest");
+        assert_eq!(asked.matches(&[3]), [near], "as near as 0.7");
+        assert_eq!(asked.matches(&[]), []);
     }
 
     #[test]

@@ -82,11 +82,11 @@ pub(super) mod tests {
 
     impl Tokenize for Words {
         fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
-            let count = self.offsets(text)?.len();
+            let count = self.pieces(text)?.len();
             Ok(Tokens { ids: vec![1; count.min(tokens_max)], truncated: count > tokens_max })
         }
 
-        fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
+        fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
             let mut found: Vec<Range<usize>> = Vec::new();
             for (at, c) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
                 let end = at + c.len_utf8();
@@ -95,7 +95,7 @@ pub(super) mod tests {
                     _ => found.push(at..end),
                 }
             }
-            Ok(found)
+            Ok(found.into_iter().map(|range| (1, range)).collect())
         }
     }
 

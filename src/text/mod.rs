@@ -4,6 +4,7 @@ pub mod context;
 pub mod diacritics;
 pub mod error;
 pub mod language;
+pub mod marks;
 mod moses;
 pub mod normalize;
 mod preprocess;

@@ -79,7 +79,7 @@ pub fn query_terms(text: &str) -> QueryTerms {
 
 /// How the terms of a character's script are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     /// Words stand between spaces or punctuation.
     Word,
     /// No spaces between words: Han, kana, Thai, Lao, Khmer, Burmese.
@@ -107,7 +107,7 @@ fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
 }
 
 /// The class of a letter or digit; `None` for what separates terms, and for marks, which belong to the letter before them.
-fn class(c: char) -> Option<Class> {
+pub(super) fn class(c: char) -> Option<Class> {
     match c {
         '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
             Some(Class::Hangul)
@@ -128,7 +128,7 @@ fn class(c: char) -> Option<Class> {
 }
 
 /// NFKC, lower case, ASCII digits, one form of sigma; without characters that only steer how a text is shown.
-fn normalized(text: &str) -> String {
+pub(super) fn normalized(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.nfkc() {
@@ -203,7 +203,7 @@ fn joined(pair: &[&str]) -> String {
 }
 
 /// The first characters of a term.
-fn cut(term: &str) -> &str {
+pub(super) fn cut(term: &str) -> &str {
     term.char_indices().nth(TERM_CHARS_MAX).map_or(term, |(end, _)| &term[..end])
 }
 

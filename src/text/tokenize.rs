@@ -22,7 +22,12 @@ pub trait Tokenize {
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError>;
 
     /// The byte range in `text` of each of its tokens, in order, without those that are added to every text.
-    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError>;
+    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
+        Ok(self.pieces(text)?.into_iter().map(|(_, range)| range).collect())
+    }
+
+    /// The same with the id of each.
+    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError>;
 }
 
 /// The token ids of a text.
@@ -86,14 +91,7 @@ impl Tokenizer {
     /// Gives the byte range in `text` of each of its tokens, in order. Ranges of neighbors may touch or overlap where one
     /// character became several.
     pub fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
-        let aligned = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare_aligned(text));
-        let seen = aligned.as_ref().map_or(text, |aligned| aligned.text.as_str());
-        let encoding = self.inner.encode(seen, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
-        let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
-        Ok(match &aligned {
-            Some(aligned) => ranges.map(|range| aligned.source(range)).collect(),
-            None => ranges.collect(),
-        })
+        Tokenize::offsets(self, text)
     }
 }
 
@@ -102,7 +100,15 @@ impl Tokenize for Tokenizer {
         self.encode(text, tokens_max)
     }
 
-    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
-        self.offsets(text)
+    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
+        let aligned = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare_aligned(text));
+        let seen = aligned.as_ref().map_or(text, |aligned| aligned.text.as_str());
+        let encoding = self.inner.encode(seen, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
+        let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
+        let ids = encoding.get_ids().iter().copied();
+        Ok(match &aligned {
+            Some(aligned) => ids.zip(ranges.map(|range| aligned.source(range))).collect(),
+            None => ids.zip(ranges).collect(),
+        })
     }
 }

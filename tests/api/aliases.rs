@@ -22,7 +22,7 @@ async fn an_alias_stands_for_a_collection_and_changes_at_once() {
     assert_eq!(server.get("/v1/collections/current").await.body["name"], "news-1");
     assert_eq!(server.get("/v1/collections/current/documents/a").await.body["text"], "Il pleut.");
     let found = server.post("/v1/collections/current/search", &json!({"query": "Il pleut."})).await;
-    assert_eq!(found.body["hits"][0]["text"], "Il pleut.");
+    assert_eq!(found.body["hits"][0]["passage"]["text"], "Il pleut.");
     assert_eq!(set("news-2").await.status, 200);
     assert_eq!(server.get("/v1/collections/current/documents/a").await.body["text"], "Es regnet.");
     let written =

@@ -87,3 +87,38 @@ async fn equal_texts_are_paired_by_the_languages_that_fit() {
     let different = found(&server, "news", json!({"score_min": 0.75, "pairs": "different"})).await;
     assert_eq!(different, [["a-de", "b-en", "c-en"], ["d-de", "e-fr", "f-fr"]]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_documents_are_compared_when_that_is_asked() {
+    let document = |id: &str, language: &str, texts: Vec<String>| json!({"id": id, "language": language, "text": texts.iter().map(|text| format!("{text}. ")).collect::<String>()});
+    let (long, other) = (|| (0..6).map(sentence).collect::<Vec<_>>(), (20..26).map(sentence).collect());
+    let mut documents = vec![document("a", "en", long()), document("b", "en", other)];
+    // One shares a sentence with the first, one is all of it in another order, one its translation.
+    documents.push(document("quotes", "en", std::iter::once(sentence(0)).chain((40..45).map(sentence)).collect()));
+    documents.push(document("reversed", "en", long().into_iter().rev().collect()));
+    documents.push(document("translated", "de", (0..6).map(translation).collect()));
+    let server = Server::with_documents(documents.into()).await;
+    let passages = server.get("/v1/collections/news").await.body["passages"].as_u64();
+    assert!(passages > Some(5), "{passages:?}");
+    let by_document = |rest: Value| {
+        let mut request = json!({"unit": "document"});
+        request.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
+        request
+    };
+    assert_eq!(found(&server, "news", by_document(json!({"score_min": 0.85}))).await, [["a", "reversed", "translated"]]);
+    let same = by_document(json!({"score_min": 0.85, "pairs": "same"}));
+    assert_eq!(found(&server, "news", same).await, [["a", "reversed"]]);
+    assert_eq!(found(&server, "news", json!({"score_min": 0.85})).await, [["a", "translated"], ["a", "translated"]]);
+    let answer = server.post("/v1/collections/news/duplicates", &by_document(json!({"score_min": 0.85}))).await;
+    assert_eq!((&answer.body["details"]["documents"], answer.body["details"].get("passages")), (&json!(5), None));
+    let job = server.finished(&answer).await;
+    let clusters = lines(&server.get(&format!("/v1/jobs/{}/clusters", job["id"].as_str().expect("an id"))).await);
+    assert_eq!(job["details"]["documents"], 5);
+    let first = &clusters[0]["members"][0];
+    assert!(
+        first["text"].as_str().is_some_and(|text| text.len() > sentence(0).len() * 5) && first.get("start").is_none(),
+        "{first}"
+    );
+    let refused = server.post("/v1/collections/news/duplicates", &json!({"unit": "chapter"})).await;
+    refused.assert_error(422, "invalid_request", "/unit", &["unknown variant `chapter`", "`document`"]);
+}

@@ -40,6 +40,7 @@ mod search_batch;
 mod search_facets;
 mod search_forms;
 mod search_full;
+mod search_lean;
 mod search_lexical;
 mod search_options;
 mod selections;

@@ -55,7 +55,7 @@ async fn the_words_of_a_title_find_its_document_in_every_mode() {
         let hit = &answer.body["hits"][0];
         assert_eq!(hit["title"], "Fishing in Lervik");
         // The passage is of the text alone.
-        assert_eq!(hit["passage"], json!({"text": TEXT, "start": 0, "end": TEXT.chars().count()}));
+        assert_eq!(hit["passage"], json!({"text": TEXT, "start": 0, "end": TEXT.chars().count(), "marks": []}));
     }
     assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
     assert_eq!(search(&server, "seven", "lexical").await.body["hits"][0].get("title"), None);

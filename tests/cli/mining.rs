@@ -122,14 +122,28 @@ fn duplicates_are_printed_as_lines_with_json() {
     let line =
         "{\"size\":2,\"representative\":\"a\",\"members\":[{\"id\":\"a\",\"text\":\"x\"},{\"id\":\"b\",\"text\":\"x\"}]}\n";
     let script = Script::of(&[("202 Accepted", &ended), ("200 OK", line), ("202 Accepted", &ended)]);
-    let arguments =
-        ["duplicates", "news", "--score-min", "0.8", "--pairs", "different", "-l", "de,fr", "--size-max", "9", "--json"];
+    let arguments = [
+        "duplicates",
+        "news",
+        "--score-min",
+        "0.8",
+        "--pairs",
+        "different",
+        "-l",
+        "de,fr",
+        "--size-max",
+        "9",
+        "--unit",
+        "document",
+        "--json",
+    ];
     assert_eq!(run(&script.url, &arguments).expect(0), line);
     let detached = run(&script.url, &["duplicates", "news", "--detach", "--json"]).json();
     assert_eq!(detached[0]["id"], ID);
     let requests = script.requests();
     assert!(requests[0].starts_with("POST /v1/collections/news/duplicates "), "{requests:?}");
-    assert_eq!(body(&requests[0]), json!({"score_min": 0.8, "pairs": "different", "languages": ["de", "fr"], "size_max": 9}));
+    let expect = json!({"score_min": 0.8, "pairs": "different", "languages": ["de", "fr"], "size_max": 9, "unit": "document"});
+    assert_eq!(body(&requests[0]), expect);
     assert!(requests[1].starts_with(&format!("GET /v1/jobs/{ID}/clusters ")), "{requests:?}");
 }
 

@@ -154,7 +154,9 @@ impl Writer {
         let expected = &self.documents[id];
         let Some((text, _)) = expected.version.as_ref().filter(|_| expected.searchable) else { return true };
         let path = format!("/v1/collections/{COLLECTION}/search");
-        let Ok((status, body)) = client.try_post(&path, &json!({ "query": text, "limit": 3 })) else { return false };
+        let Ok((status, body)) = client.try_post(&path, &json!({ "query": text, "limit": 3, "include": ["text"] })) else {
+            return false;
+        };
         assert_eq!(status, 200, "{body}");
         assert!(body["hits"][0]["id"] == id && body["hits"][0]["text"] == *text, "{id} with {text} is not first: {body}");
         true
@@ -206,7 +208,9 @@ impl Writer {
 
 /// The first hit of a search for each text, as it is by default; that of the graph alone where it is another text.
 fn first_hits(client: &Client, texts: &[&str]) -> Vec<Value> {
-    let both = |text: &&str| [json!({ "query": text }), json!({ "query": text, "mode": "dense" })];
+    let both = |text: &&str| {
+        [json!({ "query": text, "include": ["text"] }), json!({ "query": text, "mode": "dense", "include": ["text"] })]
+    };
     let searches: Vec<Value> = texts.iter().flat_map(both).collect();
     let path = format!("/v1/collections/{COLLECTION}/search/batch");
     let (status, body) = client.post(&path, &json!({ "searches": searches }));

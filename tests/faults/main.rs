@@ -45,7 +45,7 @@ fn text(n: usize) -> String {
 /// Checks that a search for the text of document `n` has it first.
 #[track_caller]
 fn check_found(client: &Client, collection: &str, n: usize) {
-    let hits = client.hits(collection, &json!({ "query": text(n), "limit": 3 }));
+    let hits = client.hits(collection, &json!({ "query": text(n), "limit": 3, "include": ["text"] }));
     let id = n.to_string();
     assert!(hits[0]["id"] == id && hits[0]["text"] == text(n), "{n} is not first: {hits:?}");
 }

@@ -265,6 +265,7 @@ async fn duplicates_survive_a_restart_and_agree_with_comparing_everything() {
     let request = DuplicatesRequest {
         languages: Vec::new(),
         filter: Filter::default(),
+        unit: MiningUnit::Passage,
         score_min: 0.97,
         neighbors: 8,
         size_max: 1_000,

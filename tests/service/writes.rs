@@ -31,7 +31,10 @@ async fn an_updated_document_is_found_with_its_new_text_only() {
     let outcomes = running.upsert("news", vec![document("a", "fresh bread from the oven")], Wait::Indexed).await.unwrap();
     assert_eq!(outcomes[0].status, UpsertStatus::Updated);
     let hits = running.hits("news", "waves roll over the grey sea").await;
-    assert_eq!(hits.iter().map(|hit| hit.text.as_deref().unwrap()).collect::<Vec<_>>(), ["fresh bread from the oven"]);
+    assert_eq!(
+        hits.iter().map(|hit| hit.passage.as_ref().unwrap().text.as_str()).collect::<Vec<_>>(),
+        ["fresh bread from the oven"]
+    );
     assert!(hits[0].score < 0.9, "the score is the new text's: {}", hits[0].score);
 }
 

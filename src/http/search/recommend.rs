@@ -61,7 +61,7 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub balance_languages: Option<bool>,
-    /// What hits carry besides id, score and language; title, text, metadata and passage when left out.
+    /// What hits carry besides id, score and language; title, metadata and passage when left out.
     #[serde(default)]
     #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,

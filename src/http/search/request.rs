@@ -116,7 +116,7 @@ pub struct SearchDocumentsRequest {
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(nullable = false, min_items = 1, max_items = 20)]
     pub facets: Option<Vec<FacetInput>>,
-    /// What hits carry besides id, score and language; title, text, metadata and passage when left out.
+    /// What hits carry besides id, score and language; title, metadata and passage when left out.
     #[serde(default)]
     #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,
@@ -182,8 +182,8 @@ pub struct GroupBy {
     pub size: Option<usize>,
 }
 
-/// What a hit may carry: `title`, the document's title; `text`, the document's text; `metadata`; `passage`, the passage that answers best; `vector`, the
-/// embedding of that passage.
+/// What a hit may carry: `title`, the document's title; `text`, all of its text; `metadata`; `passage`, the passage that answers best,
+/// with the words in it that do; `vector`, the embedding of that passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HitPart {

@@ -1,4 +1,4 @@
-//! Duplicates: clusters of passages of a collection that say the same, in one language or in several.
+//! Duplicates: clusters of passages or documents of a collection that say the same, in one language or in several.
 //!
 //! The neighbors of every different text are looked for, without those of its own document, and `crate::mining` makes clusters of
 //! the pairs that are near enough; equal texts are pairs of cosine 1. A text may occur often, in several languages: `Occurrences`
@@ -37,7 +37,9 @@ pub struct DuplicatesRequest {
     pub languages: Vec<Language>,
     /// Documents for which this holds.
     pub filter: Filter,
-    /// Least cosine of two passages that belong together.
+    /// Whether passages are compared, or whole documents.
+    pub unit: MiningUnit,
+    /// Least cosine of two passages, or documents, that belong together.
     pub score_min: f32,
     /// Neighbors of each passage that are looked at, 1 to 255.
     pub neighbors: usize,
@@ -161,29 +163,37 @@ impl Service {
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
     ) -> Result<(NewJob, Folder), Error> {
-        let DuplicatesRequest { languages, filter, score_min, neighbors, size_max, pairs } = request;
+        let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
         let dimension = collection.row.dimension;
-        let found = of_collection(name.clone(), collection, languages, filter)?;
-        let passages = found.ids.len() as u64;
+        let found = of_collection(name.clone(), collection, languages, filter)?.by(unit)?;
+        let places = found.ids.len() as u64;
         let memory_bytes = memory::of_duplicates(found.size(), neighbors, dimension);
         memory::check(memory_bytes, self.limits())?;
-        let disk_bytes = passages.saturating_mul(8 + PAIR_BYTES / 2);
+        let disk_bytes = places.saturating_mul(8 + PAIR_BYTES / 2);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         request::write_files(&self.state.job_dir(&id), "side", &found.ids, &[])?;
         let plan = Plan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
-        let details = [("passages", passages), ("memory_bytes", memory_bytes), ("disk_bytes", disk_bytes)];
+        let details = [(counted(unit), places), ("memory_bytes", memory_bytes), ("disk_bytes", disk_bytes)];
         let new = NewJob {
             id,
             kind: JobType::Duplicates,
             collection: Some(name),
             request: request::write(&plan),
             details: details.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect::<Metadata>(),
-            total: passages,
+            total: places,
             unit: JobUnit::Sentences,
         };
         Ok((new, folder))
+    }
+}
+
+/// What the job's details call what is compared.
+fn counted(unit: MiningUnit) -> &'static str {
+    match unit {
+        MiningUnit::Passage => "passages",
+        MiningUnit::Document => "documents",
     }
 }
 
@@ -202,7 +212,7 @@ async fn find(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
     let rule = request::named(&context.live.id, &LANGUAGE_RULES, &plan.pairs)?;
     let (side, traits) = open(context, plan).await?;
     let mut details = context.live.progress().1;
-    details.insert("passages".to_owned(), side.places().into());
+    details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
     details.insert("different".to_owned(), side.sentences().into());
     let mut passes = Passes::begin(context, &[&side], details);
     passes.check_memory(memory::of_duplicates(Size::of(&side), plan.neighbors, side.dimension()))?;
@@ -236,12 +246,12 @@ async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), 
     let state = context.state()?;
     let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
     recovered(context, &collection).await?;
-    let whole = plan.side.collection.as_ref().is_some_and(|planned| planned.whole);
+    let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
     let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let ids = request::read_ids(&folder, "side")?;
         let mut traits = Traits::default();
-        let source = Source::Collection { collection, whole, unit: MiningUnit::Passage };
+        let source = Source::Collection { collection, whole, unit };
         let side = Side::open(
             source,
             ids,

@@ -45,6 +45,8 @@ struct Passages {
     exhausted: bool,
     /// Who named the nearest embeddings.
     method: Option<DenseMethod>,
+    /// What late interaction asked.
+    question: Option<Question>,
 }
 
 impl Plan<'_> {
@@ -52,7 +54,7 @@ impl Plan<'_> {
     pub(super) fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
         let mut limit = search.candidates.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
         loop {
-            let Passages { ranked, exhausted, method } = self.relevant(filter, limit)?;
+            let Passages { ranked, exhausted, method, question } = self.relevant(filter, limit)?;
             let mut candidates = Candidates::new(depth);
             candidates.take(self.collection, &ranked.iter().map(|(neighbor, _)| *neighbor).collect::<Vec<_>>())?;
             if candidates.is_full() || exhausted || limit >= NAMED_MAX {
@@ -62,7 +64,7 @@ impl Plan<'_> {
                 for candidate in &mut candidates {
                     candidate.places = places.get(&candidate.passage).copied().unwrap_or_default();
                 }
-                return Ok(Ranking { candidates, exhausted, method });
+                return Ok(Ranking { candidates, exhausted, method, question });
             }
             limit = limit.saturating_mul(GROWTH).min(NAMED_MAX);
         }
@@ -90,7 +92,7 @@ impl Plan<'_> {
             }
         }
         let set = (*filter != SearchFilter::default()).then(|| matching::passages(collection, filter)).transpose()?;
-        let ranked = with_tokens(collection, |tokens| {
+        let (ranked, question) = with_tokens(collection, |tokens| {
             let question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
             if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
                 let late = question.nearest(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
@@ -102,9 +104,9 @@ impl Plan<'_> {
             if let Some(embedding) = &aim.embedding {
                 self.compare(embedding, &mut named)?;
             }
-            Ok::<_, Error>(self.judge(named, question.as_ref(), tokens))
+            Ok::<_, Error>((self.judge(named, question.as_ref(), tokens), question))
         })??;
-        Ok(Passages { ranked, exhausted, method })
+        Ok(Passages { ranked, exhausted, method, question })
     }
 
     /// Adds the similarity of those that embeddings did not name.

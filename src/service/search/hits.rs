@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::super::Error;
 use super::super::budget::AnswerBudget;
 use super::super::runtime::OpenCollection;
+use super::marks::Marking;
 use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, PassageId};
 use crate::index::Neighbor;
 use crate::store::{DocumentKey, HitSizes, PassageRow, SearchFilter};
@@ -17,6 +18,9 @@ const ROWS_PER_READ: usize = 64;
 /// Bytes that a value of a vector takes in JSON, about.
 const VALUE_BYTES: u64 = 12;
 
+/// Bytes that a mark takes in JSON, about.
+const MARK_BYTES: u64 = 24;
+
 /// A document that may become a hit, with its best passage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
@@ -26,6 +30,14 @@ pub(super) struct Candidate {
     pub(super) score: f32,
     pub(super) places: HitPlaces,
     pub(super) group: Option<String>,
+}
+
+/// What hits carry, and what they must match.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) parts: HitParts,
+    pub(super) filter: &'a SearchFilter,
+    pub(super) marking: &'a Marking<'a>,
 }
 
 /// The candidates so far: the first passage of each document, up to `limit` documents. Each is read from the store, so none is of
@@ -93,18 +105,19 @@ impl Candidates {
 pub(super) fn read(
     collection: &OpenCollection,
     candidates: Vec<Candidate>,
-    filter: &SearchFilter,
-    parts: HitParts,
+    asked: Wanted<'_>,
     budget: &AnswerBudget,
 ) -> Result<Vec<Hit>, Error> {
+    let Wanted { parts, filter, marking } = asked;
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
     let spent_before = budget.spent();
-    let too_large = || match budget.refusal() {
+    let mut marks = 0;
+    let too_large = |marks: u64| match budget.refusal() {
         Some(refusal) => Ok(refusal),
-        None => too_large(collection, &passages, parts, spent_before, budget.limit()),
+        None => too_large(collection, &passages, parts, spent_before + marks, budget.limit()),
     };
     if parts.vector && !budget.spend(passages.len() as u64 * vector_bytes(collection)) {
-        return Err(too_large()?);
+        return Err(too_large(marks)?);
     }
     let vectors: HashMap<PassageId, Embedding> =
         if parts.vector { collection.store.embeddings_of(&passages)?.into_iter().collect() } else { HashMap::new() };
@@ -115,7 +128,7 @@ pub(super) fn read(
     if paid {
         let sizes = collection.store.sizes_of(&passages)?;
         if !budget.spend(sizes.into_iter().map(|sizes| wanted(sizes, parts)).sum()) {
-            return Err(too_large()?);
+            return Err(too_large(marks)?);
         }
     }
     let mut hits = Vec::with_capacity(candidates.len());
@@ -125,20 +138,27 @@ pub(super) fn read(
             let ids = if restricted { collection.store.keep_matching(filter, &ids)? } else { ids };
             let kept: HashSet<PassageId> = ids.into_iter().collect();
             let part = part.iter().filter(|candidate| kept.contains(&candidate.passage));
-            hits.extend(part.map(|candidate| hit(candidate, None, parts, &vectors)));
+            hits.extend(part.map(|candidate| bare_hit(candidate, &vectors)));
             continue;
         }
         let mut rest = part.iter();
         let rows = collection.store.passages_while(&ids, |sizes| paid || budget.spend(wanted(sizes, parts)))?;
-        let Some(rows) = rows else { return Err(too_large()?) };
+        let Some(rows) = rows else { return Err(too_large(marks)?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };
-            if !restricted || filter.matches(&row.document) {
-                hits.push(hit(candidate, Some(row), parts, &vectors));
+            if restricted && !filter.matches(&row.document) {
+                continue;
             }
+            let hit = filled(bare_hit(candidate, &vectors), row, parts, marking)?;
+            let more = hit.passage.as_ref().map_or(0, |passage| passage.marks.len() as u64 * MARK_BYTES);
+            marks += more;
+            if !budget.spend(more) {
+                return Err(too_large(marks)?);
+            }
+            hits.push(hit);
         }
     }
-    hits.into_iter().collect()
+    Ok(hits)
 }
 
 /// Bytes of those parts that hits carry.
@@ -167,13 +187,8 @@ fn vector_bytes(collection: &OpenCollection) -> u64 {
     collection.row.dimension as u64 * VALUE_BYTES
 }
 
-fn hit(
-    candidate: &Candidate,
-    row: Option<PassageRow>,
-    parts: HitParts,
-    vectors: &HashMap<PassageId, Embedding>,
-) -> Result<Hit, Error> {
-    let mut hit = Hit {
+fn bare_hit(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> Hit {
+    Hit {
         id: candidate.document.clone(),
         score: candidate.score,
         language: candidate.language,
@@ -184,15 +199,20 @@ fn hit(
         passage: None,
         vector: vectors.get(&candidate.passage).cloned(),
         places: candidate.places,
-    };
-    let Some(PassageRow { passage, document }) = row else { return Ok(hit) };
+    }
+}
+
+/// A hit with what was asked for of its document.
+fn filled(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> Result<Hit, Error> {
+    let PassageRow { passage, document } = row;
     if parts.passage {
         let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {
             (Some(before), Some(text)) => (before, text),
             _ => return Err(Error::PassageRange { id: document.id }),
         };
         let start = before.chars().count();
-        hit.passage = Some(HitPassage { text: text.to_owned(), start, end: start + text.chars().count() });
+        let end = start + text.chars().count();
+        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks: marking.marks(text)? });
     }
     hit.title = document.title.filter(|_| parts.title);
     hit.text = parts.text.then_some(document.text);

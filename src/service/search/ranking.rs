@@ -10,7 +10,7 @@ use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
 use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
-use crate::ranking::TokenScorer;
+use crate::ranking::{Question, TokenScorer};
 use crate::store::{SearchFilter, StoreError};
 
 /// Documents of each list that are fused, at least; more when the page reaches further. With fewer, a document's rank would
@@ -50,6 +50,8 @@ pub(super) struct Page {
     pub(super) ranked: usize,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
+    /// What late interaction asked, if it did.
+    pub(super) question: Option<Question>,
 }
 
 /// Candidates, best first.
@@ -59,6 +61,8 @@ pub(super) struct Ranking {
     pub(super) exhausted: bool,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
+    /// What late interaction asked, if it did.
+    pub(super) question: Option<Question>,
 }
 
 impl Plan<'_> {
@@ -84,7 +88,7 @@ impl Plan<'_> {
             }
             if last || candidates.len() >= end {
                 let candidates = candidates.into_iter().skip(request.offset).take(request.limit).collect();
-                return Ok(Page { candidates, filter, ranked, method: ranking.method });
+                return Ok(Page { candidates, filter, ranked, method: ranking.method, question: ranking.question });
             }
             depth = depth.saturating_mul(GROWTH).min(GROUPED_MAX);
         }
@@ -112,7 +116,7 @@ impl Plan<'_> {
             let ranking = self.full(filter, depth.max(search.candidates), search)?;
             return Ok(Ranking { candidates: take_turns_by_score(ranking.candidates), ..ranking });
         }
-        let mut all = Ranking { candidates: Vec::new(), exhausted: true, method: None };
+        let mut all = Ranking::of(Vec::new(), true);
         let mut languages: Vec<Language> = filter.languages.clone();
         if languages.is_empty() {
             let counted = self.collection.store.counts()?.languages;
@@ -155,6 +159,7 @@ impl Plan<'_> {
                     exhausted: dense.exhausted && lexical.exhausted,
                     method: dense.method,
                     candidates: fuse(dense.candidates, lexical.candidates, &fusion),
+                    question: None,
                 })
             }
         }
@@ -217,6 +222,6 @@ impl Plan<'_> {
 
 impl Ranking {
     fn of(candidates: Vec<Candidate>, exhausted: bool) -> Self {
-        Self { candidates, exhausted, method: None }
+        Self { candidates, exhausted, method: None, question: None }
     }
 }

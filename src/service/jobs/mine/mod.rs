@@ -34,14 +34,14 @@ pub(super) use submit::of_collection;
 use super::super::runtime::short;
 use super::super::{Error, Service, State, blocking};
 use super::{Halt, JobContext};
-use crate::domain::{Metadata, MiningUnit};
+use crate::domain::Metadata;
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use comparing::BothWays;
 use embedding_file::EmbeddingFile;
 use memory::Size;
 use passes::{Exclusion, Passes, recovered};
-use request::{MARGINS, Plan, PlannedCollection, STRATEGIES, named};
+use request::{MARGINS, Plan, STRATEGIES, named};
 use results::ResultsFile;
 use sides::{EqualTexts, Shown, Source};
 
@@ -177,7 +177,7 @@ async fn open(context: &JobContext, plan: &Plan, name: &'static str) -> Result<A
         recovered(context, collection).await?;
     }
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
-    let unit = planned.collection.as_ref().map_or(MiningUnit::Passage, PlannedCollection::unit);
+    let unit = planned.unit();
     let equal = if plan.deduplicate { EqualTexts::One } else { EqualTexts::Each };
     let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {

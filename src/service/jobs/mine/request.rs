@@ -117,9 +117,10 @@ pub(in crate::service::jobs) struct PlannedCollection {
     pub(in crate::service::jobs) documents: bool,
 }
 
-impl PlannedCollection {
+impl PlannedSide {
     pub(in crate::service::jobs) fn unit(&self) -> MiningUnit {
-        if self.documents { MiningUnit::Document } else { MiningUnit::Passage }
+        let documents = self.collection.as_ref().is_some_and(|planned| planned.documents);
+        if documents { MiningUnit::Document } else { MiningUnit::Passage }
     }
 }
 

@@ -186,6 +186,14 @@ impl Found {
         }
     }
 
+    /// The same with another unit; these are passages. Blocks.
+    pub(in crate::service::jobs) fn by(self, unit: MiningUnit) -> Result<Self, Error> {
+        let Some((_, collection)) = self.collection.as_ref().filter(|_| unit == MiningUnit::Document) else { return Ok(self) };
+        let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
+        let ids = collection.store.first_passages(&passages)?.into_iter().map(|PassageId(id)| id).collect();
+        Ok(Self { unit, ids, ..self })
+    }
+
     /// What the embeddings are of.
     fn holds(&self, loaded: &ModelInfo) -> String {
         let row = self.collection.as_ref().map(|(_, collection)| &collection.row);
@@ -208,13 +216,7 @@ impl Found {
 fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>) -> Result<Found, Error> {
     match (sentences, collection) {
         (Sentences::Collection { name, languages, filter, unit }, Some(collection)) => {
-            let found = of_collection(name, Arc::clone(&collection), languages, filter)?;
-            if unit == MiningUnit::Passage {
-                return Ok(found);
-            }
-            let passages: Vec<PassageId> = found.ids.iter().copied().map(PassageId).collect();
-            let ids = collection.store.first_passages(&passages)?.into_iter().map(|PassageId(id)| id).collect();
-            Ok(Found { unit, ids, ..found })
+            of_collection(name, collection, languages, filter)?.by(unit)
         }
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();

@@ -1,0 +1,82 @@
+//! The words of a hit's passage that answer: those of the query, and those that late interaction finds near to it, in any language.
+
+use std::ops::Range;
+
+use super::super::Error;
+use crate::domain::{QueryTerms, SearchTarget};
+use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
+use crate::ranking::{Question, TokenMatch};
+
+/// What is looked for in passages.
+pub(super) struct Marking<'a> {
+    /// None of a search without a text.
+    sought: Option<SoughtTerms>,
+    /// Of a search that asked it.
+    question: Option<Question>,
+    embedder: &'a Embedder,
+}
+
+impl<'a> Marking<'a> {
+    /// What a search looks for; `terms` are those of its text, if it made them.
+    pub(super) fn new(
+        target: &SearchTarget,
+        terms: Option<QueryTerms>,
+        question: Option<Question>,
+        embedder: &'a Embedder,
+    ) -> Self {
+        let terms = match target {
+            SearchTarget::Text(text) => Some(terms.unwrap_or_else(|| query_terms(text))),
+            SearchTarget::Vector(_) | SearchTarget::Like(_) | SearchTarget::Examples(_) => None,
+        };
+        Self { sought: terms.map(SoughtTerms::new), question, embedder }
+    }
+
+    /// The marks of a passage, in characters (Unicode code points) from its first one.
+    pub(super) fn marks(&self, passage: &str) -> Result<Vec<Range<usize>>, Error> {
+        let Some(sought) = &self.sought else { return Ok(Vec::new()) };
+        let words = PassageWords::new(passage);
+        let mut marks = words.of_terms(sought);
+        if let Some(question) = &self.question {
+            let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
+            // Ids that do not fit are never looked for; the last one that does is as unknown.
+            let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
+            let matches = question.matches(&tokens);
+            let of = |kind: TokenMatch| {
+                let found = pieces.iter().zip(&matches).filter(move |(_, one)| **one == kind);
+                found.map(|((_, range), _)| range.clone()).collect::<Vec<_>>()
+            };
+            let light = of(TokenMatch::Light);
+            marks.retain(|mark| !is_covered(mark, &light, pieces.iter().map(|(_, range)| range)));
+            marks.extend(words.of_pieces(&of(TokenMatch::Near)));
+        }
+        Ok(in_characters(passage, &joined(marks)))
+    }
+}
+
+/// Whether all pieces of a mark are among `light`.
+fn is_covered<'a>(mark: &Range<usize>, light: &[Range<usize>], pieces: impl Iterator<Item = &'a Range<usize>>) -> bool {
+    let mut own = pieces.filter(|piece| meet(piece, mark)).peekable();
+    own.peek().is_some() && own.all(|piece| light.contains(piece))
+}
+
+/// Ranges of bytes, in order, as ranges of characters.
+fn in_characters(text: &str, marks: &[Range<usize>]) -> Vec<Range<usize>> {
+    let (mut reached, mut count) = (0, 0);
+    let mut character = |at: usize| {
+        count += text.get(reached..at).map_or(0, |between| between.chars().count());
+        reached = at;
+        count
+    };
+    marks.iter().map(|mark| character(mark.start)..character(mark.end)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_code_points() {
+        assert_eq!(in_characters("añ京👍x", &[1..3, 6..11]), [1..2, 3..5]);
+        assert_eq!(in_characters("e\u{301}te\u{301} a", &[0..7, 8..9]), [0..5, 6..7]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Which words of a passage answer: those that have a term of the query, and those that a model finds near to it.
+//!
+//! Terms are found by the rules of `terms`, character by character as readers see them, so that each leads back to its place in
+//! the passage, and no mark begins or ends within a character. Words between spaces are marked whole; where a script has none,
+//! pairs of neighboring characters are, and pairs side by side become one mark.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use unicode_normalization::char::is_combining_mark;
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::terms::{Class, class, cut, normalized, passage_terms};
+use crate::domain::terms::QueryTerms;
+
+/// Marks of one passage at most; more would show nothing.
+pub const MARKS_MAX: usize = 100;
+/// Bytes of a passage that are looked at. No model reads as much; a text that came with a vector of its own may be longer.
+pub const MARKED_BYTES_MAX: usize = 16 << 10;
+
+/// The terms of a query, ready to be looked up.
+#[derive(Debug, Default)]
+pub struct SoughtTerms {
+    whole: HashSet<String>,
+    beginnings: Vec<String>,
+}
+
+/// The words of a passage.
+#[derive(Debug)]
+pub struct PassageWords {
+    /// All of them as terms have them, one after the other.
+    shown: String,
+    characters: Vec<Character>,
+    /// Each of one class, without anything between that separates words.
+    runs: Vec<Run>,
+}
+
+/// A character as readers see it.
+#[derive(Debug)]
+struct Character {
+    /// Bytes of the passage.
+    source: Range<usize>,
+    /// Bytes of `shown`.
+    shown: Range<usize>,
+}
+
+#[derive(Debug)]
+struct Run {
+    class: Class,
+    characters: Range<usize>,
+}
+
+impl SoughtTerms {
+    /// Takes the terms of a query.
+    pub fn new(terms: QueryTerms) -> Self {
+        let (beginnings, whole): (Vec<_>, Vec<_>) = terms.terms.into_iter().partition(|term| term.prefix);
+        Self {
+            whole: whole.into_iter().map(|term| term.text).collect(),
+            beginnings: beginnings.into_iter().map(|term| term.text).collect(),
+        }
+    }
+
+    fn has(&self, term: &str) -> bool {
+        self.whole.contains(cut(term)) || self.has_beginning(term)
+    }
+
+    fn has_beginning(&self, term: &str) -> bool {
+        self.beginnings.iter().any(|beginning| term.starts_with(beginning.as_str()))
+    }
+}
+
+impl PassageWords {
+    /// Takes a passage apart, or its first `MARKED_BYTES_MAX` bytes.
+    pub fn new(passage: &str) -> Self {
+        let mut words = Self { shown: String::new(), characters: Vec::new(), runs: Vec::new() };
+        let mut open = None;
+        let within = |(at, grapheme): &(usize, &str)| at + grapheme.len() <= MARKED_BYTES_MAX;
+        for (at, grapheme) in passage.grapheme_indices(true).take_while(within) {
+            let normal = if grapheme.len() == 1 { grapheme.to_ascii_lowercase() } else { normalized(grapheme) };
+            // Characters that only steer how a text is shown leave nothing, and separate nothing.
+            for part in normal.graphemes(true) {
+                let of = part.chars().find_map(class);
+                if of.is_none() && part.chars().all(is_combining_mark) {
+                    words.lengthen(at + grapheme.len(), part, open.is_some());
+                    continue;
+                }
+                if let Some(of) = of {
+                    words.push(at..at + grapheme.len(), part, of, open == Some(of));
+                }
+                open = of;
+            }
+        }
+        words
+    }
+
+    fn push(&mut self, source: Range<usize>, part: &str, of: Class, goes_on: bool) {
+        let (from, place) = (self.shown.len(), self.characters.len());
+        self.shown.push_str(part);
+        self.characters.push(Character { source, shown: from..self.shown.len() });
+        match self.runs.last_mut().filter(|_| goes_on) {
+            Some(run) => run.characters.end = place + 1,
+            None => self.runs.push(Run { class: of, characters: place..place + 1 }),
+        }
+    }
+
+    /// Adds a mark that something without a width parts from its letter to that letter.
+    fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
+        if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
+            self.shown.push_str(part);
+            (last.source.end, last.shown.end) = (end, self.shown.len());
+        }
+    }
+
+    /// Where the terms of a query stand: ranges of bytes in the passage, in no order.
+    pub fn of_terms(&self, sought: &SoughtTerms) -> Vec<Range<usize>> {
+        let mut marks = Vec::new();
+        for run in &self.runs {
+            let characters = &self.characters[run.characters.clone()];
+            if run.class == Class::Word {
+                let terms = passage_terms(self.text(characters));
+                if terms.words.split(' ').chain(terms.folded.split(' ')).any(|term| !term.is_empty() && sought.has(term)) {
+                    marks.extend(source(characters));
+                }
+                continue;
+            }
+            if run.class == Class::Hangul && characters.len() > 2 && sought.has(self.text(characters)) {
+                marks.extend(source(characters));
+            }
+            let pairs = characters.windows(2).filter(|pair| sought.whole.contains(cut(self.text(pair))));
+            let alone = characters.chunks(1).filter(|one| sought.has_beginning(self.text(one)));
+            marks.extend(pairs.chain(alone).filter_map(source));
+        }
+        marks
+    }
+
+    /// Whole words of which `pieces`, ranges of bytes in the passage, make at least half; where words have no spaces between them,
+    /// the characters of the pieces. In no order.
+    pub fn of_pieces(&self, pieces: &[Range<usize>]) -> Vec<Range<usize>> {
+        let mut marks = Vec::new();
+        for run in &self.runs {
+            let characters = &self.characters[run.characters.clone()];
+            let Some(whole) = source(characters) else { continue };
+            let near: Vec<&Range<usize>> = pieces.iter().filter(|piece| meet(piece, &whole)).collect();
+            let is_in_a_piece = |one: &&Character| near.iter().any(|piece| meet(piece, &one.source));
+            let inside = characters.iter().filter(is_in_a_piece);
+            if run.class == Class::Unspaced {
+                marks.extend(inside.map(|one| one.source.clone()));
+            } else if inside.count() * 2 >= characters.len() {
+                marks.push(whole);
+            }
+        }
+        marks
+    }
+
+    fn text(&self, characters: &[Character]) -> &str {
+        match (characters.first(), characters.last()) {
+            (Some(first), Some(last)) => &self.shown[first.shown.start..last.shown.end],
+            _ => "",
+        }
+    }
+}
+
+/// Puts marks in order and makes one of those that overlap or touch; the first `MARKS_MAX` of them.
+pub fn joined(mut marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    marks.sort_unstable_by_key(|mark| (mark.start, mark.end));
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for mark in marks {
+        match joined.last_mut() {
+            Some(last) if mark.start <= last.end => last.end = last.end.max(mark.end),
+            _ => joined.push(mark),
+        }
+    }
+    joined.truncate(MARKS_MAX);
+    joined
+}
+
+/// Whether two ranges have something in common.
+pub fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+fn source(characters: &[Character]) -> Option<Range<usize>> {
+    Some(characters.first()?.source.start..characters.last()?.source.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::terms::query_terms;
+    use super::*;
+
+    fn marks(query: &str, passage: &str) -> Vec<Range<usize>> {
+        joined(PassageWords::new(passage).of_terms(&SoughtTerms::new(query_terms(query))))
+    }
+
+    /// The passage with brackets around its marks.
+    fn bracketed(passage: &str, marks: &[Range<usize>]) -> String {
+        let mut shown = String::new();
+        let mut reached = 0;
+        for mark in marks {
+            shown += &format!("{}[{}]", &passage[reached..mark.start], &passage[mark.clone()]);
+            reached = mark.end;
+        }
+        shown + &passage[reached..]
+    }
+
+    #[track_caller]
+    fn check(query: &str, passage: &str, expect: &str) {
+        assert_eq!(bracketed(passage, &marks(query, passage)), expect, "{query:?}");
+    }
+
+    #[test]
+    fn words_are_marked_whatever_their_case_accents_and_width() {
+        check("verspatung zug", "Der ZUG hat „Verspätung“.", "Der [ZUG] hat „[Verspätung]“.");
+        check("ÉTÉ", "L’e\u{301}te\u{301} dernier, un été", "L’[e\u{301}te\u{301}] dernier, un [été]");
+        check("full 12", "Ｆｕｌｌ ｗｉｄｔｈ １２", "[Ｆｕｌｌ] ｗｉｄｔｈ [１２]");
+        check("lodz", "Łódź, nie Łódka", "[Łódź], nie Łódka");
+        check("istanbul", "İstanbul'da", "[İstanbul]'da");
+        check("λογος", "Ο Λόγος του", "Ο [Λόγος] του");
+        check("strasse", "Straße", "[Straße]");
+    }
+
+    #[test]
+    fn part_of_a_word_is_no_word() {
+        check("art", "The cart departs, art stays.", "The cart departs, [art] stays.");
+        check("?! …", "What?! …", "What?! …");
+        check("", "nothing", "nothing");
+    }
+
+    #[test]
+    fn what_only_steers_how_a_text_is_shown_divides_no_word() {
+        check("verspätung", "Ver\u{ad}spätung", "[Ver\u{ad}spätung]");
+        check("خواهم", "می\u{200c}خواهم یک کتاب", "می\u{200c}[خواهم] یک کتاب");
+        check("مدرسة", "الى مَدْرَسَه", "الى [مَدْرَسَه]");
+        check("जमीन", "यह ज़मीन है", "यह [ज़मीन] है");
+    }
+
+    #[test]
+    fn scripts_without_spaces_are_marked_by_pairs() {
+        check("合約", "雙方昨天簽訂了合約。", "雙方昨天簽訂了[合約]。");
+        check("京都大学", "東京大学は東京にある", "東京[大学]は東京にある");
+        check("京", "東京と京都", "東[京]と[京]都");
+        check("タワー", "東京ﾀﾜｰ", "東京[ﾀﾜｰ]");
+        check("ที่นี่", "อยู่ที่นี่แล้ว", "อยู่[ที่นี่]แล้ว");
+        check("น้ำ", "ในน้ำมีปลา", "ใน[น้ำ]มีปลา");
+        check("iPhone", "iPhoneを買う", "[iPhone]を買う");
+        check("도서관", "도서관에서 책을", "[도서관]에서 책을");
+        check("책", "도서관에서 책을", "도서관에서 [책]을");
+    }
+
+    #[test]
+    fn a_word_is_marked_when_pieces_make_half_of_it() {
+        let check = |passage: &str, pieces: &[&str], expect: &str| {
+            let pieces: Vec<_> = pieces.iter().map(|piece| passage.find(piece).map(|at| at..at + piece.len()).unwrap()).collect();
+            let marks = joined(PassageWords::new(passage).of_pieces(&pieces));
+            assert_eq!(bracketed(passage, &marks), expect);
+        };
+        check("die Züge fahren", &["Züg"], "die [Züge] fahren");
+        check("die Züge fahren", &["e fa"], "die Züge fahren");
+        check("trenlerimizden biri", &["tren"], "trenlerimizden biri");
+        check("도서관에서 책을", &["도서관"], "[도서관에서] 책을");
+        check("東京駅で待つ", &["東京", "待"], "[東京]駅で[待]つ");
+        check("ที่นี่", &["ท"], "[ที่]นี่");
+        check("well, no", &[","], "well, no");
+    }
+
+    #[test]
+    fn marks_are_bounded() {
+        let many = "a ".repeat(60_000);
+        assert_eq!(marks("a", &many).len(), MARKS_MAX);
+        let late = format!("{}word", "é ".repeat(MARKED_BYTES_MAX));
+        assert_eq!(marks("word", &late).len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn marks_are_in_order_and_divide_no_character(query in "\\PC{0,12}", passage in any::<String>()) {
+            let bounds: HashSet<usize> =
+                passage.grapheme_indices(true).map(|(at, _)| at).chain([passage.len()]).collect();
+            let marks = marks(&format!("{query} {passage}"), &passage);
+            prop_assert!(marks.windows(2).all(|pair| pair[0].end < pair[1].start), "{:?}", marks);
+            prop_assert!(marks.iter().all(|mark| mark.start < mark.end), "{:?}", marks);
+            prop_assert!(marks.iter().all(|mark| bounds.contains(&mark.start) && bounds.contains(&mark.end)), "{:?}", marks);
+        }
+
+        /// Whatever stands in a text, a query for it marks all letters of it.
+        #[test]
+        fn a_text_marks_all_of_its_own_words(text in "[a-zÄéßİΣ东京タｶﾞที่น้ำ도서관កភ្नиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
+            let marks = marks(&text, &text);
+            for run in PassageWords::new(&text).characters {
+                prop_assert!(marks.iter().any(|mark| mark.start <= run.source.start && run.source.end <= mark.end), "{:?}", marks);
+            }
+        }
+    }
+}
