@@ -52,7 +52,7 @@ pub use payer::Payer;
 pub use request_key::RequestKey;
 pub use search::{
     Breadth, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces,
-    ListPlace, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
+    ListPlace, QueryReading, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
@@ -60,5 +60,5 @@ pub use selection::{
 };
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
-pub use terms::{PassageTerms, QueryTerm, QueryTerms};
+pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 pub use transfer::{DocumentReader, FileEncoding, FileFormat, RefusedDocument};

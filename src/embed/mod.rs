@@ -24,6 +24,7 @@ use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, Passag
 use crate::ranking::{TokenScorer, TokenTable};
 pub use crate::text::Tokens;
 use crate::text::context::embedded_text;
+pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
 use queue::{Encode, Queue, QueueBounds};

@@ -7,6 +7,7 @@ pub mod language;
 mod moses;
 pub mod normalize;
 mod preprocess;
+pub mod query;
 mod sections;
 pub mod segment;
 mod sentences;

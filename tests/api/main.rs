@@ -41,6 +41,7 @@ mod search_facets;
 mod search_forms;
 mod search_full;
 mod search_lexical;
+mod search_operators;
 mod search_options;
 mod selections;
 mod snapshots;
