@@ -50,6 +50,11 @@ impl TermPhrase {
 }
 
 impl QueryTerms {
+    /// How many terms and phrases BM25 adds up: what is required counts once more, as a whole.
+    pub fn scored(&self) -> usize {
+        self.terms.len() + self.required.len()
+    }
+
     /// Whether it demands anything of passages beside sharing a word.
     pub fn demands(&self) -> bool {
         !self.required.is_empty() || !self.excluded.is_empty()

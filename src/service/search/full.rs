@@ -13,7 +13,7 @@ use super::hits::Candidates;
 use super::matching::PassageSet;
 use super::ranking::{Plan, Ranking};
 use super::tokens::with_tokens;
-use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId};
+use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms};
 use crate::index::Neighbor;
 use crate::ranking::{Evidence, Question, TokenIndex, lexical_share};
 use crate::store::SearchFilter;
@@ -127,7 +127,7 @@ impl Plan<'_> {
         question: Option<&Question>,
         tokens: &TokenIndex,
     ) -> Vec<(Neighbor, HitPlaces)> {
-        let terms = self.aim.terms.as_ref().map_or(0, |terms| terms.terms.len());
+        let terms = self.aim.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
         let judged = named.into_iter().map(|(passage, Named { mut places, similarity })| {
