@@ -28,7 +28,8 @@ pub struct SearchArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The query, in any language.
+    /// The query, in any language. Hits have what stands in "quotes", and no word behind a -minus. One that begins with a minus
+    /// comes after `--`.
     #[arg(required_unless_present_any = ["like", "settings"])]
     pub query: Option<String>,
     /// Searches by a document in place of a query: what is near to the one with this id.
@@ -52,6 +53,12 @@ pub struct SearchArgs {
     /// How hits are found; the server decides when left out.
     #[arg(long, short, value_enum)]
     pub mode: Option<Mode>,
+    /// Which passages are hits by words: those with any word of the query, or those with all. Not with mode dense.
+    #[arg(long, value_enum)]
+    pub words: Option<Words>,
+    /// Searches for the query as it is: quotes and minus signs say nothing.
+    #[arg(long)]
+    pub literal: bool,
     /// Further members of the request, as the API documents them.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub settings: Option<JsonObject>,
@@ -71,6 +78,15 @@ pub enum Mode {
     Lexical,
     /// By both.
     Hybrid,
+}
+
+/// How many words of a query a passage must have.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Words {
+    /// Any of them: what is used when nothing is said.
+    Any,
+    /// Every one.
+    All,
 }
 
 /// Runs the command.
@@ -94,7 +110,9 @@ pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
 }
 
 fn request(args: SearchArgs) -> Value {
-    let mode = args.mode.and_then(|mode| mode.to_possible_value()).map(|mode| json!(mode.get_name()));
+    let name = |value: clap::builder::PossibleValue| json!(value.get_name());
+    let mode = args.mode.and_then(|mode| mode.to_possible_value()).map(name);
+    let words = args.words.and_then(|words| words.to_possible_value()).map(name);
     let members = [
         ("query", args.query.map(|query| json!(query))),
         ("like", args.like.map(|id| json!(id))),
@@ -104,6 +122,8 @@ fn request(args: SearchArgs) -> Value {
         ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
         ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
         ("mode", mode),
+        ("words", words),
+        ("operators", args.literal.then(|| json!(false))),
     ];
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
     body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));

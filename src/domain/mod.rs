@@ -54,7 +54,7 @@ pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
     Breadth, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces,
-    ListPlace, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
+    ListPlace, QueryReading, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
@@ -62,5 +62,5 @@ pub use selection::{
 };
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
-pub use terms::{PassageTerms, QueryTerm, QueryTerms};
+pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 pub use transfer::{DocumentReader, FileEncoding, FileFormat, RefusedDocument};

@@ -94,6 +94,21 @@ pub struct Breadth {
     pub oversampling: Option<f32>,
 }
 
+/// How the words of a query are read, in the modes that search by words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryReading {
+    /// Whether quotes and minus signs say what passages must have and must not have; else they are part of the text.
+    pub operators: bool,
+    /// Whether a passage must have every word; else any is enough.
+    pub all_words: bool,
+}
+
+impl Default for QueryReading {
+    fn default() -> Self {
+        Self { operators: true, all_words: false }
+    }
+}
+
 /// Allows only some hits of each group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
@@ -140,6 +155,8 @@ pub struct SearchRequest {
     pub target: SearchTarget,
     /// How they are found.
     pub mode: SearchMode,
+    /// How the words of a text are read.
+    pub reading: QueryReading,
     /// Hits at most, at least 1.
     pub limit: usize,
     /// Hits left out before the first one.
@@ -172,6 +189,7 @@ impl SearchRequest {
         Self {
             target,
             mode: SearchMode::Dense,
+            reading: QueryReading::default(),
             limit,
             offset: 0,
             languages: None,

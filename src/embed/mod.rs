@@ -26,6 +26,7 @@ use crate::ranking::{TokenScorer, TokenTable};
 pub use crate::text::Tokens;
 use crate::text::context::embedded_text;
 pub use crate::text::marks::{PassageWords, SoughtTerms, joined, meet};
+pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
 use queue::{Encode, Queue, QueueBounds};

@@ -231,6 +231,15 @@ impl IntoResponse for ApiError {
 impl From<service::Error> for ApiError {
     fn from(error: service::Error) -> Self {
         let code = error.code();
+        match &error {
+            service::Error::Query(problem) => return Self::at(code, "/query", problem.to_string()),
+            service::Error::InBatch { index, source } => {
+                if let service::Error::Query(problem) = &**source {
+                    return Self::at(code, format!("/searches/{index}/query"), problem.to_string());
+                }
+            }
+            _ => {}
+        }
         let cause = (code.blame() != Blame::Client).then(|| error.chain());
         Self { cause, ..Self::new(code, shown(&error, code)) }
     }

@@ -20,7 +20,9 @@ use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::streamed::Streamed;
 use crate::domain::{Code, DenseMethod, Hit, HitPassage, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
-pub use request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights};
+pub use request::{
+    GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,
+};
 
 const SEARCH_ERRORS: &[Code] = &[
     Code::UnknownLanguage,

@@ -9,7 +9,7 @@ use super::damage;
 use super::jobs::mine::MineError;
 use super::shares::Refusal;
 use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
-use crate::embed::EmbedError;
+use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::ranking::ScorerError;
 use crate::store::StoreError;
@@ -441,6 +441,9 @@ pub enum Error {
     /// The embedder failed.
     #[error("the embedder failed")]
     Embed(#[from] EmbedError),
+    /// A query demands what cannot be searched for.
+    #[error("the query {0}")]
+    Query(#[from] QueryError),
     /// A question cannot be compared token by token.
     #[error(transparent)]
     Scorer(#[from] ScorerError),

@@ -12,10 +12,19 @@ use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
-use crate::domain::{PassageId, PassageTerms, QueryTerms};
+use crate::domain::{PassageId, PassageTerms, QueryTerms, TermPhrase};
 
 /// Makes the terms of a passage's text, its context before it.
 pub type TermsOf = fn(&str) -> PassageTerms;
+
+/// Which passages have what a query demands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Demanded {
+    /// These.
+    Only(Vec<PassageId>),
+    /// All but these.
+    AllBut(Vec<PassageId>),
+}
 
 /// Passages that get their terms in one step: bounds how long the writer is held.
 const FILL_STEP: usize = 256;
@@ -25,11 +34,19 @@ const FILL_STEP: usize = 256;
 const RANK: &str = "bm25(1.0, 0.8)";
 
 impl DocumentStore {
-    /// Finds up to `limit` passages that have any of the terms and whose document matches, best first, with their BM25 score.
-    /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    /// Finds up to `limit` passages that have any of the terms and all that these demand, and whose document matches, best first,
+    /// with their BM25 score. `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
         let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
         self.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
+    }
+
+    /// Finds the passages that have what terms demand, in no order; `None` when they demand nothing. Errors as `lexical`.
+    pub fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
+        if !terms.demands() {
+            return Ok(None);
+        }
+        self.read("searching by words", |connection| demanded(connection, terms)).map(Some)
     }
 
     /// Gives some of the passages that were there before the index of terms what they lack; says whether there may be more. A
@@ -59,10 +76,7 @@ fn search(
     condition: Option<&Condition>,
     limit: usize,
 ) -> Result<Vec<(PassageId, f32)>, Fault> {
-    let (filled, until) = progress(connection)?;
-    if filled < until {
-        return Err(StoreError::LexicalIncomplete { filled, until }.into());
-    }
+    check_filled(connection)?;
     if terms.terms.is_empty() {
         return Ok(Vec::new());
     }
@@ -88,13 +102,55 @@ fn search(
     connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
 }
 
-/// Any of the terms, each as a quoted string of FTS5, so that nothing in it is an operator.
+fn demanded(connection: &Connection, terms: &QueryTerms) -> Result<Demanded, Fault> {
+    check_filled(connection)?;
+    let (required, excluded) = (required(terms), excluded(terms));
+    let expression = match (&required, &excluded) {
+        (None, None) => return Ok(Demanded::AllBut(Vec::new())),
+        (Some(one), None) | (None, Some(one)) => one.clone(),
+        (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
+    };
+    let mut statement = connection.prepare_cached("select rowid from lexical where lexical match ?1")?;
+    let found = statement.query_and_then([expression], |row| passage_id(row.get(0)?))?.collect::<Result<_, _>>()?;
+    Ok(if required.is_some() { Demanded::Only(found) } else { Demanded::AllBut(found) })
+}
+
+/// Refuses to search before every passage has its terms.
+fn check_filled(connection: &Connection) -> Result<(), Fault> {
+    let (filled, until) = progress(connection)?;
+    if filled < until { Err(StoreError::LexicalIncomplete { filled, until }.into()) } else { Ok(()) }
+}
+
+/// Any of the terms, and what they demand. Each term is a quoted string of FTS5, so that nothing in it is an operator.
 fn match_expression(terms: &QueryTerms) -> String {
-    let quoted = terms.terms.iter().map(|term| {
-        let star = if term.prefix { " *" } else { "" };
-        format!("\"{}\"{star}", term.text.replace('"', "\"\""))
-    });
-    quoted.collect::<Vec<_>>().join(" OR ")
+    let any = any_of(terms.terms.iter().map(|term| quoted(&term.text, term.prefix)));
+    let all = required(terms).map(|required| format!("({any} AND {required})")).unwrap_or(any);
+    excluded(terms).map(|excluded| format!("{all} NOT {excluded}")).unwrap_or(all)
+}
+
+/// What passages must have; `None` for nothing.
+fn required(terms: &QueryTerms) -> Option<String> {
+    let each: Vec<_> = terms.required.iter().map(|forms| any_of(forms.iter().map(phrase))).collect();
+    (!each.is_empty()).then(|| format!("({})", each.join(" AND ")))
+}
+
+/// What passages must not have; `None` for nothing.
+fn excluded(terms: &QueryTerms) -> Option<String> {
+    (!terms.excluded.is_empty()).then(|| any_of(terms.excluded.iter().map(phrase)))
+}
+
+/// FTS5 splits the string into its terms at the spaces, as it does with a passage's.
+fn phrase(phrase: &TermPhrase) -> String {
+    let terms = quoted(&phrase.terms.join(" "), phrase.prefix);
+    if phrase.folded { terms } else { format!("words : {terms}") }
+}
+
+fn any_of(expressions: impl Iterator<Item = String>) -> String {
+    format!("({})", expressions.collect::<Vec<_>>().join(" OR "))
+}
+
+fn quoted(text: &str, prefix: bool) -> String {
+    format!("\"{}\"{}", text.replace('"', "\"\""), if prefix { " *" } else { "" })
 }
 
 /// The keys up to which passages have their terms, and up to which they are to get them.

@@ -56,7 +56,7 @@ pub use hits::HitSizes;
 pub use kept::Kept;
 pub use keys::StoredKey;
 pub use labeled::{EmbeddedDocument, Patched, TextPatch};
-pub use lexical::TermsOf;
+pub use lexical::{Demanded, TermsOf};
 pub use matching::{DeletedSome, Matching};
 pub use open_databases::OpenDatabases;
 pub use passage_tokens::{PassageTokens, TokenChanges};

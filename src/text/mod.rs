@@ -8,6 +8,7 @@ pub mod marks;
 mod moses;
 pub mod normalize;
 mod preprocess;
+pub mod query;
 mod sections;
 pub mod segment;
 mod sentences;

@@ -12,7 +12,7 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::diacritics;
-use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms};
+use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 
 /// Characters of a term; what a longer one has beyond them is not looked at.
 const TERM_CHARS_MAX: usize = 64;
@@ -75,6 +75,59 @@ pub fn query_terms(text: &str) -> QueryTerms {
         units.windows(2).for_each(|pair| add(&joined(pair), false));
     }
     found
+}
+
+/// What a text in quotes demands: its terms, one after the other, as passages have them. In scripts without spaces, and in Korean, it
+/// may begin and end within a word. `None` for a text without letters and digits.
+pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
+    let normal = normalized(text);
+    let runs: Vec<Run<'_>> = runs(&normal).collect();
+    let last = runs.len().checked_sub(1)?;
+    let mut phrase = TermPhrase::default();
+    for (at, run) in runs.iter().enumerate() {
+        let units: Vec<&str> = run.text.graphemes(true).collect();
+        match run.class {
+            Class::Word => phrase.terms.push(cut(run.text).to_owned()),
+            // Of a word that may go on, the first term is the whole word.
+            Class::Hangul if at == last && at > 0 => {
+                phrase.terms.push(cut(run.text).to_owned());
+                phrase.prefix = true;
+            }
+            Class::Unspaced | Class::Hangul => {
+                if run.class == Class::Hangul && at > 0 && units.len() > 2 {
+                    phrase.terms.push(cut(run.text).to_owned());
+                }
+                phrase.terms.extend(units.windows(2).map(joined));
+                if at < last || units.len() == 1 {
+                    phrase.terms.extend(units.last().map(|unit| cut(unit).to_owned()));
+                    phrase.prefix = at == last;
+                }
+            }
+        }
+    }
+    Some(phrase)
+}
+
+/// What a query demands that must have every word: of each, the forms that it may be found in. What stands between spaces and
+/// punctuation is one word, in every script.
+pub(super) fn words(text: &str) -> Vec<Vec<TermPhrase>> {
+    let normal = normalized(text);
+    let mut seen = HashSet::new();
+    let distinct = runs(&normal).filter(|run| seen.insert(run.text));
+    let forms = |run: Run<'_>| match run.class {
+        Class::Word => {
+            let word = cut(run.text);
+            let folded = fold(word).map(TermPhrase::anywhere);
+            std::iter::once(TermPhrase::anywhere(word.to_owned())).chain(folded).collect()
+        }
+        Class::Unspaced | Class::Hangul => phrase(run.text).into_iter().collect(),
+    };
+    distinct.map(forms).collect()
+}
+
+/// Whether a character is a letter or digit of a script that puts spaces between words and nothing else to them.
+pub(super) fn is_spaced_letter(c: char) -> bool {
+    class(c) == Some(Class::Word)
 }
 
 /// How the terms of a character's script are found.

@@ -42,6 +42,7 @@ mod search_forms;
 mod search_full;
 mod search_lean;
 mod search_lexical;
+mod search_operators;
 mod search_options;
 mod selections;
 mod snapshots;

@@ -16,7 +16,7 @@ fn find(store: &DocumentStore, term: &str) -> Result<Vec<u64>, StoreError> {
 
 fn find_in(store: &DocumentStore, term: &str, filter: &SearchFilter) -> Result<Vec<u64>, StoreError> {
     let terms = vec![QueryTerm { text: term.to_owned(), prefix: false }];
-    let found = store.lexical(&QueryTerms { terms, truncated: false }, filter, 100)?;
+    let found = store.lexical(&QueryTerms { terms, ..Default::default() }, filter, 100)?;
     Ok(found.into_iter().map(|(passage, _)| passage.0).collect())
 }
 
@@ -67,7 +67,7 @@ fn rarer_words_and_shorter_texts_rank_higher() {
     put(&store, document("none", "mountains"));
     assert_eq!(find(&store, "sea").unwrap(), [2, 1]);
     let both = ["wind", "sea"].map(|text| QueryTerm { text: text.to_owned(), prefix: false });
-    let terms = QueryTerms { terms: both.to_vec(), truncated: false };
+    let terms = QueryTerms { terms: both.to_vec(), ..Default::default() };
     let found = store.lexical(&terms, &SearchFilter::default(), 100).unwrap();
     assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [1, 2]);
     assert!(found.iter().all(|(_, score)| *score > 0.0) && found[0].1 > found[1].1, "{found:?}");
@@ -119,7 +119,7 @@ fn an_older_database_is_filled_step_by_step_across_restarts() {
     while store.fill_lexical().unwrap() {}
     assert!(!store.fill_lexical().unwrap());
     assert_eq!(rows(folder.path()), 599);
-    let sea = QueryTerms { terms: vec![QueryTerm { text: "sea".to_owned(), prefix: false }], truncated: false };
+    let sea = QueryTerms { terms: vec![QueryTerm { text: "sea".to_owned(), prefix: false }], ..Default::default() };
     assert_eq!(store.lexical(&sea, &SearchFilter::default(), 1_000).unwrap().len(), 599);
     assert_eq!((find(&store, "again").unwrap(), find(&store, "599").unwrap()), (vec![601], vec![600]));
     assert_eq!(find(&store, "400").unwrap(), [0; 0]);
@@ -141,7 +141,7 @@ proptest! {
         let (_folder, store) = store();
         put(&store, document("a", "sea"));
         let terms = terms.into_iter().map(|(text, prefix)| QueryTerm { text, prefix }).collect();
-        let found = store.lexical(&QueryTerms { terms, truncated: false }, &SearchFilter::default(), 10);
+        let found = store.lexical(&QueryTerms { terms, ..Default::default() }, &SearchFilter::default(), 10);
         prop_assert!(found.is_ok(), "{found:?}");
     }
 }

@@ -339,6 +339,8 @@ impl<'a> Searches<'a> {
         };
         let mut search = configuration.request.clone();
         search.insert("query".to_owned(), json!(query.text));
+        // Judged queries are texts that were not written for this server: their quotes and hyphens demand nothing.
+        search.entry("operators").or_insert(json!(false));
         search.insert("languages".to_owned(), json!(languages));
         search.insert("limit".to_owned(), json!(DEPTH_MAX));
         search.insert("include".to_owned(), json!([]));

@@ -12,7 +12,7 @@ use super::super::filter::{self, FilterNode};
 use crate::domain::settings::{EXPANSION, OVERSAMPLING};
 use crate::domain::{
     self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits,
-    Metric, SearchRequest, SearchTarget,
+    Metric, QueryReading, SearchRequest, SearchTarget,
 };
 
 /// Hits when the caller does not say how many.
@@ -28,7 +28,9 @@ const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchDocumentsRequest {
-    /// The query, in any language: not blank, at most the server's limit for texts (1 MiB unless configured otherwise).
+    /// The query, in any language: not blank, at most the server's limit for texts (1 MiB unless configured otherwise). In the modes
+    /// `full`, `lexical` and `hybrid` passages must have what stands in quotes, word by word as it is spelled, and must not have a word or
+    /// quote behind a minus: `"heavy rain" -wind`.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1)]
     pub query: Option<String>,
@@ -46,6 +48,16 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(value_type = SearchMode, required = false)]
     pub mode: Option<SearchMode>,
+    /// Whether a passage must have every word of the `query`, or any is enough. Of the modes `full`, `lexical` and `hybrid`; left out,
+    /// `any`.
+    #[serde(default)]
+    #[schema(value_type = WordMatching, required = false)]
+    pub words: Option<WordMatching>,
+    /// Whether quotes and minus signs in the `query` say what passages must have and must not have, in the modes `full`, `lexical` and
+    /// `hybrid`. Set it to false where the query is a text that somebody wrote for another purpose. `dense` reads none.
+    #[serde(default)]
+    #[schema(nullable = false, default = true)]
+    pub operators: Option<bool>,
     /// Of mode `full`: how many passages each of embeddings, tokens and words names before all of them are judged, from 10 to 10000. More
     /// miss less and take longer.
     #[serde(default)]
@@ -142,6 +154,17 @@ pub enum SearchMode {
     Hybrid,
 }
 
+/// `any`: a passage that has any word of the query may be a hit; more words, and rarer ones, count more. `all`: only passages that have
+/// every word, with or without its accents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WordMatching {
+    /// Any is enough.
+    Any,
+    /// Every word.
+    All,
+}
+
 /// What the lists of a hybrid search weigh. Zero takes a list out; both cannot be zero.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -224,6 +247,7 @@ pub fn check_rest(
 ) -> Result<SearchRequest, ApiError> {
     let mode = check_mode(&body, &target)?;
     let breadth = check_breadth(&body, mode)?;
+    let reading = check_reading(&body, &target, mode)?;
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
     let (limit, offset) = check_page(limit, offset, limits)?;
     if score_min.is_some_and(|score| !score.is_finite()) {
@@ -231,6 +255,7 @@ pub fn check_rest(
     }
     Ok(SearchRequest {
         mode,
+        reading,
         offset,
         languages: body.languages.map(|codes| languages(&codes, "/languages")).transpose()?,
         filter: filter::parse(body.filter, limits)?,
@@ -341,6 +366,24 @@ fn check_breadth(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Res
         return invalid("/oversampling", detail);
     }
     Ok(Breadth { expansion, oversampling })
+}
+
+fn check_reading(
+    body: &SearchDocumentsRequest,
+    target: &SearchTarget,
+    mode: domain::SearchMode,
+) -> Result<QueryReading, ApiError> {
+    if body.words.is_some() && mode == domain::SearchMode::Dense {
+        return invalid("/words", "works with the modes full, lexical and hybrid only: dense compares no words".to_owned());
+    }
+    if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
+        return invalid("/operators", "is about the text of a query, got vector or like".to_owned());
+    }
+    let default = QueryReading::default();
+    Ok(QueryReading {
+        operators: body.operators.unwrap_or(default.operators),
+        all_words: body.words.map_or(default.all_words, |words| words == WordMatching::All),
+    })
 }
 
 fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {

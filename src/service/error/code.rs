@@ -52,7 +52,7 @@ impl Error {
             Self::SnapshotExists { .. } => Code::SnapshotExists,
             Self::InvalidSnapshot { .. } => Code::InvalidSnapshot,
             Self::Recovering { .. } | Self::TermsPending { .. } | Self::Stopping => Code::Unavailable,
-            Self::VectorDimension { .. } | Self::NoDirection => Code::InvalidRequest,
+            Self::VectorDimension { .. } | Self::NoDirection | Self::Query(_) => Code::InvalidRequest,
             Self::AnswerTooLarge { .. } => Code::AnswerTooLarge,
             Self::InBatch { source, .. } => source.code(),
             Self::Damaged { .. } => Code::CollectionDamaged,

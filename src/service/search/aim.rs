@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::super::Error;
 use super::super::runtime::OpenCollection;
 use crate::domain::{DocumentId, Embedded, Embedding, ExampleSet, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget};
-use crate::embed::query_terms;
+use crate::embed::{QueryError, QueryText};
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -22,30 +22,48 @@ pub(super) struct Aim {
     pub(super) truncated: bool,
 }
 
-/// The texts of a request that must be embedded before `aim`.
-pub(super) fn texts(request: &SearchRequest) -> Vec<String> {
-    match &request.target {
-        SearchTarget::Text(_) if request.mode == SearchMode::Lexical => Vec::new(),
-        SearchTarget::Text(text) => vec![text.clone()],
-        SearchTarget::Examples(examples) => [&examples.positive.texts[..], &examples.negative.texts].concat(),
-        SearchTarget::Vector(_) | SearchTarget::Like(_) => Vec::new(),
-    }
+/// What a request says in words.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    /// The texts that must be embedded before `aim`.
+    pub(super) texts: Vec<String>,
+    /// Its query, where that is searched by words.
+    pub(super) query: Option<QueryText>,
 }
 
-/// Works out what to look for; `embedded` are the embeddings of `texts`.
-pub(super) fn aim(collection: &OpenCollection, request: &SearchRequest, embedded: Vec<Embedded>) -> Result<Aim, Error> {
+/// Reads the words of a request.
+pub(super) fn words(request: &SearchRequest) -> Result<Words, QueryError> {
+    Ok(match &request.target {
+        SearchTarget::Text(text) if request.mode == SearchMode::Dense => Words { texts: vec![text.clone()], query: None },
+        SearchTarget::Text(text) => {
+            let query = if request.reading.operators { QueryText::read(text) } else { QueryText::literal(text) };
+            query.check()?;
+            let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![query.text.clone()] };
+            Words { texts, query: Some(query) }
+        }
+        SearchTarget::Examples(examples) => {
+            Words { texts: [&examples.positive.texts[..], &examples.negative.texts].concat(), query: None }
+        }
+        SearchTarget::Vector(_) | SearchTarget::Like(_) => Words::default(),
+    })
+}
+
+/// Works out what to look for; `embedded` are the embeddings of the request's texts.
+pub(super) fn aim(
+    collection: &OpenCollection,
+    request: &SearchRequest,
+    query: Option<QueryText>,
+    embedded: Vec<Embedded>,
+) -> Result<Aim, Error> {
     let mut aim = Aim { truncated: embedded.iter().any(|one| one.truncated), ..Aim::default() };
     if let (SearchTarget::Text(_), Some(one)) = (&request.target, embedded.first()) {
         aim.tokens = one.tokens.clone();
     }
     let mut embedded = embedded.into_iter().map(|one| one.embedding);
     match &request.target {
-        SearchTarget::Text(text) => {
-            if request.mode != SearchMode::Dense {
-                let terms = query_terms(text);
-                aim.truncated |= terms.truncated;
-                aim.terms = Some(terms);
-            }
+        SearchTarget::Text(_) => {
+            aim.terms = query.map(|query| query.terms(request.reading.all_words)).transpose()?;
+            aim.truncated |= aim.terms.as_ref().is_some_and(|terms| terms.truncated);
             if request.mode != SearchMode::Lexical {
                 aim.embedding = Some(embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?);
             }

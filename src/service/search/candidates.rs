@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::matching::{self, PassageSet};
+use super::matching::{PassageSet, Scope};
 use crate::domain::{Breadth, Embedding, PassageId};
 use crate::index::{Compared, Neighbor, search_exact};
-use crate::store::SearchFilter;
 
 /// Embeddings read from the store together: bounds the memory of comparing with many.
 const EMBEDDINGS_PER_READ: usize = 1_024;
@@ -51,13 +50,13 @@ pub(super) fn rescored_of(collection: &OpenCollection, breadth: Breadth, wanted:
     (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
 }
 
-/// All passages whose documents match, compared one by one.
-pub(super) fn all(collection: &OpenCollection, query: &Embedding, filter: &SearchFilter) -> Result<Compared, Error> {
-    if *filter == SearchFilter::default() && !collection.row.quantization.is_coarse() {
+/// All passages in the scope, compared one by one.
+pub(super) fn all(collection: &OpenCollection, query: &Embedding, scope: Scope<'_>) -> Result<Compared, Error> {
+    if scope.is_all() && !collection.row.quantization.is_coarse() {
         let neighbors = collection.search_index()?.0.search_all(query, usize::MAX)?;
         return Ok(Compared { neighbors, error: 0.0 });
     }
-    among(collection, query, &*matching::passages(collection, filter)?)
+    among(collection, query, &*scope.passages(collection)?)
 }
 
 /// All passages of a set, compared one by one.

@@ -12,10 +12,10 @@ use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::candidates::{all, among, in_order, indexed, nearest, rescored, rescored_of};
 use super::hits::{Candidate, Candidates};
-use super::matching::{self, PassageSet};
+use super::matching::{PassageSet, Scope};
 use crate::domain::{Breadth, DenseMethod, Embedding, HnswSettings, PassageId};
 use crate::index::{Compared, Neighbor};
-use crate::store::{DocumentKey, SearchFilter};
+use crate::store::DocumentKey;
 
 /// Passages asked of the index per hit wanted: several passages of one document may be near, and some may be gone.
 const PASSAGES_PER_HIT: usize = 4;
@@ -64,20 +64,20 @@ pub(super) fn find(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
-    filter: &SearchFilter,
+    scope: Scope<'_>,
     effort: Effort,
 ) -> Result<Nearest, Error> {
     let mut candidates = Candidates::new(limit);
-    let method = match (effort.exact, *filter == SearchFilter::default()) {
+    let method = match (effort.exact, scope.is_all()) {
         (true, _) => {
-            take_in_order(collection, query, &all(collection, query, filter)?, &mut candidates)?;
+            take_in_order(collection, query, &all(collection, query, scope)?, &mut candidates)?;
             DenseMethod::Scan
         }
         (false, true) => {
             find_anywhere(collection, query, effort.breadth, &mut candidates)?;
             DenseMethod::Index
         }
-        (false, false) => find_matching(collection, query, filter, effort.breadth, &mut candidates)?,
+        (false, false) => find_matching(collection, query, scope, effort.breadth, &mut candidates)?,
     };
     Ok(Nearest { candidates: candidates.into_vec(), method })
 }
@@ -95,7 +95,7 @@ pub(super) fn passages(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
-    filter: &SearchFilter,
+    scope: Scope<'_>,
     effort: Effort,
 ) -> Result<NearestPassages, Error> {
     let compared = |compared: Compared| -> Result<NearestPassages, Error> {
@@ -108,13 +108,13 @@ pub(super) fn passages(
         Ok(NearestPassages { neighbors, method: DenseMethod::Scan })
     };
     if effort.exact {
-        return compared(all(collection, query, filter)?);
+        return compared(all(collection, query, scope)?);
     }
-    if *filter == SearchFilter::default() {
+    if scope.is_all() {
         let neighbors = nearest(collection, query, limit, effort.breadth, None)?;
         return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
     }
-    let set = matching::passages(collection, filter)?;
+    let set = scope.passages(collection)?;
     let wanted = rescored_of(collection, effort.breadth, limit).unwrap_or(limit);
     match walk(collection, query, &set, wanted, effort.breadth)? {
         Some(found) if found.len() >= limit => {
@@ -170,11 +170,11 @@ fn take(
 fn find_matching(
     collection: &OpenCollection,
     query: &Embedding,
-    filter: &SearchFilter,
+    scope: Scope<'_>,
     breadth: Breadth,
     found: &mut Candidates,
 ) -> Result<DenseMethod, Error> {
-    let mut set = matching::passages(collection, filter)?;
+    let mut set = scope.passages(collection)?;
     let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
     let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
     while let Some(neighbors) = walk(collection, query, &set, wanted, breadth)? {

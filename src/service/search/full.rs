@@ -10,10 +10,10 @@ use super::super::Error;
 use super::candidates::among;
 use super::dense;
 use super::hits::Candidates;
-use super::matching::{self, PassageSet};
+use super::matching::PassageSet;
 use super::ranking::{Plan, Ranking};
 use super::tokens::with_tokens;
-use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId};
+use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms};
 use crate::index::Neighbor;
 use crate::ranking::{Evidence, Question, TokenIndex, TokenScorer, lexical_share};
 use crate::store::SearchFilter;
@@ -76,7 +76,7 @@ impl Plan<'_> {
         let mut named: HashMap<PassageId, Named> = HashMap::new();
         let (mut exhausted, mut method) = (true, None);
         if let Some(embedding) = &aim.embedding {
-            let nearest = dense::passages(collection, embedding, limit, filter, self.effort())?;
+            let nearest = dense::passages(collection, embedding, limit, self.scope(filter), self.effort())?;
             exhausted &= nearest.neighbors.len() < limit;
             method = Some(nearest.method);
             for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
@@ -91,7 +91,8 @@ impl Plan<'_> {
                 named.entry(passage).or_default().places.lexical = Some(ListPlace { rank, score });
             }
         }
-        let set = (*filter != SearchFilter::default()).then(|| matching::passages(collection, filter)).transpose()?;
+        let scope = self.scope(filter);
+        let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
         let (ranked, question) = with_tokens(collection, |tokens| {
             let question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
             if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
@@ -128,7 +129,7 @@ impl Plan<'_> {
         question: Option<&Question>,
         tokens: &TokenIndex,
     ) -> Vec<(Neighbor, HitPlaces)> {
-        let terms = self.aim.terms.as_ref().map_or(0, |terms| terms.terms.len());
+        let terms = self.aim.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
         let weights = self.scorer.map(TokenScorer::relevance).unwrap_or_default();

@@ -2,7 +2,8 @@
 //! what changed since.
 //!
 //! A set decides only where a search looks. Whether a hit matches is decided by the row that is read in the end, so a set that
-//! a write has just overtaken can cost a hit its place, but never make a wrong one.
+//! a write has just overtaken can cost a hit its place, but never make a wrong one. Which words a passage has never changes: with its
+//! text it gets another key. So passages that have what a query demands need no second look.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,8 +11,8 @@ use roaring::RoaringTreemap;
 
 use super::super::Error;
 use super::super::runtime::{OpenCollection, lock};
-use crate::domain::{PassageId, Sequence};
-use crate::store::SearchFilter;
+use crate::domain::{PassageId, QueryTerms, Sequence};
+use crate::store::{Demanded, SearchFilter, StoreError};
 
 /// Bytes that the sets of one collection may take together. A set of a tenth of a million passages, in no order, takes 200 kB.
 const BYTES_MAX: usize = 32 << 20;
@@ -22,6 +23,23 @@ const ENTRIES_MAX: usize = 256;
 /// The passages of the documents that match a filter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PassageSet(RoaringTreemap);
+
+/// Where a search looks: in the documents that match a filter, there in the passages that have what its words demand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) filter: &'a SearchFilter,
+    /// `None` where words demand nothing.
+    pub(super) words: Option<&'a WordPassages>,
+}
+
+/// The passages that have what the words of a query demand.
+#[derive(Debug, Clone)]
+pub(super) enum WordPassages {
+    /// These.
+    Only(PassageSet),
+    /// All but these.
+    AllBut(PassageSet),
+}
 
 /// The sets of one collection, the least recently used go first.
 #[derive(Debug, Default)]
@@ -61,6 +79,37 @@ impl PassageSet {
     /// Its passages, in the order of their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = PassageId> + '_ {
         self.0.iter().map(PassageId)
+    }
+}
+
+impl Scope<'_> {
+    /// Whether it looks everywhere.
+    pub(super) fn is_all(&self) -> bool {
+        self.words.is_none() && *self.filter == SearchFilter::default()
+    }
+
+    /// The passages there are in it now.
+    pub(super) fn passages(&self, collection: &OpenCollection) -> Result<Arc<PassageSet>, Error> {
+        let set = match self.words {
+            Some(WordPassages::Only(words)) if *self.filter == SearchFilter::default() => return Ok(Arc::new(words.clone())),
+            _ => passages(collection, self.filter)?,
+        };
+        Ok(match self.words {
+            None => set,
+            Some(WordPassages::Only(words)) => Arc::new(PassageSet(&set.0 & &words.0)),
+            Some(WordPassages::AllBut(words)) => Arc::new(PassageSet(&set.0 - &words.0)),
+        })
+    }
+}
+
+impl WordPassages {
+    /// Looks which passages have what is demanded; `None` when all have.
+    pub(super) fn of(collection: &OpenCollection, terms: &QueryTerms) -> Result<Option<Self>, StoreError> {
+        Ok(match collection.store.demanded(terms)? {
+            Some(Demanded::Only(passages)) => Some(Self::Only(passages.into_iter().collect())),
+            Some(Demanded::AllBut(passages)) if !passages.is_empty() => Some(Self::AllBut(passages.into_iter().collect())),
+            Some(Demanded::AllBut(_)) | None => None,
+        })
     }
 }
 

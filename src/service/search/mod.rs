@@ -1,6 +1,6 @@
 //! From a query to hits.
 //!
-//! `aim` works out what to look for, `candidates` finds the nearest passages, `matching` those that a filter leaves, `dense` the
+//! `aim` works out what to look for; `candidates` finds the nearest passages, `matching` those that a filter or words leave, `dense` the
 //! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `groups`), `hits` makes
 //! documents of passages and reads what hits carry, `marks` finds the words that answer; `labeled` leaves them passages.
 
@@ -32,7 +32,8 @@ use super::budget::AnswerBudget;
 use super::runtime::OpenCollection;
 use super::{Error, Service, priority};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
-use crate::embed::Embedder;
+use crate::embed::{Embedder, QueryText};
+use aim::Words;
 use hits::Wanted;
 use marks::Marking;
 use ranking::Plan;
@@ -60,8 +61,12 @@ impl Service {
     async fn search_all(&self, name: &CollectionName, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Failed> {
         let collection = self.collection(name)?;
         self.check_running()?;
-        let texts: Vec<Vec<String>> = requests.iter().map(aim::texts).collect();
-        if let Some(index) = texts.iter().position(|texts| !texts.is_empty()) {
+        let read = requests
+            .iter()
+            .enumerate()
+            .map(|(index, request)| aim::words(request).map_err(|error| Failed { index: Some(index), error: error.into() }));
+        let words: Vec<Words> = read.collect::<Result<_, _>>()?;
+        if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.model())?;
             if collection.row.model.is_none() {
                 let error = Error::NoModel { collection: name.clone(), dimension: collection.row.dimension };
@@ -71,17 +76,19 @@ impl Service {
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
             collection.search_index()?;
         }
+        let (texts, queries): (Vec<_>, Vec<_>) = words.into_iter().map(|words| (words.texts, words.query)).unzip();
         let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
         let started = Instant::now();
         let mut embedded = self.embed_all(texts.concat()).await?.into_iter();
         let embedding_ms = milliseconds(started);
         let budget = Arc::new(AnswerBudget::new(self.state.limits.answer_bytes_max));
         let parts: Vec<Vec<Embedded>> = counts.into_iter().map(|count| embedded.by_ref().take(count).collect()).collect();
-        let searches = requests.into_iter().zip(parts).enumerate().map(|(index, (request, embedded))| {
+        let searches = requests.into_iter().zip(queries).zip(parts).enumerate().map(|(index, ((request, query), embedded))| {
             let budget = Arc::clone(&budget);
             let embedder = self.state.embedder.clone();
-            let searching =
-                self.on_collection(&collection, move |collection| answer(collection, &request, embedded, &embedder, &budget));
+            let searching = self.on_collection(&collection, move |collection| {
+                answer(collection, &request, (query, embedded), &embedder, &budget)
+            });
             async move {
                 let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
                 answer.statistics.embedding_ms = embedding_ms;
@@ -118,15 +125,15 @@ impl From<Error> for Failed {
 fn answer(
     collection: &OpenCollection,
     request: &SearchRequest,
-    embedded: Vec<Embedded>,
+    (query, embedded): (Option<QueryText>, Vec<Embedded>),
     embedder: &Embedder,
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
-    let mut aim = aim::aim(collection, request, embedded)?;
-    let page = Plan { collection, request, aim: &aim, scorer: embedder.scorer() }.page()?;
+    let mut aim = aim::aim(collection, request, query, embedded)?;
+    let page = Plan { collection, request, aim: &aim, scorer: embedder.scorer(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
     let marking = Marking::new(&request.target, aim.terms.take(), page.question, embedder);

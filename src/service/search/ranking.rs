@@ -8,6 +8,7 @@ use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
+use super::matching::{Scope, WordPassages};
 use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
 use crate::ranking::{Question, TokenScorer};
@@ -38,6 +39,8 @@ pub(super) struct Plan<'a> {
     pub(super) aim: &'a Aim,
     /// What compares token by token, if the model can.
     pub(super) scorer: Option<&'a TokenScorer>,
+    /// The passages that have what the words demand, for the lists that are not by words.
+    pub(super) words: Option<WordPassages>,
 }
 
 /// The candidates that become hits.
@@ -67,7 +70,10 @@ pub(super) struct Ranking {
 
 impl Plan<'_> {
     /// Gives the candidates of the page.
-    pub(super) fn page(&self) -> Result<Page, Error> {
+    pub(super) fn page(mut self) -> Result<Page, Error> {
+        if let (Some(terms), Some(_)) = (&self.aim.terms, &self.aim.embedding) {
+            self.words = WordPassages::of(self.collection, terms).map_err(|error| self.pending(error))?;
+        }
         let request = self.request;
         let filter = self.filter();
         let end = request.offset.saturating_add(request.limit);
@@ -165,6 +171,11 @@ impl Plan<'_> {
         }
     }
 
+    /// Where to look in documents that match.
+    pub(super) fn scope<'s>(&'s self, filter: &'s SearchFilter) -> Scope<'s> {
+        Scope { filter, words: self.words.as_ref() }
+    }
+
     /// How much work the nearest embeddings are worth.
     pub(super) fn effort(&self) -> Effort {
         Effort { exact: self.request.exact, breadth: self.request.breadth }
@@ -173,7 +184,8 @@ impl Plan<'_> {
     fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
         let Some(embedding) = &self.aim.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.aim.excluded.len());
-        let Nearest { mut candidates, method } = dense::find(self.collection, embedding, wanted, filter, self.effort())?;
+        let Nearest { mut candidates, method } =
+            dense::find(self.collection, embedding, wanted, self.scope(filter), self.effort())?;
         let exhausted = candidates.len() < wanted;
         self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
         Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })

@@ -1,0 +1,360 @@
+//! What a query says beside its words: quotes around words that must stand in this order, a minus before what must not be there.
+//!
+//! A mark is an operator only where nobody would write it by chance: an apostrophe, an inch, the quote within a Hebrew abbreviation,
+//! a hyphen, a dash and a negative number are what they were. A quote that nobody closes is no quote. The rules are in
+//! `docs/search.md`.
+
+use crate::domain::{QueryTerms, TermPhrase};
+
+use super::terms::{self, QUERY_TERMS_MAX};
+
+/// A query, read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryText {
+    /// The query without its operators: without quote marks and without what is excluded.
+    pub text: String,
+    /// What stands in quotes, also part of the text.
+    pub phrases: Vec<String>,
+    /// What stands behind a minus.
+    pub excluded: Vec<String>,
+}
+
+/// Why a query cannot be answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// Nothing is left to look for.
+    #[error(
+        "must say what to look for beside what passages must not have, got minus-words alone; \
+         set operators to false to search for the text as it is"
+    )]
+    OnlyExcluded,
+    /// More than is looked for in passages. Cut, it would demand something else.
+    #[error(
+        "must demand at most {limit} words of passages (in quotes, after a minus, or with words \"all\"), got {got}; \
+         set operators to false to search for the text as it is"
+    )]
+    TooManyDemands {
+        /// The bound.
+        limit: usize,
+        /// The query's.
+        got: usize,
+    },
+}
+
+impl QueryText {
+    /// Reads the operators of a query.
+    pub fn read(query: &str) -> Self {
+        let mut read = Self::default();
+        let mut marks = Marks::default();
+        let (mut rest, mut before) = (query, None);
+        while let Some(c) = rest.chars().next() {
+            let negated = is_minus(c) && before.is_none_or(char::is_whitespace);
+            let (behind, left) = if negated { (&rest[c.len_utf8()..], None) } else { (rest, before) };
+            let (what, end) = match marks.quoted(behind, left) {
+                Some(quoted) => (Some(quoted.inside).filter(|inside| inside.contains(char::is_alphanumeric)), quoted.bytes),
+                None if negated && behind.starts_with(char::is_alphabetic) => {
+                    let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
+                    (Some(&behind[..end]), end)
+                }
+                None => (None, 0),
+            };
+            // What is no operator is text, of marks around nothing both.
+            let taken = (rest.len() - behind.len() + end).max(c.len_utf8());
+            match what {
+                Some(what) => read.add(what, negated),
+                None => {
+                    for c in rest[..taken].chars() {
+                        read.push(c, before);
+                        before = Some(c);
+                    }
+                }
+            }
+            before = rest[..taken].chars().next_back();
+            rest = &rest[taken..];
+        }
+        read
+    }
+
+    /// A query without operators, whatever it holds.
+    pub fn literal(query: &str) -> Self {
+        Self { text: query.to_owned(), ..Self::default() }
+    }
+
+    /// Whether there is anything to look for. Asks for as little time as reading the query.
+    pub fn check(&self) -> Result<(), QueryError> {
+        let says_something = self.excluded.is_empty() || self.text.contains(char::is_alphanumeric);
+        if says_something { Ok(()) } else { Err(QueryError::OnlyExcluded) }
+    }
+
+    /// The terms that the query is searched by, and what it demands: of every word with `all_words`.
+    pub fn terms(&self, all_words: bool) -> Result<QueryTerms, QueryError> {
+        // Words in quotes first, lest they be the ones that are cut off.
+        let text = self.phrases.iter().chain([&self.text]).map(String::as_str).collect::<Vec<_>>().join("\n");
+        let mut found = terms::query_terms(&text);
+        found.required = self.phrases.iter().filter_map(|phrase| Some(vec![terms::phrase(phrase)?])).collect();
+        if all_words {
+            found.required.extend(terms::words(&text));
+        }
+        found.excluded = self.excluded.iter().filter_map(|excluded| terms::phrase(excluded)).collect();
+        let first = found.required.iter().filter_map(|forms| forms.first());
+        let got: usize = first.chain(&found.excluded).map(|TermPhrase { terms, .. }| terms.len()).sum();
+        if got > QUERY_TERMS_MAX {
+            return Err(QueryError::TooManyDemands { limit: QUERY_TERMS_MAX, got });
+        }
+        Ok(found)
+    }
+
+    /// Takes in what an operator is about.
+    fn add(&mut self, what: &str, negated: bool) {
+        if negated {
+            return self.excluded.push(what.to_owned());
+        }
+        // The mark before it is gone.
+        let mut before = None;
+        for c in what.chars() {
+            self.push(c, before);
+            before = Some(c);
+        }
+        self.phrases.push(what.to_owned());
+    }
+
+    /// Adds a character to the text. Where a mark is gone that stood between two words, a space keeps them apart.
+    fn push(&mut self, c: char, before: Option<char>) {
+        let last = self.text.chars().next_back();
+        if last != before && last.is_some_and(terms::is_spaced_letter) && terms::is_spaced_letter(c) {
+            self.text.push(' ');
+        }
+        self.text.push(c);
+    }
+}
+
+/// Words between quote marks.
+struct Quoted<'q> {
+    inside: &'q str,
+    /// Of what is inside and both marks.
+    bytes: usize,
+}
+
+/// Finds quotes, and remembers which marks nobody closes any more: a query of nothing but these is read once, not once for each.
+#[derive(Default)]
+struct Marks {
+    unclosed: Vec<char>,
+}
+
+impl Marks {
+    /// The quote that a text begins with, maybe around nothing.
+    fn quoted<'q>(&mut self, text: &'q str, before: Option<char>) -> Option<Quoted<'q>> {
+        let open = text.chars().next()?;
+        let closing = closing(open)?;
+        if (is_upright(open) && before.is_some_and(terms::is_spaced_letter)) || self.unclosed.contains(&open) {
+            return None;
+        }
+        let from = open.len_utf8();
+        let mut places = text[from..].char_indices().peekable();
+        while let Some((at, c)) = places.next() {
+            let mut within_word = || places.peek().is_some_and(|(_, next)| terms::is_spaced_letter(*next));
+            if closing.contains(&c) && !(is_upright(c) && within_word()) {
+                return Some(Quoted { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
+            }
+            if c == open && !is_upright(open) {
+                // The inner one of two that open is the one that is closed.
+                return None;
+            }
+        }
+        self.unclosed.push(open);
+        None
+    }
+}
+
+/// The marks that close what a mark opens; `None` for what is no quote mark.
+fn closing(open: char) -> Option<&'static [char]> {
+    Some(match open {
+        '"' => &['"'],
+        '＂' => &['＂'],
+        '“' => &['”'],
+        '”' => &['”'],
+        '„' => &['“', '”', '"'],
+        '«' => &['»'],
+        '»' => &['«', '»'],
+        '「' => &['」'],
+        '『' => &['』'],
+        '｢' => &['｣'],
+        _ => return None,
+    })
+}
+
+/// Whether a mark looks the same at both ends, or opens here and closes there: whether it is one, its neighbors say.
+fn is_upright(mark: char) -> bool {
+    matches!(mark, '"' | '＂' | '”' | '»')
+}
+
+/// The hyphen of every keyboard, full-width, and the sign of mathematics that some programs make of it.
+fn is_minus(c: char) -> bool {
+    matches!(c, '-' | '－' | '\u{2212}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Text, phrases and exclusions of a query.
+    #[track_caller]
+    fn check(query: &str, text: &str, phrases: &[&str], excluded: &[&str]) {
+        let read = QueryText::read(query);
+        let [got_phrases, got_excluded] =
+            [&read.phrases, &read.excluded].map(|of| of.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((read.text.as_str(), &got_phrases[..], &got_excluded[..]), (text, phrases, excluded), "{query:?}");
+    }
+
+    /// A query that has no operators.
+    #[track_caller]
+    fn plain(query: &str) {
+        check(query, query, &[], &[]);
+    }
+
+    #[test]
+    fn quotes_of_every_kind_enclose_a_phrase() {
+        check("\"heavy rain\" today", "heavy rain today", &["heavy rain"], &[]);
+        check("„starker Regen“ heute", "starker Regen heute", &["starker Regen"], &[]);
+        check("„starker Regen\" heute", "starker Regen heute", &["starker Regen"], &[]);
+        check("“heavy rain”, “old wall”", "heavy rain, old wall", &["heavy rain", "old wall"], &[]);
+        check("«forte pluie» »starker Regen«", "forte pluie starker Regen", &["forte pluie", "starker Regen"], &[]);
+        check("”kraftigt regn” »kova sade»", "kraftigt regn kova sade", &["kraftigt regn", "kova sade"], &[]);
+        check("明日の「大雨」と『強風』", "明日の大雨と強風", &["大雨", "強風"], &[]);
+        check("我找\"北京大学\"的信息", "我找北京大学的信息", &["北京大学"], &[]);
+        check("\"도서관\"에서 빌린 책", "도서관에서 빌린 책", &["도서관"], &[]);
+    }
+
+    #[test]
+    fn a_minus_excludes_a_word_or_a_phrase() {
+        check("rain -wind", "rain ", &[], &["wind"]);
+        check("-wind rain", " rain", &[], &["wind"]);
+        check("rain -well-known -l'été", "rain  ", &[], &["well-known", "l'été"]);
+        check("rain -\"old wall\" -«vieux mur» sea", "rain   sea", &[], &["old wall", "vieux mur"]);
+        check("天気\u{3000}－東京", "天気\u{3000}", &[], &["東京"]);
+        check("rain -\"2024\"", "rain ", &[], &["2024"]);
+        check("дождь −ветер", "дождь ", &[], &["ветер"]);
+    }
+
+    #[test]
+    fn marks_that_nobody_means_are_text() {
+        plain("well-known, e-mail and 1990-1995");
+        plain("from -5 to +5 degrees");
+        plain("rain - wind – sea -- land");
+        plain("cargo build --release");
+        plain("a 19\" monitor and a 24\" one");
+        plain("it's o'clock 'quoted'");
+        plain("דובר צה\"ל מסר");
+        plain("\"דובר צה\"ל מסר");
+        plain("an \"open quote");
+        plain("„unten offen");
+        plain("\"\" and \" \" and \"?!\"");
+        plain("a-\"b");
+        check("\"דובר צה\"ל מסר\" היום", "דובר צה\"ל מסר היום", &["דובר צה\"ל מסר"], &[]);
+        check("he said \"no\" and \"never", "he said no and \"never", &["no"], &[]);
+    }
+
+    #[test]
+    fn words_stay_apart_without_their_marks() {
+        check("the„old“wall", "the old wall", &["old"], &[]);
+        check("«vieux»mur", "«vieux»mur", &[], &[]);
+    }
+
+    #[test]
+    fn of_two_marks_that_open_the_inner_one_counts() {
+        check("„aussen „innen“ draussen", "„aussen innen draussen", &["innen"], &[]);
+    }
+
+    #[test]
+    fn a_long_query_of_marks_is_read_at_once() {
+        let clock = std::time::Instant::now();
+        for marks in ["„", "\"", " \"", "« ", "-\"", " -„", "\" ", "\"a", " \"a", "“”", "「"] {
+            QueryText::read(&marks.repeat(20_000));
+            QueryText::read(&(marks.repeat(20_000) + "“ ”»」\""));
+        }
+        assert!(clock.elapsed().as_secs_f64() < 5.0, "{:?}", clock.elapsed());
+    }
+
+    /// What a query demands: forms apart by |, a star for one that may go on.
+    #[track_caller]
+    fn demands(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
+        let terms = QueryText::read(query).terms(all_words).expect("the query is fine");
+        let shown = |phrase: &TermPhrase| phrase.terms.join(" ") + if phrase.prefix { "*" } else { "" };
+        let forms: Vec<String> =
+            terms.required.iter().map(|forms| forms.iter().map(shown).collect::<Vec<_>>().join("|")).collect();
+        let without: Vec<String> = terms.excluded.iter().map(shown).collect();
+        assert_eq!(
+            (forms, without),
+            (required.iter().map(|one| (*one).to_owned()).collect(), excluded.iter().map(|one| (*one).to_owned()).collect()),
+            "{query:?}"
+        );
+    }
+
+    #[test]
+    fn phrases_are_terms_in_order() {
+        demands("\"Schöne Straße\"", false, &["schöne straße"], &[]);
+        demands("rain -l'Été", false, &[], &["l été"]);
+        demands("\"北京大学\" \"京\"", false, &["北京 京大 大学", "京*"], &[]);
+        demands("\"東京 大阪\"", false, &["東京 京 大阪"], &[]);
+        demands("\"iPhoneを買う\"", false, &["iphone を買 買う"], &[]);
+        demands(
+            "\"도서관\" \"도서관에서 책\" \"그 도서관\"",
+            false,
+            &["도서 서관", "도서 서관 관에 에서 서 책*", "그 도서관*"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn all_words_are_found_with_or_without_accents() {
+        demands("Verspätung Zug zug", true, &["verspätung|verspatung", "zug"], &[]);
+        demands("北京 天气", true, &["北京", "天气"], &[]);
+        demands("rain \"old wall\" -sea", true, &["old wall", "old", "wall", "rain"], &["sea"]);
+        demands("?!", true, &[], &[]);
+    }
+
+    #[test]
+    fn what_cannot_be_searched_for_is_refused() {
+        for (query, expect) in
+            [("-wind", false), ("-wind -\"old wall\" ?!", false), ("-wind sea", true), ("-\"old\" \"sea\"", true), ("?!", true)]
+        {
+            assert_eq!(QueryText::read(query).check(), if expect { Ok(()) } else { Err(QueryError::OnlyExcluded) }, "{query}");
+        }
+        let refused = |query: &str, all: bool| QueryText::read(query).terms(all).expect_err(query);
+        let many: String = (0..201).map(|n| format!("w{n} ")).collect();
+        let too_many = QueryError::TooManyDemands { limit: 200, got: 201 };
+        assert_eq!(refused(&many, true), too_many);
+        assert_eq!(refused(&format!("\"{many}\""), false), too_many);
+        assert_eq!(refused(&format!("a -\"{many}\""), false), too_many);
+        assert!(QueryText::read(&many).terms(false).is_ok_and(|terms| terms.truncated));
+    }
+
+    #[test]
+    fn words_in_quotes_are_the_last_to_be_cut_off() {
+        let many: String = (0..300).map(|n| format!("w{n} ")).collect();
+        let terms = QueryText::read(&format!("{many}\"old wall\"")).terms(false).expect("the query is fine");
+        assert!(["old", "wall"].iter().all(|word| terms.terms.iter().any(|term| term.text == *word)) && terms.truncated);
+    }
+
+    proptest! {
+        /// Nothing is lost but marks, minus signs and what is excluded, and nothing is invented but spaces.
+        #[test]
+        fn a_query_is_its_text_and_what_is_excluded(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
+            let read = QueryText::read(&query);
+            let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();
+            prop_assert_eq!(letters(&query).len(), letters(&read.text).len() + excluded);
+            for phrase in &read.phrases {
+                prop_assert!(letters(&read.text).contains(&letters(phrase)));
+            }
+        }
+
+        #[test]
+        fn any_query_can_be_read(query in any::<String>()) {
+            let read = QueryText::read(&query);
+            prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| one.contains(char::is_alphanumeric)));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What a query demands of passages: words in quotes, words behind a minus, all words; in every mode that searches by words.
+
+use serde_json::{Value, json};
+
+use crate::search::{PATH, ids};
+use crate::server::Server;
+
+/// The modes that search by words.
+const MODES: [&str; 3] = ["lexical", "hybrid", "full"];
+
+async fn with_sentences() -> Server {
+    Server::with_documents(json!([
+        {"id": "order", "language": "en", "text": "The old stone wall stands by the sea."},
+        {"id": "mixed", "language": "en", "text": "The wall is made of stone, and it is old."},
+        {"id": "other", "language": "en", "text": "An old harbour by the sea."},
+        {"id": "accent", "language": "de", "text": "Ein schöner Garten am Meer."},
+        {"id": "plain", "language": "de", "text": "Das Haus am Meer ist schon alt."},
+        {"id": "zh", "language": "zh", "text": "北京大学的图书馆今天休息。"},
+        {"id": "zh-2", "language": "zh", "text": "他在大学里想念北京。"},
+        {"id": "ko", "language": "ko", "text": "중앙도서관에서 책을 빌렸습니다."},
+        {"id": "he", "language": "he", "text": "דובר צה\"ל מסר הודעה הבוקר."},
+    ]))
+    .await
+}
+
+/// What is found in each of the modes, in the order of the ids.
+async fn found_with(server: &Server, members: Value) -> Vec<String> {
+    let mut by_mode = Vec::new();
+    for mode in MODES {
+        let mut body = members.clone();
+        body["mode"] = json!(mode);
+        let answer = server.post(PATH, &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let mut found: Vec<String> = ids(&answer).into_iter().map(str::to_owned).collect();
+        found.sort();
+        by_mode.push(found);
+    }
+    assert!(by_mode.iter().all(|found| *found == by_mode[0]), "{members}: {by_mode:?}");
+    by_mode.remove(0)
+}
+
+async fn found(server: &Server, query: &str) -> Vec<String> {
+    found_with(server, json!({"query": query})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_in_quotes_stand_in_this_order_in_every_hit() {
+    let server = with_sentences().await;
+    for query in ["\"old stone wall\"", "„Old Stone Wall“ sea", "“old  stone, wall”", "«old stone wall» Garten"] {
+        assert_eq!(found(&server, query).await, ["order"], "{query}");
+    }
+    assert_eq!(found(&server, "\"stone wall old\"").await, [""; 0]);
+    assert_eq!(found(&server, "\"the sea\" \"old harbour\"").await, ["other"], "every phrase must be there");
+    assert_eq!(found(&server, "\"北京大学\"").await, ["zh"]);
+    assert_eq!(found(&server, "我找「大学」").await, ["zh", "zh-2"]);
+    assert_eq!(found(&server, "\"도서관에서 책\"").await, ["ko"], "Korean may go on behind the quote");
+    assert_eq!(found(&server, "\"דובר צה\"ל מסר\"").await, ["he"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_in_quotes_are_found_as_they_are_spelled() {
+    let server = with_sentences().await;
+    assert_eq!(found(&server, "\"schöner\"").await, ["accent"]);
+    assert_eq!(found(&server, "\"schoner\"").await, [""; 0]);
+    assert_eq!(found(&server, "\"SCHON ALT\"").await, ["plain"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_behind_a_minus_is_in_no_hit() {
+    let server = with_sentences().await;
+    let with = async |query: &str| found_with(&server, json!({"query": query, "languages": ["en"]})).await;
+    assert_eq!(with("old -harbour").await, ["mixed", "order"]);
+    assert_eq!(with("old -harbour -\"by the sea\"").await, ["mixed"]);
+    assert_eq!(with("old -\"wall stone\"").await, ["mixed", "order", "other"], "not in this order");
+    assert_eq!(with("\"by the sea\" -harbour").await, ["order"]);
+    assert_eq!(
+        found_with(&server, json!({"query": "Meer -schön", "languages": ["de"]})).await,
+        ["accent", "plain"],
+        "another word"
+    );
+    assert_eq!(found_with(&server, json!({"query": "大学 -休息", "languages": ["zh"]})).await, ["zh-2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_word_can_be_demanded() {
+    let server = with_sentences().await;
+    let all = async |query: &str| found_with(&server, json!({"query": query, "words": "all"})).await;
+    assert_eq!(all("wall stone").await, ["mixed", "order"]);
+    assert_eq!(all("wall stone sea").await, ["order"]);
+    assert_eq!(all("schoner Garten").await, ["accent"], "words without their accents are found");
+    assert_eq!(all("北京 图书馆").await, ["zh"]);
+    assert_eq!(all("wall stone -sea").await, ["mixed"]);
+    let lexical = server.post(PATH, &json!({"query": "wall Garten", "words": "any", "mode": "lexical"})).await;
+    assert_eq!(ids(&lexical).len(), 3, "any is enough");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn demands_and_filters_hold_together() {
+    let server = with_sentences().await;
+    let body = json!({"query": "\"am Meer\"", "languages": ["en", "de"], "filter": {"field": "id", "ne": "plain"}});
+    assert_eq!(found_with(&server, body).await, ["accent"]);
+    let turns = json!({"query": "old -harbour", "balance_languages": true, "languages": ["en", "ko"], "filter": {"field": "id", "ne": "ko"}});
+    assert_eq!(found_with(&server, turns).await, ["mixed", "order"]);
+    let exact = json!({"query": "Haus -Garten", "exact": true, "languages": ["de"], "mode": "hybrid"});
+    assert_eq!(ids(&server.post(PATH, &exact).await), ["plain"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_text_has_no_operators() {
+    let server = with_sentences().await;
+    let scores = async |query: &str, operators: bool| {
+        let body = json!({"query": query, "operators": operators, "mode": "hybrid", "explain": true, "filter": {"field": "id", "eq": "order"}});
+        let answer = server.post(PATH, &body).await;
+        answer.body["hits"][0]["explanation"]["dense"]["score"].as_f64().expect("a cosine")
+    };
+    let plain = scores("old stone wall sea", false).await;
+    assert_eq!(scores("\"old stone wall\" sea", true).await, plain);
+    assert_eq!(scores("old stone wall sea -harbour", true).await, plain);
+    assert_ne!(scores("old stone wall sea -harbour", false).await, plain);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_are_text_where_nobody_asks_for_them() {
+    let server = with_sentences().await;
+    for mode in MODES {
+        let body = json!({"query": "\"stone wall old\" -sea", "operators": false, "mode": mode, "languages": ["en"]});
+        assert_eq!(ids(&server.post(PATH, &body).await).len(), 3, "{mode}");
+    }
+    let hits = async |query: &str| {
+        let answer = server.post(PATH, &json!({"query": query, "mode": "dense", "limit": 3})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.body["hits"].clone()
+    };
+    assert_ne!(hits("\"old\" -sea").await, hits("old").await, "mode dense embeds the query as it is");
+    assert_eq!(hits("-sea").await.as_array().map(Vec::len), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn demands_that_cannot_be_met_are_refused_by_name() {
+    let server = with_sentences().await;
+    let check = async |body: Value, place: &str, words: &[&str]| {
+        server.post(PATH, &body).await.assert_error(422, "invalid_request", place, words);
+    };
+    for mode in MODES {
+        check(json!({"query": "-wind -\"old wall\"", "mode": mode}), "/query", &["minus-words alone", "operators"]).await;
+    }
+    let many: String = (0..201).map(|n| format!("w{n} ")).collect();
+    check(json!({"query": many, "words": "all"}), "/query", &["at most 200", "201"]).await;
+    check(json!({"query": format!("\"{many}\"")}), "/query", &["at most 200", "201", "operators"]).await;
+    check(json!({"query": "a", "mode": "dense", "words": "all"}), "/words", &["full, lexical and hybrid only"]).await;
+    check(json!({"query": "a", "words": "some"}), "/words", &["any", "all"]).await;
+    check(json!({"like": "order", "operators": false}), "/operators", &["query"]).await;
+    let batch = json!({"searches": [{"query": "sea"}, {"query": "-sea"}]});
+    let answer = server.post(&format!("{PATH}/batch"), &batch).await;
+    answer.assert_error(422, "invalid_request", "/searches/1/query", &["minus-words alone"]);
+}
