@@ -1,7 +1,7 @@
 //! From a query to hits.
 //!
 //! `aim` works out what to look for, `candidates` finds the nearest passages, `matching` those that a filter leaves, `dense` the
-//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `groups`), `hits` makes
+//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `preference`, `groups`), `hits` makes
 //! documents of passages and reads what hits carry; `labeled` leaves them passages.
 
 mod aim;
@@ -14,6 +14,7 @@ mod hits;
 mod labeled;
 mod margin;
 mod matching;
+mod preference;
 mod ranking;
 mod tokens;
 
@@ -31,7 +32,8 @@ use super::budget::AnswerBudget;
 use super::runtime::OpenCollection;
 use super::{Error, Service, priority};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
-use crate::ranking::TokenScorer;
+use crate::embed::Embedder;
+use aim::Aim;
 use ranking::Plan;
 
 /// Searches of one batch that run at once.
@@ -77,8 +79,8 @@ impl Service {
         let searches = requests.into_iter().zip(parts).enumerate().map(|(index, (request, embedded))| {
             let budget = Arc::clone(&budget);
             let embedder = self.state.embedder.clone();
-            let searching = self
-                .on_collection(&collection, move |collection| answer(collection, &request, embedded, embedder.scorer(), &budget));
+            let searching =
+                self.on_collection(&collection, move |collection| answer(collection, &request, embedded, &embedder, &budget));
             async move {
                 let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
                 answer.statistics.embedding_ms = embedding_ms;
@@ -116,14 +118,14 @@ fn answer(
     collection: &OpenCollection,
     request: &SearchRequest,
     embedded: Vec<Embedded>,
-    scorer: Option<&TokenScorer>,
+    embedder: &Embedder,
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
-    let aim = aim::aim(collection, request, embedded)?;
-    let page = Plan { collection, request, aim: &aim, scorer }.page()?;
+    let aim = Aim { preferred: preference::languages(request, embedder), ..aim::aim(collection, request, embedded)? };
+    let page = Plan { collection, request, aim: &aim, scorer: embedder.scorer() }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
     let hits = hits::read(collection, page.candidates, &page.filter, request.parts, budget)?;
