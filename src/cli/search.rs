@@ -44,9 +44,12 @@ pub struct SearchArgs {
     /// Hits only with at least this score.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Hits only in these languages, by ISO 639-1 code.
-    #[arg(long, short, value_name = "CODE,…", value_delimiter = ',')]
+    /// Hits only in these languages, as BCP 47 tags: fr, pt-BR.
+    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
     pub languages: Vec<String>,
+    /// Languages to prefer where hits are about as good, the first one most, as BCP 47 tags; auto is the query's own.
+    #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
+    pub prefer_language: Vec<String>,
     /// Hits only where this holds, such as {"field": "topic", "eq": "food"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
@@ -120,6 +123,7 @@ fn request(args: SearchArgs) -> Value {
         ("offset", args.offset.map(|offset| json!(offset))),
         ("score_min", args.score_min.map(|score| json!(score))),
         ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
+        ("prefer_language", (!args.prefer_language.is_empty()).then(|| json!(args.prefer_language))),
         ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
         ("mode", mode),
         ("words", words),

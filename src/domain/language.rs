@@ -1,5 +1,9 @@
 //! The 62 languages of EMS (EMS, table I, and English).
 
+mod tag;
+
+pub use tag::LanguageTagError;
+
 use std::fmt;
 
 /// One of the 62 languages, written on the wire as its ISO 639-1 code.
@@ -19,7 +23,8 @@ impl Language {
     /// How many languages there are.
     pub const COUNT: usize = TABLE.len();
 
-    /// Finds a language by its ISO 639-1 code in lower case, such as `fr`.
+    /// Finds a language by its ISO 639-1 code in lower case, such as `fr`: what Dragoman itself writes. What callers write is read
+    /// by `from_tag`.
     pub fn parse(code: &str) -> Option<Self> {
         TABLE.binary_search_by_key(&code, |row| row.0).ok().map(|index| Self(index as u8))
     }

@@ -45,7 +45,7 @@ pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
-pub use language::{DetectedLanguage, Language};
+pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
@@ -54,7 +54,7 @@ pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
     Breadth, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces,
-    ListPlace, QueryReading, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
+    ListPlace, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,

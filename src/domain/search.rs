@@ -127,6 +127,20 @@ pub enum GroupKey {
     Metadata(MetadataPath),
 }
 
+/// A language whose documents go before others that are about as good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreferredLanguage {
+    /// This one.
+    Of(Language),
+    /// The query's own, where it is recognized.
+    Query,
+}
+
+impl PreferredLanguage {
+    /// What stands for the query's own language.
+    pub const QUERY: &'static str = "auto";
+}
+
 /// What of a document a hit carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitParts {
@@ -177,6 +191,9 @@ pub struct SearchRequest {
     pub grouping: Option<Grouping>,
     /// Whether languages take turns.
     pub balance_languages: bool,
+    /// Languages whose documents go before others that are about as good, the first one most; empty for none. Not with
+    /// `balance_languages`.
+    pub prefer_language: Vec<PreferredLanguage>,
     /// What hits carry.
     pub parts: HitParts,
     /// Fields whose values are counted among all documents that `languages` and `filter` leave.
@@ -200,6 +217,7 @@ impl SearchRequest {
             margin: None,
             grouping: None,
             balance_languages: false,
+            prefer_language: Vec::new(),
             parts: HitParts::default(),
             facets: Vec::new(),
         }

@@ -7,7 +7,7 @@
 //! - judgments: `qrels/SPLIT.tsv` (BEIR: query-id, corpus-id, score, below a line that names them), `qrels.tsv` (the same without that
 //!   line), `qrels.txt` (TREC: query id, 0, document id, grade, separated by white space).
 //!
-//! Fields of `.tsv` files are separated by tabs; a language is an ISO 639-1 code. A document is relevant when its grade is above 0, the
+//! Fields of `.tsv` files are separated by tabs; a language is a tag of BCP 47. A document is relevant when its grade is above 0, the
 //! more so the higher it is; what has no line is not relevant.
 
 use std::collections::HashMap;
@@ -122,9 +122,9 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
     Ok(Items { name, items, known })
 }
 
-fn language(path: &Path, line: usize, code: &str) -> Result<Language, EvaluationError> {
-    let expected = "the ISO 639-1 code of a known language";
-    Language::parse(code).ok_or_else(|| lines::field(path, line, "language", expected, code))
+fn language(path: &Path, line: usize, tag: &str) -> Result<Language, EvaluationError> {
+    Language::from_tag(tag)
+        .map_err(|_| lines::field(path, line, "language", "the tag of a known language, such as fr or pt-BR", tag))
 }
 
 /// Texts as one JSON object per line.

@@ -126,7 +126,7 @@ fn a_line_of_beir_that_does_not_fit_is_named() {
         ("{\"_id\": \"d\", \"text\": \"a\", \"title\": [1]}\n", "corpus.jsonl:1: title: expected a string, got [1]"),
         (
             "{\"_id\": \"d\", \"text\": \"a\", \"metadata\": {\"language\": \"xx\"}}\n",
-            "corpus.jsonl:1: language: expected the ISO 639-1 code of a known language, got xx",
+            "corpus.jsonl:1: language: expected the tag of a known language, such as fr or pt-BR, got xx",
         ),
         (
             "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"d\", \"text\": \"b\"}\n",
@@ -158,7 +158,7 @@ fn a_line_of_the_plain_layout_that_does_not_fit_is_named() {
         PLAIN,
         "queries.tsv",
         "q\txx\tRegen\n",
-        "queries.tsv:1: language: expected the ISO 639-1 code of a known language, got xx",
+        "queries.tsv:1: language: expected the tag of a known language, such as fr or pt-BR, got xx",
     );
     let twice = "documents.tsv:2: id: expected an id of its own, got d, as in line 1";
     check(PLAIN, "documents.tsv", "d\tja\t雨\nd\tja\t雪\n", twice);

@@ -80,7 +80,7 @@ pub struct CreateCollectionRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
-    /// ISO 639-1 codes of the languages of a search that names none; all when left out.
+    /// The languages of a search that names none, as BCP 47 tags; all when left out.
     #[serde(default)]
     #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
@@ -103,7 +103,7 @@ pub struct ChangeCollectionRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub hnsw: Option<HnswChange>,
-    /// ISO 639-1 codes of the languages of a search that names none; an empty list means all.
+    /// The languages of a search that names none, as BCP 47 tags; an empty list means all.
     #[serde(default)]
     #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,

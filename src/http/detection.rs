@@ -32,7 +32,8 @@ pub struct LanguageDetections {
     pub detections: Vec<LanguageDetection>,
 }
 
-/// The language of a text. Empty when nothing speaks for any of the supported ones: no letters, or letters of another script.
+/// The language of a text. Empty when it is in none of the supported ones: without letters, in letters of another script, or in another
+/// language, as far as the model tells.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LanguageDetection {
     /// ISO 639-1 code of the most likely language.
@@ -47,8 +48,8 @@ pub struct LanguageDetection {
 
 /// Detect languages
 ///
-/// Recognizes the language of each text, as the server does with documents that come without one. It looks at the beginning of a
-/// long text.
+/// Recognizes the language of each text, as the server does with documents that come without one. Of a long text it looks at the
+/// beginning, the middle and the end.
 #[utoipa::path(
     post, path = "/v1/detect", tag = "comparison",
     request_body(content = DetectLanguagesRequest, description = "The texts."),

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::documents::Metadata;
 use super::error::ApiError;
 use super::extract::parse_json;
-use crate::domain::{self, Code, Collection, DocumentId, Language, Limits, NewDocument, RefusedDocument};
+use crate::domain::{self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, NewDocument, RefusedDocument};
 
 /// What is said of metadata with the character U+0000 in a key.
 pub const ZERO_IN_KEY: &str = "must have no key with the character U+0000";
@@ -35,7 +35,8 @@ pub struct DocumentInput {
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
-    /// ISO 639-1 code of the text's language, one that `GET /v1/models` lists. Left out, the server detects it.
+    /// The text's language, as a BCP 47 tag: one that `GET /v1/models` lists. Of `pt-BR`, `por` or `iw` the language is kept, by its
+    /// ISO 639-1 code. Left out, or `und`, the server detects it.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -117,8 +118,9 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
     let language = match input.language {
         None => None,
-        Some(code) => {
-            Some(Language::parse(&code).ok_or_else(|| refuse(Code::UnknownLanguage, "/language", unknown_language(&code)))?)
+        Some(tag) => {
+            let refused = |error: LanguageTagError| refuse(error.code(), "/language", error.to_string());
+            Language::of_text_from_tag(&tag).map_err(refused)?
         }
     };
     let metadata = input.metadata.unwrap_or_default().0;
@@ -136,12 +138,11 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     Ok(NewDocument { id, title: input.title, text, vector, language, metadata })
 }
 
-/// Languages by their codes, each once. `pointer` is where the list stands in the request.
-pub fn languages(codes: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+/// Languages by their tags, each once. `pointer` is where the list stands in the request.
+pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
     let mut languages = Vec::new();
-    for (place, code) in codes.iter().enumerate() {
-        let unknown = || ApiError::at(Code::UnknownLanguage, format!("{pointer}/{place}"), unknown_language(code));
-        let language = Language::parse(code).ok_or_else(unknown)?;
+    for (place, tag) in tags.iter().enumerate() {
+        let language = Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))?;
         if !languages.contains(&language) {
             languages.push(language);
         }
@@ -149,7 +150,7 @@ pub fn languages(codes: &[String], pointer: &str) -> Result<Vec<Language>, ApiEr
     Ok(languages)
 }
 
-/// Says what a language must be.
-pub fn unknown_language(got: &str) -> String {
-    format!("must be one of the {} ISO 639-1 codes that GET /v1/models lists, in lower case, got {got:?}", Language::COUNT)
+/// Refuses what stands at `pointer` for the language that it does not name.
+pub fn refused_tag(error: &LanguageTagError, pointer: &str) -> ApiError {
+    ApiError::at(error.code(), pointer, error.to_string())
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::document_input::unknown_language;
 use super::error::ApiError;
 use super::extract::{Object, objects, pointer, readable};
 use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test};
@@ -299,8 +298,8 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
     match field {
         Field::Id => Ok(Scalar::Text(text()?.to_owned())),
         Field::Language => {
-            let code = text()?;
-            Language::parse(code).map(|language| Scalar::Text(language.code().to_owned())).ok_or_else(|| unknown_language(code))
+            let language = Language::from_tag(text()?).map_err(|error| error.to_string())?;
+            Ok(Scalar::Text(language.code().to_owned()))
         }
         Field::CreatedAt | Field::UpdatedAt => {
             let text = text()?;
@@ -417,7 +416,8 @@ mod tests {
         refuse(json!({"field": "a", "exists": "yes"}), "/filter/exists", "must be a boolean");
         refuse(json!({"field": "a", "prefix": 1}), "/filter/prefix", "must be a string");
         refuse(json!({"field": "language", "gt": "fr"}), "/filter/gt", "supported are eq, ne, in, exists");
-        refuse(json!({"field": "language", "eq": "xx"}), "/filter/eq", "ISO 639-1");
+        refuse(json!({"field": "language", "eq": "xx"}), "/filter/eq", "one of the 62");
+        refuse(json!({"field": "language", "in": ["fr", "french"]}), "/filter/in/1", "BCP 47");
         refuse(json!({"field": "id", "eq": 3}), "/filter/eq", "must be a string");
         refuse(json!({"field": "created_at", "gte": "yesterday"}), "/filter/gte", "RFC 3339");
         refuse(json!({"field": "created_at", "any": []}), "/filter/any", "does not work on created_at");

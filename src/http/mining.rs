@@ -91,7 +91,7 @@ pub struct MiningSide {
     #[serde(default)]
     #[schema(nullable = false)]
     pub collection: Option<String>,
-    /// Only documents in these languages, by ISO 639-1 code; empty or left out for all. With `collection`.
+    /// Only documents in these languages, as BCP 47 tags; empty or left out for all. With `collection`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
@@ -162,7 +162,7 @@ pub struct KnownPair {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindDuplicatesRequest {
-    /// Only documents in these languages, by ISO 639-1 code; empty or left out for all.
+    /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::Api;
-use super::document_input::{DocumentInput, ZERO_IN_KEY, check, unknown_language};
+use super::document_input::{DocumentInput, ZERO_IN_KEY, check, refused_tag};
 use super::documents::{DocumentResult, DocumentStatus, Metadata, StoredDocument, UpsertParameters, parse_wait};
 use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
@@ -56,7 +56,8 @@ pub struct PutDocumentRequest {
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
-    /// ISO 639-1 code of the text's language, one that `GET /v1/models` lists. Left out, the server detects it.
+    /// The text's language, as a BCP 47 tag: one that `GET /v1/models` lists. Of `pt-BR`, `por` or `iw` the language is kept, by its
+    /// ISO 639-1 code. Left out, or `und`, the server detects it.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -79,7 +80,7 @@ pub struct PatchDocumentRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<Metadata>,
-    /// ISO 639-1 code of the language that the text is really in.
+    /// The language that the text is really in, as a BCP 47 tag.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -174,13 +175,8 @@ pub async fn patch_document(
     if metadata::has_zero_in_key(&metadata) {
         return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
     }
-    let language = match body.language {
-        None => None,
-        Some(code) => {
-            let unknown = || ApiError::at(Code::UnknownLanguage, "/language", unknown_language(&code));
-            Some(Language::parse(&code).ok_or_else(unknown)?)
-        }
-    };
+    let language =
+        body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
     let limits = api.service.limits();
     let patch = DocumentPatch {
         title,

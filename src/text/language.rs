@@ -1,12 +1,16 @@
 //! Which of the 62 languages a text is written in.
 //!
-//! A bundle may bring a head for it, trained on the same text as the encoder: `head`. For one that does not, rules decide:
-//! `rules`. Either way a text without letters, or in a script that none of the languages has, is in no language.
+//! A bundle may bring a head for it, trained on the same text as the encoder: `head`. What it names is doubted when little speaks for
+//! it, or letters against it: `outside`. For a bundle without a head, rules decide: `rules`. Either way a text without letters, or
+//! in a script that none of the languages has, is in no language.
 
 mod frequent_words;
 pub mod head;
+mod outside;
 pub mod rules;
 mod script;
+
+use std::borrow::Cow;
 
 use super::{Cut, TextError, Tokenizer};
 use crate::bundle::{Bundle, LANGUAGE_HEAD};
@@ -14,9 +18,11 @@ use crate::domain::DetectedLanguage;
 use head::LanguageHead;
 use rules::RuleDetector;
 
-/// Characters of a text that a head looks at, from its first letter. A hundred settle it nearly always; a book costs no more
-/// than a page.
-const CHARACTERS_MAX: usize = 512;
+/// Characters of each part of a long text that a head looks at: beginning, middle and end. A hundred settle it nearly always, but a
+/// text may begin with a notice or end with a list in another language; a book costs no more than a page.
+const PART_CHARACTERS: usize = 512;
+/// Characters of a text that is looked at as a whole.
+const CHARACTERS_MAX: usize = 3 * PART_CHARACTERS;
 
 /// Recognizes languages. Build it once; detection takes `&self`.
 pub struct LanguageDetector {
@@ -53,8 +59,8 @@ impl LanguageDetector {
         Self { way: Way::Rules(RuleDetector::new()) }
     }
 
-    /// Gives the most likely language of `text`, or `None` when nothing speaks for any: no letters, letters of foreign
-    /// scripts, or nothing that was seen in training.
+    /// Gives the most likely language of `text`, or `None` when it is in none: without letters, in letters of foreign scripts, of
+    /// nothing that was seen in training, or, by a head, in another language than the 62.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
         self.detect_cut(text, None)
     }
@@ -64,25 +70,32 @@ impl LanguageDetector {
         match &self.way {
             Way::Rules(rules) => rules.detect(text),
             Way::Head { head, tokenizer } => {
-                if script::is_foreign(text) {
+                let seen = sample(text);
+                if script::is_foreign(&seen) {
                     return None;
                 }
-                let seen = beginning(text);
-                if let Some(cut) =
-                    cut.filter(|cut| cut.context.is_empty() && cut.range.len() == text.len() && seen.len() == text.len())
-                {
-                    return head.detect(&cut.tokens.ids);
-                }
-                head.detect(&tokenizer.encode(seen, CHARACTERS_MAX).ok()?.ids)
+                let whole = cut.filter(|cut| cut.context.is_empty() && cut.range.len() == text.len() && seen.len() == text.len());
+                let encoded = whole.is_none().then(|| tokenizer.encode(&seen, CHARACTERS_MAX).ok()).flatten();
+                let ids = whole.map(|cut| &cut.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
+                let found = head.weigh(ids)?;
+                (!outside::is_outside(&seen, ids, &found, head)).then_some(found.detected)
             }
         }
     }
 }
 
-/// The part of `text` that a head looks at.
-fn beginning(text: &str) -> &str {
+/// The parts of `text` that a head looks at: all from its first letter on, or beginning, middle and end.
+fn sample(text: &str) -> Cow<'_, str> {
     let text = &text[text.find(char::is_alphabetic).unwrap_or(0)..];
-    text.char_indices().nth(CHARACTERS_MAX).map_or(text, |(end, _)| &text[..end])
+    if text.char_indices().nth(CHARACTERS_MAX).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let text = text.trim_end_matches(|c: char| !c.is_alphabetic());
+    let from = |text: &str| text.char_indices().nth(PART_CHARACTERS).map_or(text.len(), |(end, _)| end);
+    let middle = &text[text.floor_char_boundary(text.len() / 2)..];
+    let middle = &middle[middle.find(char::is_alphabetic).unwrap_or(0)..];
+    let end = text.char_indices().rev().nth(PART_CHARACTERS - 1).map_or(0, |(start, _)| start);
+    Cow::Owned([&text[..from(text)], &middle[..from(middle)], &text[end..]].join("\n"))
 }
 
 #[cfg(test)]
@@ -170,12 +183,49 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_letters_of_a_long_text_are_read() {
-        let text = format!("{}Hund {}", "1234567890 ".repeat(1_000), "chat ".repeat(200_000));
+    fn a_long_text_is_read_at_its_beginning_middle_and_end() {
+        let [notice, body] = ["chat chien ".repeat(40), "Hund Katze ".repeat(20_000)];
+        let found = |text: &str| detect(text).map(|found| found.0);
+        assert_eq!(found(&notice), Some("fr"));
+        assert_eq!(found(&format!("{notice}{body}")), Some("de"), "a notice at the beginning");
+        assert_eq!(found(&format!("{body}{notice}")), Some("de"), "and at the end");
+        assert_eq!(found(&format!("{body}{}", "chat ".repeat(80_000))), Some("fr"), "what there is most of");
+        let parts = sample(&body);
+        assert_eq!(parts.chars().count(), CHARACTERS_MAX + 2, "three parts and what joins them");
+    }
+
+    #[test]
+    fn a_book_costs_no_more_than_a_page() {
+        let text = format!("{}Hund {}", "1234567890 ".repeat(10_000), "chat ".repeat(200_000));
         let clock = std::time::Instant::now();
         assert_eq!(detect(&text).map(|found| found.0), Some("fr"));
-        assert_eq!(detect(&format!("Hund{}{}", " ".repeat(CHARACTERS_MAX), "chat ".repeat(99))).map(|found| found.0), Some("de"));
         assert!(clock.elapsed().as_secs_f64() < 1.0, "{:?}", clock.elapsed());
+    }
+
+    #[test]
+    fn parts_are_cut_between_characters_and_digits_are_no_part() {
+        let text = format!("ü{}é{}", "ß".repeat(5_000), " 12345".repeat(5_000));
+        let parts = sample(&text);
+        assert!(parts.starts_with("üß") && parts.ends_with("ßé"), "{parts}");
+        assert_eq!(sample("12 Hund 34"), "Hund 34");
+        assert_eq!(sample("12345"), "12345");
+    }
+
+    #[test]
+    fn what_little_speaks_for_is_in_no_language() {
+        // Each letter speaks against both languages, so that a word or two among many letters do not make a text.
+        let tokenizer = tokenizer();
+        let mut head = head(&tokenizer);
+        let letters = WORDS.len() + 2..WORDS.len() + 2 + 26;
+        for letter in letters {
+            head.scales[letter] = 1.0;
+            head.weights[2 * letter..2 * letter + 2].fill(-1);
+        }
+        let detector = LanguageDetector::with_head(head, tokenizer).expect("the head fits");
+        let found = |text: &str| detector.detect(text).map(|found| found.language.code());
+        assert_eq!(found("Hund Katze Hund Katze Hund b"), Some("de"));
+        assert_eq!(found(&format!("Hund {}", "xyzw ".repeat(10))), None);
+        assert_eq!(found(&format!("{} {}", "Hund ".repeat(30), "xyzw ".repeat(30))), Some("de"), "a half is enough");
     }
 
     #[test]

@@ -93,7 +93,8 @@ async fn each_document_is_checked_by_itself() {
     check(json!({"text": "語".repeat(34)}), "invalid_request", "/text", &["at most 100 bytes", "got 102"]).await;
     check(json!({"text": "a", "id": "a\nb"}), "invalid_request", "/id", &["control characters"]).await;
     check(json!({"text": "a", "id": "x".repeat(513)}), "invalid_request", "/id", &["1 to 512 bytes", "got 513"]).await;
-    check(json!({"text": "a", "language": "FR"}), "unknown_language", "/language", &["62", "\"FR\""]).await;
+    check(json!({"text": "a", "language": "is"}), "unknown_language", "/language", &["62", "\"is\""]).await;
+    check(json!({"text": "a", "language": "french"}), "invalid_request", "/language", &["BCP 47", "\"french\""]).await;
     let deep = json!({"a": [{"b": {}}]});
     check(json!({"text": "a", "metadata": deep}), "invalid_request", "/metadata", &["at most 3 levels", "got 4"]).await;
     check(json!({"text": "a", "metadata": {"b": [{"a\0": 1}]}}), "invalid_request", "/metadata", &["U+0000"]).await;

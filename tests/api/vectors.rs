@@ -121,7 +121,7 @@ async fn a_collection_changes_what_may_change() {
     check(json!({"metric": "dot"}), "invalid_request", "/metric", &["unknown field `metric`"]).await;
     check(json!({"hnsw": {"connectivity": 8}}), "invalid_request", "/hnsw/connectivity", &["unknown field"]).await;
     check(json!({"hnsw": {"expansion_search": 5000}}), "invalid_request", "/hnsw/expansion_search", &["got 5000"]).await;
-    check(json!({"default_languages": ["FR"]}), "unknown_language", "/default_languages/0", &["FR"]).await;
+    check(json!({"default_languages": ["fr", "is"]}), "unknown_language", "/default_languages/1", &["is"]).await;
     let absent = server.patch("/v1/collections/absent", &json!({})).await;
     absent.assert_error(404, "collection_not_found", "", &["absent"]);
 }

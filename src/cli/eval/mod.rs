@@ -83,7 +83,7 @@ pub enum Task {
     /// Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id, language,
     /// text) or `corpus.tsv` (id, text). Judgments: `qrels/test.tsv` (BEIR: query id, document id, score, below a heading), `qrels.tsv`
     /// (the same without heading) or `qrels.txt` (TREC: query id, 0, document id, grade). Fields of .tsv files are separated by tabs,
-    /// a language is an ISO 639-1 code. A grade above 0 is relevant, the more the higher; what has no line is not relevant.
+    /// a language is a tag of BCP 47. A grade above 0 is relevant, the more the higher; what has no line is not relevant.
     Search(SearchArgs),
     /// Every task but `search` that has files in the folder; classification as the papers do it.
     All(DataArgs),
@@ -189,7 +189,6 @@ fn no_data(folder: &Path) -> CliError {
     failed(EvaluationError::NoData { path: folder.to_owned() })
 }
 
-fn parse_language(code: &str) -> Result<Language, String> {
-    let count = Language::COUNT;
-    Language::parse(code).ok_or_else(|| format!("expected the ISO 639-1 code of one of the {count} languages, got {code}"))
+fn parse_language(tag: &str) -> Result<Language, String> {
+    Language::from_tag(tag).map_err(|error| error.to_string())
 }

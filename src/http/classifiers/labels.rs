@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::document_input::{ZERO_IN_KEY, unknown_language};
+use super::super::document_input::{ZERO_IN_KEY, refused_tag};
 use super::super::error::{ApiError, Violation};
 use super::super::filter::{self, FilterNode};
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
@@ -46,7 +46,7 @@ pub struct LabeledTextInput {
     /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`.
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
-    /// The language, by ISO 639-1 code; recognized when left out.
+    /// The language, as a BCP 47 tag; recognized when left out, or `und`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -133,10 +133,8 @@ pub fn texts(
         }
         labels.sort_unstable();
         labels.dedup();
-        let language = language.map(|code| {
-            Language::parse(&code).ok_or_else(|| ApiError::at(Code::UnknownLanguage, at("/language"), unknown_language(&code)))
-        });
-        Ok(LabeledText { text: body, labels, language: language.transpose()? })
+        let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| refused_tag(&error, &at("/language")));
+        Ok(LabeledText { text: body, labels, language: language.as_deref().map_or(Ok(None), read)? })
     };
     inputs.into_iter().enumerate().map(read).collect()
 }

@@ -29,7 +29,7 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, default = 0)]
     pub offset: Option<usize>,
-    /// Hits only in these languages, by ISO 639-1 code; empty for all, left out for the `default_languages` of the collection.
+    /// Hits only in these languages, as BCP 47 tags; empty for all, left out for the `default_languages` of the collection.
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
@@ -61,6 +61,10 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub balance_languages: Option<bool>,
+    /// Languages to prefer, 1 to 62, the first one most, as in a search but for `auto`.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 62)]
+    pub prefer_language: Option<Vec<String>>,
     /// What hits carry besides id, score and language; title, metadata and passage when left out.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -112,6 +116,7 @@ pub fn check_examples(
         oversampling: body.oversampling,
         group_by: body.group_by,
         balance_languages: body.balance_languages,
+        prefer_language: body.prefer_language,
         include: body.include,
         explain: body.explain,
         ..SearchDocumentsRequest::default()

@@ -4,15 +4,15 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::document_input::languages;
+use super::super::document_input::{languages, refused_tag};
 use super::super::error::{ApiError, Violation};
 use super::super::extract::{Object, check_limit, objects, some_objects};
 use super::super::facets::{self, FACETS_MAX, FacetInput};
 use super::super::filter::{self, FilterNode};
 use crate::domain::settings::{EXPANSION, OVERSAMPLING};
 use crate::domain::{
-    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits,
-    Metric, QueryReading, SearchRequest, SearchTarget,
+    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Language,
+    Limits, Metric, PreferredLanguage, QueryReading, SearchRequest, SearchTarget,
 };
 
 /// Hits when the caller does not say how many.
@@ -80,7 +80,7 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, default = 0)]
     pub offset: Option<usize>,
-    /// Hits only in these languages, by ISO 639-1 code; empty for all, left out for the `default_languages` of the collection.
+    /// Hits only in these languages, as BCP 47 tags; empty for all, left out for the `default_languages` of the collection.
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
@@ -123,6 +123,11 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub balance_languages: Option<bool>,
+    /// Languages to prefer, 1 to 62, the first one most, as BCP 47 tags; `auto` is the query's own. Their documents go before others whose
+    /// score is less than a quarter better; scores stay what they are. Not with `balance_languages`.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 62)]
+    pub prefer_language: Option<Vec<String>>,
     /// Fields whose values are counted, 1 to 20, among all documents that `languages` and `filter` leave, be they hits or not.
     /// The searches of a batch have at most 20 together.
     #[serde(default, deserialize_with = "some_objects")]
@@ -248,6 +253,7 @@ pub fn check_rest(
     let mode = check_mode(&body, &target)?;
     let breadth = check_breadth(&body, mode)?;
     let reading = check_reading(&body, &target, mode)?;
+    let prefer_language = check_preferred(&body, &target)?;
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
     let (limit, offset) = check_page(limit, offset, limits)?;
     if score_min.is_some_and(|score| !score.is_finite()) {
@@ -265,6 +271,7 @@ pub fn check_rest(
         margin: margin.map(|margin| check_margin(&margin, mode, collection.metric)).transpose()?,
         grouping: group_by.map(|group_by| check_grouping(&group_by, limits)).transpose()?,
         balance_languages: body.balance_languages.unwrap_or_default(),
+        prefer_language,
         parts: check_parts(include),
         facets: body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits))?,
         ..SearchRequest::new(target, limit)
@@ -384,6 +391,30 @@ fn check_reading(
         operators: body.operators.unwrap_or(default.operators),
         all_words: body.words.map_or(default.all_words, |words| words == WordMatching::All),
     })
+}
+
+fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<Vec<PreferredLanguage>, ApiError> {
+    let Some(tags) = &body.prefer_language else { return Ok(Vec::new()) };
+    if body.balance_languages == Some(true) {
+        return invalid(
+            "/prefer_language",
+            "must be left out with balance_languages, which lets languages take turns".to_owned(),
+        );
+    }
+    if !(1..=Language::COUNT).contains(&tags.len()) {
+        return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));
+    }
+    let read = |(place, tag): (usize, &String)| {
+        let pointer = format!("/prefer_language/{place}");
+        if tag != PreferredLanguage::QUERY {
+            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, &pointer));
+        }
+        match target {
+            SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
+            _ => invalid(&pointer, "auto is the language of a query, which the search has not".to_owned()),
+        }
+    };
+    tags.iter().enumerate().map(read).collect()
 }
 
 fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use crate::domain::{DocumentId, Embedded, Embedding, ExampleSet, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget};
+use crate::domain::{
+    DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget,
+};
 use crate::embed::{QueryError, QueryText};
 
 /// What a search looks for.
@@ -16,6 +18,8 @@ pub(super) struct Aim {
     pub(super) tokens: Vec<u32>,
     /// For the lexical list.
     pub(super) terms: Option<QueryTerms>,
+    /// Languages whose documents go before others that are about as good, the first one most.
+    pub(super) preferred: Vec<Language>,
     /// Documents that are no hits.
     pub(super) excluded: HashSet<DocumentId>,
     /// Whether a part of a text has no influence.

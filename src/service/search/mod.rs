@@ -1,7 +1,8 @@
 //! From a query to hits.
 //!
 //! `aim` works out what to look for; `candidates` finds the nearest passages, `matching` those that a filter or words leave, `dense` the
-//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `groups`), `hits` makes
+//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `preference`,
+//! `groups`), `hits` makes
 //! documents of passages and reads what hits carry, `marks` finds the words that answer; `labeled` leaves them passages.
 
 mod aim;
@@ -15,6 +16,7 @@ mod labeled;
 mod margin;
 mod marks;
 mod matching;
+mod preference;
 mod ranking;
 mod tokens;
 
@@ -33,7 +35,7 @@ use super::runtime::OpenCollection;
 use super::{Error, Service, priority};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
-use aim::Words;
+use aim::{Aim, Words};
 use hits::Wanted;
 use marks::Marking;
 use ranking::Plan;
@@ -132,7 +134,7 @@ fn answer(
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
-    let mut aim = aim::aim(collection, request, query, embedded)?;
+    let mut aim = Aim { preferred: preference::languages(request, embedder), ..aim::aim(collection, request, query, embedded)? };
     let page = Plan { collection, request, aim: &aim, scorer: embedder.scorer(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();

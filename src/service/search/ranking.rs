@@ -9,6 +9,7 @@ use super::groups::collapse;
 use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
 use super::matching::{Scope, WordPassages};
+use super::preference;
 use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
 use crate::ranking::{Question, TokenScorer};
@@ -79,7 +80,11 @@ impl Plan<'_> {
         let end = request.offset.saturating_add(request.limit);
         let mut depth = end;
         loop {
-            let ranking = if request.balance_languages { self.balanced(&filter, depth)? } else { self.ranked(&filter, depth)? };
+            let ranking = match (request.balance_languages, self.aim.preferred.is_empty()) {
+                (true, _) => self.balanced(&filter, depth)?,
+                (false, true) => self.ranked(&filter, depth)?,
+                (false, false) => self.preferring(&filter, depth)?,
+            };
             let ranked = ranking.candidates.len();
             let mut candidates = ranking.candidates;
             if let Some(score_min) = request.score_min {
@@ -144,6 +149,13 @@ impl Plan<'_> {
         }
         all.candidates = take_turns(all.candidates, self.collection.row.metric);
         Ok(all)
+    }
+
+    /// Ranks further than asked for, and puts documents of preferred languages before others that are about as good.
+    fn preferring(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+        let mut ranking = self.ranked(filter, preference::depth(self.request, depth))?;
+        preference::order(&mut ranking.candidates, &self.aim.preferred);
+        Ok(ranking)
     }
 
     /// Ranks the best documents that match, about `depth` of them.

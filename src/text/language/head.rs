@@ -42,6 +42,17 @@ pub struct LanguageHead {
     pub weights: Vec<i8>,
 }
 
+/// What a head finds in a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighed {
+    /// The most likely language and its probability.
+    pub detected: DetectedLanguage,
+    /// The mean weight for it of what counts, over the temperature.
+    pub support: f32,
+    /// Tokens and pairs that count.
+    pub counted: usize,
+}
+
 /// From token ids to the rows that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
@@ -181,10 +192,25 @@ impl LanguageHead {
     /// Gives the most likely language of a text with these token ids, and its probability. `None` when none of the tokens says
     /// anything.
     pub fn detect(&self, ids: &[u32]) -> Option<DetectedLanguage> {
-        let scores = self.scores(ids)?;
-        let best = (0..scores.len()).max_by(|&a, &b| scores[a].total_cmp(&scores[b]))?;
-        let sum: f32 = scores.iter().map(|score| (score - scores[best]).exp()).sum();
-        Some(DetectedLanguage { language: self.languages[best], confidence: (1.0 / sum).clamp(0.0, 1.0) })
+        self.weigh(ids).map(|found| found.detected)
+    }
+
+    /// As `detect`, with how much the tokens say for the language, which tells whether the text is in any of them.
+    pub fn weigh(&self, ids: &[u32]) -> Option<Weighed> {
+        let (sums, counted) = self.sums(&self.features.of(ids))?;
+        let divisor = self.divisor(counted);
+        let best = (0..sums.len()).max_by(|&a, &b| sums[a].total_cmp(&sums[b]))?;
+        let sum: f32 = sums.iter().map(|score| ((score - sums[best]) / divisor).exp()).sum();
+        let detected = DetectedLanguage { language: self.languages[best], confidence: (1.0 / sum).clamp(0.0, 1.0) };
+        Some(Weighed { detected, support: self.mean(sums[best], counted), counted })
+    }
+
+    /// The mean weight for a language of what counts in a text with these token ids, over the temperature. `None` when none of the
+    /// tokens says anything, or the head does not know the language.
+    pub fn support(&self, ids: &[u32], language: Language) -> Option<f32> {
+        let place = self.languages.iter().position(|known| *known == language)?;
+        let (sums, counted) = self.sums(&self.features.of(ids))?;
+        Some(self.mean(sums[place], counted))
     }
 
     /// The scores of the languages, by language, before softmax. `None` when none of the tokens says anything.
@@ -194,8 +220,16 @@ impl LanguageHead {
 
     /// The scores of a text by the rows that count.
     pub fn scores_of_rows(&self, rows: &[u32]) -> Option<Vec<f32>> {
+        let (mut scores, counted) = self.sums(rows)?;
+        let divisor = self.divisor(counted);
+        scores.iter_mut().for_each(|score| *score /= divisor);
+        Some(scores)
+    }
+
+    /// The sums of the weights, by language, and how many rows have any. `None` when none has.
+    fn sums(&self, rows: &[u32]) -> Option<(Vec<f32>, usize)> {
         let width = self.languages.len();
-        let mut scores = vec![0.0_f32; width];
+        let mut sums = vec![0.0_f32; width];
         let mut counted = 0;
         for &row in rows {
             let scale = self.scales.get(row as usize).copied().unwrap_or(0.0);
@@ -204,16 +238,20 @@ impl LanguageHead {
             }
             counted += 1;
             let weights = &self.weights[row as usize * width..][..width];
-            for (score, &weight) in scores.iter_mut().zip(weights) {
-                *score += scale * f32::from(weight);
+            for (sum, &weight) in sums.iter_mut().zip(weights) {
+                *sum += scale * f32::from(weight);
             }
         }
-        if counted == 0 {
-            return None;
-        }
-        let divisor = (counted as f32).powf(self.exponent) * self.temperature;
-        scores.iter_mut().for_each(|score| *score /= divisor);
-        Some(scores)
+        (counted > 0).then_some((sums, counted))
+    }
+
+    /// What sums of so many rows are divided by.
+    fn divisor(&self, counted: usize) -> f32 {
+        (counted as f32).powf(self.exponent) * self.temperature
+    }
+
+    fn mean(&self, sum: f32, counted: usize) -> f32 {
+        sum / (counted as f32 * self.temperature)
     }
 
     /// Says what is wrong with numbers that no training gives.

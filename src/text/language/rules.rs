@@ -110,7 +110,7 @@ impl Default for RuleDetector {
 
 /// Gives the script that most of the first letters are in, and their share of all letters. A Chinese character or a
 /// Korean syllable says as much as three letters do, so that a foreign name does not outweigh the text around it.
-fn main_script(text: &str) -> Option<(Script, f32)> {
+pub(super) fn main_script(text: &str) -> Option<(Script, f32)> {
     let mut weights: Vec<(Script, u32)> = Vec::new();
     let mut total = 0;
     for script in text.chars().filter_map(script_of).take(LETTERS_MAX) {
@@ -176,7 +176,7 @@ fn by_alphabet(letters: &str, alphabets: &[(&'static str, &str)]) -> Option<(&'s
 }
 
 /// Letters of the Cyrillic alphabets that are not in all of them.
-const CYRILLIC: &[(&str, &str)] = &[
+pub(super) const CYRILLIC: &[(&str, &str)] = &[
     ("ru", "ёйщъыьэюя"),
     ("uk", "йщьюяґєії"),
     ("bg", "йщъьюя"),

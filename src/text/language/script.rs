@@ -46,7 +46,7 @@ pub(super) fn is_kana(c: char) -> bool {
 }
 
 /// Letters of a text that are looked at for whether it is in a known script.
-const LETTERS_MAX: usize = 512;
+const LETTERS_MAX: usize = 1_536;
 
 /// Whether there is nothing to recognize in `text`: no letter at all, or more letters of scripts that none of the languages
 /// is written in than of theirs.

@@ -1,0 +1,212 @@
+//! Language tags of BCP 47 (RFC 5646), as callers write them: from `pt-BR`, `zh_Hant`, `iw` or `deu` to one of the languages.
+//!
+//! What well-formed tags are and which codes mean the same, old and three-letter ones among them, is CLDR's (Unicode technical standard
+//! 35, annex C). Script and region are read and forgotten: a language that is detected has none, so a filter by `pt-BR` would miss most
+//! of what is Brazilian.
+
+use icu_locale::{Locale, LocaleCanonicalizer};
+
+use super::Language;
+use crate::domain::Code;
+
+/// Characters of a tag at most. RFC 5646 (section 4.4.1) counts 35 for the longest that anybody needs.
+const CHARACTERS_MAX: usize = 64;
+/// The tag of a text whose language is not known.
+const UNDETERMINED: &str = "und";
+/// Languages that CLDR names otherwise, or keeps apart: both ways to write Norwegian are searched as one language, as most tags say
+/// only that a text is Norwegian; Filipino is the standard form of Tagalog.
+const NAMED_OTHERWISE: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", "tl")];
+
+/// Why a tag names none of the languages.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LanguageTagError {
+    /// It is no language tag.
+    #[error("must be a language tag of BCP 47, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
+    Malformed {
+        /// Its beginning.
+        got: String,
+    },
+    /// It is well-formed and names another language.
+    #[error("must be one of the {} languages that GET /v1/models lists, got {got:?}", Language::COUNT)]
+    Other {
+        /// The tag.
+        got: String,
+    },
+    /// It says that the language is not known, where one must be named.
+    #[error("must name a language, got {got:?}, which says that it is not known")]
+    Undetermined {
+        /// The tag.
+        got: String,
+    },
+}
+
+impl LanguageTagError {
+    /// What callers are told.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Malformed { .. } => Code::InvalidRequest,
+            Self::Other { .. } | Self::Undetermined { .. } => Code::UnknownLanguage,
+        }
+    }
+}
+
+impl Language {
+    /// Reads a tag that must name one of the languages.
+    pub fn from_tag(tag: &str) -> Result<Self, LanguageTagError> {
+        Self::of_text_from_tag(tag)?.ok_or_else(|| LanguageTagError::Undetermined { got: tag.to_owned() })
+    }
+
+    /// Reads the tag of a text: `None` for `und`, the language of a text that nobody determined.
+    pub fn of_text_from_tag(tag: &str) -> Result<Option<Self>, LanguageTagError> {
+        if let Some(language) = Self::parse(tag) {
+            return Ok(Some(language));
+        }
+        let malformed = || LanguageTagError::Malformed { got: tag.chars().take(CHARACTERS_MAX).collect() };
+        let mut locale = well_formed(tag).ok_or_else(malformed)?;
+        LocaleCanonicalizer::new_common().canonicalize(&mut locale);
+        let code = locale.id.language.as_str();
+        if code == UNDETERMINED {
+            return Ok(None);
+        }
+        let named = NAMED_OTHERWISE.iter().find(|(other, _)| *other == code).map_or(code, |(_, own)| own);
+        Self::parse(named).map(Some).ok_or_else(|| LanguageTagError::Other { got: tag.to_owned() })
+    }
+}
+
+/// Reads the tag by its syntax alone. Subtags may be separated by underscores, as in the names of POSIX locales.
+fn well_formed(tag: &str) -> Option<Locale> {
+    if tag.len() > CHARACTERS_MAX {
+        return None;
+    }
+    let tag = tag.replace('_', "-");
+    Locale::try_from_str(&tag).ok().or_else(|| Locale::try_from_str(without_macrolanguage(&tag)?).ok())
+}
+
+/// The canonical form of a tag with an extended language: `cmn-Hans` for `zh-cmn-Hans` (RFC 5646, section 4.5).
+fn without_macrolanguage(tag: &str) -> Option<&str> {
+    let (first, rest) = tag.split_once('-')?;
+    let extended = rest.split('-').next()?;
+    let are_letters = [first, extended].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    (are_letters && (2..=3).contains(&first.len()) && extended.len() == 3).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(tags: &[&str], expect: &str) {
+        for tag in tags {
+            assert_eq!(Language::from_tag(tag).map(Language::code), Ok(expect), "{tag}");
+        }
+    }
+
+    #[test]
+    fn every_code_is_a_tag() {
+        for language in Language::all() {
+            assert_eq!(Language::from_tag(language.code()), Ok(language));
+            assert_eq!(Language::from_tag(&language.code().to_uppercase()), Ok(language));
+        }
+    }
+
+    #[test]
+    fn scripts_regions_and_variants_do_not_change_the_language() {
+        check(&["pt-BR", "PT-br", "pt_BR", "pt-PT", "pt-Latn-BR"], "pt");
+        check(&["zh-cn", "zh-Hant", "zh-TW", "zh-Hant-HK", "zh_Hans_CN"], "zh");
+        check(&["sr-Latn", "sr-Cyrl-RS", "sr_ME"], "sr");
+        check(&["en-US", "en-GB-oxendict", "en-u-ca-gregory", "en-x-mine", "en-001"], "en");
+        check(&["es-419", "es-MX"], "es");
+    }
+
+    #[test]
+    fn old_codes_are_what_replaced_them() {
+        check(&["iw", "iw-IL"], "he");
+        check(&["in"], "id");
+        check(&["jw"], "jv");
+        check(&["mo"], "ro");
+        check(&["sh"], "sr");
+    }
+
+    #[test]
+    fn codes_of_three_letters_are_those_of_two() {
+        check(&["deu", "ger", "DEU-at"], "de");
+        check(&["zho", "chi", "cmn", "zh-cmn", "zh-cmn-Hans-CN"], "zh");
+        check(&["fra", "fre"], "fr");
+        check(&["fas", "per", "pes"], "fa");
+        check(&["ell", "gre"], "el");
+        check(&["swh", "swa"], "sw");
+        check(&["arb", "ara"], "ar");
+        check(&["ekk", "est"], "et");
+        check(&["lvs", "lav"], "lv");
+        check(&["msa", "may", "zsm"], "ms");
+        check(&["kmr", "kur"], "ku");
+        check(&["khk", "mon"], "mn");
+        check(&["sqi", "alb", "als"], "sq");
+    }
+
+    #[test]
+    fn norwegian_is_one_language_and_filipino_is_tagalog() {
+        check(&["no", "nb", "nn", "nor", "nob", "nno", "no-NO", "nn-NO", "nb_NO"], "nb");
+        check(&["tl", "fil", "tgl", "fil-PH"], "tl");
+    }
+
+    #[test]
+    fn a_text_may_be_of_a_language_that_is_not_determined() {
+        for tag in ["und", "UND", "und-Latn"] {
+            assert_eq!(Language::of_text_from_tag(tag), Ok(None), "{tag}");
+            let error = Language::from_tag(tag).unwrap_err();
+            assert_eq!((error.code(), error.to_string().contains(tag)), (Code::UnknownLanguage, true), "{error}");
+        }
+        assert_eq!(Language::of_text_from_tag("fr-CA"), Ok(Language::parse("fr")));
+    }
+
+    #[test]
+    fn another_language_is_not_taken_for_one_of_these() {
+        for tag in ["is", "is-IS", "la", "xx", "ji", "yi", "zh-yue", "yue", "bs", "gsw", "mul", "zxx", "be-BY", "cy_GB"] {
+            let error = Language::from_tag(tag).unwrap_err();
+            assert_eq!(error, LanguageTagError::Other { got: tag.to_owned() });
+            assert_eq!(error.code(), Code::UnknownLanguage);
+            assert!(error.to_string().contains("one of the 62"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tag_is_another_error() {
+        let long = format!("en-x-{}", "abcd-".repeat(20));
+        for tag in [
+            "",
+            " ",
+            "f",
+            "fr ",
+            " fr",
+            "français",
+            "german",
+            "fr-",
+            "-fr",
+            "fr--CA",
+            "fr CA",
+            "de/at",
+            "*",
+            "x-mine",
+            "0",
+            &long,
+        ] {
+            let error = Language::from_tag(tag).unwrap_err();
+            assert!(matches!(error, LanguageTagError::Malformed { .. }), "{tag:?}: {error:?}");
+            assert_eq!(error.code(), Code::InvalidRequest);
+        }
+        let error = Language::from_tag(&"ß".repeat(100_000)).unwrap_err().to_string();
+        assert!(error.contains("at most 64 characters") && error.len() < 300, "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_a_tag_stays_one_in_any_case_and_with_underscores(tag in "[a-zA-Z]{2,3}([-_][a-zA-Z]{2,4}){0,2}") {
+            let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| error.code());
+            prop_assert_eq!(read(&tag), read(&tag.to_uppercase()));
+            prop_assert_eq!(read(&tag), read(&tag.replace('-', "_")));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `prefer_language`: a preference among hits that are about as good, not a filter.
+
+use serde_json::{Value, json};
+
+use crate::search::{PATH, ids};
+use crate::server::{Answer, Server};
+
+const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
+
+/// Six English documents, each a little less like the query than the one before; a French and a German one that are nearly as good as
+/// the first; a Japanese one about something else.
+async fn with_sea() -> Server {
+    let words: Vec<&str> = QUERY.split(' ').collect();
+    let english = (0..6).map(|n| json!({"id": format!("en-{n}"), "text": words[..10 - n].join(" "), "language": "en"}));
+    let others = [
+        json!({"id": "fr", "text": format!("{} soir", words[1..].join(" ")), "language": "fr", "metadata": {"n": 1}}),
+        json!({"id": "de", "text": format!("{} abend", words[1..].join(" ")), "language": "de", "metadata": {"n": 1}}),
+        json!({"id": "ja", "text": "図書館は月曜日が休みです。", "language": "ja"}),
+    ];
+    Server::with_documents(english.chain(others).collect()).await
+}
+
+async fn search(server: &Server, options: Value) -> Answer {
+    let mut body = json!({"query": QUERY});
+    body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+    server.post(PATH, &body).await
+}
+
+fn score(answer: &Answer, id: &str) -> Value {
+    let hits = answer.body["hits"].as_array().expect("hits");
+    hits.iter().find(|hit| hit["id"] == id).map(|hit| hit["score"].clone()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_every_mode_a_document_that_is_about_as_good_comes_first() {
+    let server = with_sea().await;
+    for options in [
+        json!({"mode": "full"}),
+        json!({"mode": "dense"}),
+        json!({"mode": "dense", "exact": true}),
+        json!({"mode": "dense", "margin": {}}),
+        json!({"mode": "lexical"}),
+        json!({"mode": "hybrid"}),
+    ] {
+        let with = |language: &str| {
+            let mut options = options.clone();
+            options["prefer_language"] = json!([language]);
+            options
+        };
+        let plain = search(&server, options.clone()).await;
+        assert_eq!(ids(&plain)[0], "en-0", "{options}");
+        let preferred = search(&server, with("fr-FR")).await;
+        assert_eq!((ids(&preferred)[0], ids(&preferred).len()), ("fr", ids(&plain).len()), "{options}");
+        assert_eq!(score(&preferred, "fr"), score(&plain, "fr"), "scores stay what they are: {options}");
+        assert_eq!(ids(&search(&server, with("ja")).await)[0], "en-0", "what is much better stays first: {options}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_is_about_as_good_comes_from_beyond_the_page() {
+    let server = with_sea().await;
+    for mode in ["full", "dense", "lexical", "hybrid"] {
+        let page = search(&server, json!({"mode": mode, "limit": 1, "prefer_language": ["de"]})).await;
+        assert_eq!(ids(&page), ["de"], "{mode}");
+        let all = search(&server, json!({"mode": mode, "limit": 8, "prefer_language": ["de"]})).await;
+        let rest = search(&server, json!({"mode": mode, "limit": 4, "offset": 4, "prefer_language": ["de"]})).await;
+        assert_eq!(ids(&rest), ids(&all)[4..], "{mode}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_languages_the_first_is_preferred_most() {
+    let server = with_sea().await;
+    for (languages, first) in [(["fr", "de"], ["fr", "de"]), (["de", "fr"], ["de", "fr"])] {
+        let found = search(&server, json!({"mode": "dense", "prefer_language": languages})).await;
+        assert_eq!(ids(&found)[..2], first);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_along_with_filters_groups_and_the_least_score() {
+    let server = with_sea().await;
+    let options = json!({"mode": "dense", "prefer_language": ["de"], "filter": {"field": "n", "eq": 1}});
+    assert_eq!(ids(&search(&server, options).await), ["de", "fr"]);
+    let options = json!({"mode": "dense", "prefer_language": ["fr"], "group_by": {"field": "language"}, "limit": 2});
+    assert_eq!(ids(&search(&server, options).await), ["fr", "en-0"]);
+    let best = score(&search(&server, json!({"mode": "dense"})).await, "en-0").as_f64().expect("a score");
+    let options = json!({"mode": "dense", "prefer_language": ["fr"], "score_min": best - 1e-6});
+    assert_eq!(ids(&search(&server, options).await), ["en-0"], "a preference raises no score");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn auto_is_the_language_of_the_query() {
+    let query = "Le marché ouvre à sept heures et la bibliothèque ferme à midi";
+    let server = Server::with_documents(json!([
+        {"id": "it", "text": query, "language": "it"},
+        {"id": "fr", "text": format!("{query} demain"), "language": "fr"},
+    ]))
+    .await;
+    for mode in ["full", "dense", "lexical", "hybrid"] {
+        let plain = server.post(PATH, &json!({"query": query, "mode": mode})).await;
+        assert_eq!(ids(&plain), ["it", "fr"], "{mode}");
+        let found = server.post(PATH, &json!({"query": query, "mode": mode, "prefer_language": ["auto"]})).await;
+        assert_eq!(ids(&found), ["fr", "it"], "{mode}");
+    }
+    let unknown = server.post(PATH, &json!({"query": "2026", "mode": "dense", "prefer_language": ["auto"]})).await;
+    assert_eq!(ids(&unknown), ids(&server.post(PATH, &json!({"query": "2026", "mode": "dense"})).await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recommendations_prefer_languages_too() {
+    let server = with_sea().await;
+    let body = json!({"positive": {"texts": [QUERY]}, "limit": 1, "prefer_language": ["de"]});
+    assert_eq!(ids(&server.post("/v1/collections/news/recommend", &body).await), ["de"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_preference_names_its_place() {
+    let server = with_sea().await;
+    let check = async |options: Value, code: &str, place: &str, words: &[&str]| {
+        search(&server, options).await.assert_error(422, code, place, words);
+    };
+    check(json!({"prefer_language": []}), "invalid_request", "/prefer_language", &["1 to 62", "got 0"]).await;
+    check(json!({"prefer_language": vec!["fr"; 63]}), "invalid_request", "/prefer_language", &["1 to 62", "got 63"]).await;
+    check(json!({"prefer_language": "fr"}), "invalid_request", "/prefer_language", &["expected an array"]).await;
+    check(json!({"prefer_language": ["fr", "is"]}), "unknown_language", "/prefer_language/1", &["\"is\""]).await;
+    check(json!({"prefer_language": ["french"]}), "invalid_request", "/prefer_language/0", &["BCP 47"]).await;
+    let both = json!({"prefer_language": ["fr"], "balance_languages": true});
+    check(both, "invalid_request", "/prefer_language", &["balance_languages"]).await;
+    let like = json!({"like": "fr", "prefer_language": ["de", "auto"]});
+    server.post(PATH, &like).await.assert_error(422, "invalid_request", "/prefer_language/1", &["auto", "query"]);
+}
