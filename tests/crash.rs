@@ -127,7 +127,7 @@ fn check(client: &Client, writers: &mut [Writer]) {
     let expected: usize = writers.iter_mut().map(|writer| writer.check_stored(&stored)).sum();
     assert_eq!(stored.len(), expected, "there are documents that nobody wrote");
     thread::scope(|scope| writers.iter_mut().for_each(|writer| drop(scope.spawn(move || writer.check_found(client)))));
-    let many = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000 }));
+    let many = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000, "include": ["text"] }));
     let found: BTreeMap<&str, &Value> = many.iter().map(|hit| (hit["id"].as_str().unwrap(), &hit["text"])).collect();
     assert_eq!((found.len(), found.len()), (many.len(), stored.len().min(1_000)), "a document is found twice or not at all");
     assert!(found.iter().all(|(id, text)| stored[*id]["text"] == **text), "what is found is not what is stored");

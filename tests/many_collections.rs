@@ -36,7 +36,7 @@ fn write(client: &Client, n: usize) {
 fn check_all(server: &Program) {
     let client = server.client();
     for n in 0..COLLECTIONS {
-        let hits = client.hits(&format!("c{n}"), &json!({ "query": format!("paper {n}") }));
+        let hits = client.hits(&format!("c{n}"), &json!({ "query": format!("paper {n}"), "include": ["text"] }));
         assert_eq!((hits.len(), &hits[0]["text"]), (1, &json!(format!("paper {n}"))), "{n}");
     }
     let count = |what: &str| std::fs::read_dir(format!("/proc/{}/{what}", server.id())).map_or(0, Iterator::count);

@@ -1,6 +1,7 @@
 //! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
-//! hits. What they may ask for is in `request` and `recommend`.
+//! hits. What they may ask for is in `request`, `reading` and `recommend`.
 
+mod reading;
 mod recommend;
 mod request;
 

@@ -62,7 +62,7 @@ async fn lines_are_imported_and_each_has_a_result() {
     assert!(all[2]["error"]["detail"].as_str().is_some_and(|detail| detail.contains("the line is not")), "{}", all[2]);
     assert_eq!(all[4]["error"]["pointer"], "/year");
     assert_eq!(results(&server, &job, "?status=failed").await.len(), 3);
-    let hits = server.post("/v1/collections/news/search", &json!({"query": "電車が遅れている。"})).await;
+    let hits = server.post("/v1/collections/news/search", &json!({"query": "電車が遅れている。", "include": ["text"]})).await;
     assert_eq!(hits.body["hits"][0]["text"], "電車が遅れている。");
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tch::{Kind, Tensor};
 
 use crate::config::StageConfig;
-use crate::model::encoder::{TOKEN_WEIGHTS, TOKENS};
+use crate::model::encoder::{LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use crate::model::parameters::{Parameters, RowGradient};
 
 /// Averaged weights.
@@ -30,36 +30,35 @@ pub struct Adam {
 impl Adam {
     /// Takes a step with the gradients that `parameters` hold, and clears them. Weights without gradient stay.
     ///
-    /// The token table steps only in the rows that `table` has (lazy Adam): the moments of other rows wait too. A batch reads a
+    /// A token table steps only in the rows that `tables` have (lazy Adam): the moments of other rows wait too. A batch reads a
     /// fifth of them, and a token that is rare would otherwise step on by its last gradient, and with a second moment that has
     /// died away would leap when it comes again.
-    pub fn step(&mut self, parameters: &Parameters, table: &RowGradient, rate: f64, stage: &StageConfig) -> f64 {
+    pub fn step(&mut self, parameters: &Parameters, tables: &[RowGradient], rate: f64, stage: &StageConfig) -> f64 {
         self.steps += 1;
         let steps = self.steps as i32;
         let correct = (1.0 - BETA_1.powi(steps), 1.0 - BETA_2.powi(steps));
         tch::no_grad(|| {
-            let whole_table = add_to_whole(parameters, table);
-            let mut gradients: Vec<Tensor> = parameters.iter().map(|(_, weight)| weight.grad()).filter(Tensor::defined).collect();
-            if !whole_table {
-                gradients.push(table.values.shallow_clone());
-            }
+            let by_rows: Vec<&RowGradient> =
+                tables.iter().filter(|table| table.values.defined() && !add_to_whole(parameters, table)).collect();
+            let whole = parameters.iter().map(|(_, weight)| weight.grad()).filter(Tensor::defined);
+            let gradients: Vec<Tensor> = whole.chain(by_rows.iter().map(|table| table.values.shallow_clone())).collect();
             let norm = norm(&gradients);
             let scale = if stage.gradient_norm_max > 0.0 { (stage.gradient_norm_max / norm.max(1e-12)).min(1.0) } else { 1.0 };
             for (name, weight) in parameters.iter() {
-                let rows = (name == TOKENS && !whole_table).then_some(&table.ids);
-                let mut gradient = rows.map_or_else(|| weight.grad(), |_| table.values.shallow_clone());
+                let rows = by_rows.iter().find(|table| table.table == name);
+                let mut gradient = rows.map_or_else(|| weight.grad(), |table| table.values.shallow_clone());
                 if !gradient.defined() {
                     continue;
                 }
                 if scale < 1.0 {
                     let _ = gradient.g_mul_scalar_(scale);
                 }
-                let of_table = name == TOKENS || name == TOKEN_WEIGHTS;
+                let of_table = [TOKENS, TOKEN_WEIGHTS, LATE_TOKENS, LATE_WEIGHTS].contains(&name);
                 let rate = if of_table { rate * stage.token_rate_scale } else { rate };
                 let decay = if decays(name, weight) { rate * stage.weight_decay } else { 0.0 };
                 let moments = self.moments.entry(name.to_owned()).or_insert_with(|| (weight.zeros_like(), weight.zeros_like()));
                 let mut weight = weight.shallow_clone().detach();
-                match rows {
+                match rows.map(|table| &table.ids) {
                     None => update(&mut weight, &gradient, moments, Update { rate, decay, correct }),
                     Some(ids) => {
                         let mut part = weight.index_select(0, ids);
@@ -100,7 +99,7 @@ fn update(weight: &mut Tensor, gradient: &Tensor, (first, second): &mut (Tensor,
 
 /// Where an objective reads the whole table (`shared_embedding`), adds the rows' gradient to it; says whether it did.
 fn add_to_whole(parameters: &Parameters, table: &RowGradient) -> bool {
-    let mut whole = parameters.get(TOKENS).grad();
+    let mut whole = parameters.get(table.table).grad();
     if !whole.defined() {
         return false;
     }
@@ -146,7 +145,7 @@ mod tests {
     }
 
     fn gradient(ids: &[i64], values: &[f32]) -> RowGradient {
-        RowGradient { ids: Tensor::from_slice(ids), values: Tensor::from_slice(values).view([-1, 2]) }
+        RowGradient { table: TOKENS, ids: Tensor::from_slice(ids), values: Tensor::from_slice(values).view([-1, 2]) }
     }
 
     fn values(parameters: &Parameters) -> Vec<f32> {
@@ -156,11 +155,11 @@ mod tests {
     #[test]
     fn rows_without_a_gradient_rest_and_the_first_step_of_a_row_is_the_rate() {
         let (parameters, mut adam) = (table(3), Adam::default());
-        adam.step(&parameters, &gradient(&[2, 0], &[0.5, -0.5, 2.0, 2.0]), 0.1, &stage());
+        adam.step(&parameters, &[gradient(&[2, 0], &[0.5, -0.5, 2.0, 2.0])], 0.1, &stage());
         let near = |got: f32, expect: f32| assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
         values(&parameters).into_iter().zip([0.9, 0.9, 1.0, 1.0, 0.9, 1.1]).for_each(|(got, expect)| near(got, expect));
         let before = values(&parameters);
-        adam.step(&parameters, &gradient(&[1], &[1.0, 1.0]), 0.1, &stage());
+        adam.step(&parameters, &[gradient(&[1], &[1.0, 1.0])], 0.1, &stage());
         assert_eq!((&values(&parameters)[..2], &values(&parameters)[4..]), (&before[..2], &before[4..]));
     }
 
@@ -170,10 +169,10 @@ mod tests {
         let (mut adam, mut other) = (Adam::default(), Adam::default());
         for step in 1..4 {
             let values = [0.3 * step as f32, -1.0, 0.2, 0.7];
-            adam.step(&rows, &gradient(&[0, 1], &values), 0.1, &stage());
+            adam.step(&rows, &[gradient(&[0, 1], &values)], 0.1, &stage());
             // As with an objective that reads the whole table: half of the gradient is there, half comes by rows.
             (whole.get(TOKENS) * Tensor::from_slice(&values).view([2, 2]) * 0.5).sum(Kind::Float).backward();
-            other.step(&whole, &gradient(&[0, 1], &values.map(|value| 0.5 * value)), 0.1, &stage());
+            other.step(&whole, &[gradient(&[0, 1], &values.map(|value| 0.5 * value))], 0.1, &stage());
         }
         let differences = values(&rows).into_iter().zip(values(&whole)).map(|(a, b)| (a - b).abs());
         assert!(differences.clone().all(|difference| difference < 1e-6), "{:?}", differences.collect::<Vec<_>>());

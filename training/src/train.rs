@@ -145,7 +145,7 @@ impl Run<'_> {
             let forward = Forward { parameters: &state.parameters, model: &self.config.model, stage, teachers: self.teachers };
             let step = forward.backward(&batch, seed(self.config, state.position));
             let rate = learning_rate(stage, state.position.step);
-            let gradient_norm = state.adam.step(&state.parameters, &step.table, rate, stage);
+            let gradient_norm = state.adam.step(&state.parameters, &step.tables, rate, stage);
             state.position.step += 1;
             state.average.add(&state.parameters, stage, state.position.step);
             progress.add(&step.terms);

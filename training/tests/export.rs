@@ -9,7 +9,8 @@ mod support;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dragoman::bundle::{Bundle, GOLDEN, GoldenText, MODEL_CARD, MODEL_FP16, MODEL_INT8, TOKENIZER};
+use dragoman::bundle::{Bundle, GOLDEN, GoldenText, LATE_TABLE, MODEL_CARD, MODEL_FP16, MODEL_INT8, TOKEN_TABLE, TOKENIZER};
+use dragoman::ranking::TokenTable;
 use dragoman::text::Tokenizer;
 use dragoman_training::checkpoint::{self, Position};
 use dragoman_training::commands::from_bundle::begin;
@@ -19,7 +20,7 @@ use dragoman_training::error::Error;
 use dragoman_training::eval::{OnnxEncoder, SentenceEncoder as _, TextEncoder, TokenEncoder as _, TorchEncoder};
 use dragoman_training::export::parity::Variant;
 use dragoman_training::export::{EncoderShape, EncoderWeights, ExportOptions, Exported, Origin, export, golden};
-use dragoman_training::model::encoder::{self, TOKEN_WEIGHTS, TOKENS};
+use dragoman_training::model::encoder::{self, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use dragoman_training::model::parameters::Parameters;
 use dragoman_training::train;
 use tch::{Device, Kind, Tensor};
@@ -68,7 +69,28 @@ impl Model {
         self.export_beside(None, None)
     }
 
+    /// Gives late interaction a table of its own.
+    fn add_late_table(&mut self) {
+        encoder::create_late_table(&mut self.parameters);
+        let moved = self.parameters.get(LATE_TOKENS).detach().flip([1]);
+        self.parameters.set(LATE_TOKENS, &moved);
+    }
+
     fn export_beside(&self, baseline: Option<&EncoderWeights>, previous: Option<&Path>) -> Result<Exported, Error> {
+        self.export_with(baseline, previous, None)
+    }
+
+    /// Exports again, with the encoder of the bundle that is there.
+    fn export_on(&self) -> Result<Exported, Error> {
+        self.export_with(None, None, Some(&self.path("models/tiny")))
+    }
+
+    fn export_with(
+        &self,
+        baseline: Option<&EncoderWeights>,
+        previous: Option<&Path>,
+        encoder_of: Option<&Path>,
+    ) -> Result<Exported, Error> {
         let (tokenizer, folder, evaluation, corpora) =
             (self.path(TOKENIZER), self.path("models/tiny"), self.path("evaluation"), self.path("corpora.tsv"));
         let options = ExportOptions {
@@ -85,6 +107,8 @@ impl Model {
             evaluation_command: "dragoman-train eval",
             baseline,
             previous,
+            encoder_of,
+            relevance: None,
         };
         let mut reference =
             TorchEncoder { parameters: &self.parameters, model: &self.config.model, kind: self.kind, late_interaction: None };
@@ -271,12 +295,52 @@ fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
         evaluation_command: "",
         baseline: None,
         previous: None,
+        encoder_of: None,
+        relevance: None,
     };
     let mut reference =
         TorchEncoder { parameters: &model.parameters, model: &model.config.model, kind: model.kind, late_interaction: None };
     let error = export(&options, &weights, &mut reference).unwrap_err().to_string();
     assert!(error.contains("parity of fp32: the least cosine"), "{error}");
     assert!(Bundle::open(&folder).is_err());
+}
+
+#[test]
+fn a_table_of_late_interaction_is_exported_and_a_run_begins_with_it() {
+    let mut model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    model.add_late_table();
+    let bundle = model.export().unwrap().bundle;
+    let late = TokenTable::read(&bundle.late_interaction_table().unwrap()).unwrap();
+    let tokens = TokenTable::read(&bundle.path(TOKEN_TABLE)).unwrap();
+    let flipped: Vec<i8> = tokens.rows.chunks_exact(WIDTH as usize).flat_map(|row| row.iter().rev().copied()).collect();
+    assert_eq!((late.rows, &late.weights), (flipped, &tokens.weights));
+    assert!(bundle.path(LATE_TABLE).is_file());
+    begin(&continued(&model), "first", &bundle.folder, &model.path("run")).unwrap();
+    let begun = train::load_weights(&model.path("run/first.safetensors"), Device::Cpu).unwrap();
+    let off = (begun.get(LATE_TOKENS) - model.parameters.get(LATE_TOKENS)).abs().max().double_value(&[]);
+    assert!(off < 0.02 && begun.has(LATE_WEIGHTS), "{off}");
+}
+
+#[test]
+fn a_bundle_of_the_same_encoder_gives_the_same_embeddings_to_the_last_bit() {
+    let mut model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    let before = model.export().unwrap().bundle;
+    begin(&continued(&model), "first", &before.folder, &model.path("run")).unwrap();
+    model.parameters = train::load_weights(&model.path("run/first.safetensors"), Device::Cpu).unwrap();
+    model.add_late_table();
+    let after = model.export_on().unwrap().bundle;
+    assert_eq!(after.fingerprint(), before.fingerprint());
+    assert!(after.manifest.files.contains_key(LATE_TABLE) && !before.manifest.files.contains_key(LATE_TABLE));
+}
+
+#[test]
+fn an_encoder_that_was_trained_since_is_not_taken_for_that_of_the_bundle() {
+    let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
+    model.export().unwrap();
+    let other = Tensor::randn([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu));
+    model.parameters.set(TOKENS, &other);
+    let error = model.export_on().unwrap_err().to_string();
+    assert!(error.contains("parity of fp16: the least cosine"), "{error}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
     let backward = forward.backward(&batch, 4);
     let mut named: BTreeMap<String, Tensor> =
         parameters.iter().map(|(name, weight)| (name.to_owned(), weight.grad())).filter(|(_, grad)| grad.defined()).collect();
-    named.insert("rows of the token table".to_owned(), backward.table.values);
+    named.extend(backward.tables.into_iter().map(|rows| (format!("rows of {}", rows.table), rows.values)));
     (backward.terms.total().double_value(&[]), named)
 }
 
@@ -61,7 +61,12 @@ fn check(change: impl Fn(&mut StageConfig)) {
 #[test]
 fn the_gradient_is_that_of_remembering_everything() {
     check(|_| {});
-    check(|stage| stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.1, pairs_max: 12 }));
+    check(|stage| {
+        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.1, pairs_max: 12, own_table: false })
+    });
+    check(|stage| {
+        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.1, pairs_max: 12, own_table: true })
+    });
     check(|stage| {
         stage.contrastive.as_mut().unwrap().projection = true;
         stage.unified_generative = Some(ObjectiveConfig { weight: 1.0 });

@@ -8,7 +8,8 @@ use dragoman_training::checkpoint::{self, State};
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
 use dragoman_training::data::sampler::{Aids, Sampler, Sentence, Wanted};
-use dragoman_training::model::encoder;
+use dragoman_training::model::encoder::{self, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
+use dragoman_training::model::parameters::Parameters;
 use dragoman_training::objective::{Objective, Terms};
 use dragoman_training::optim::{Adam, learning_rate};
 use dragoman_training::train::forward::{self, Forward};
@@ -40,6 +41,11 @@ fn hidden() -> Vec<Option<usize>> {
 
 /// Trains on all sixteen pairs at once and gives the losses of the last step.
 fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> Terms {
+    train(kind, norm, steps, change).0
+}
+
+/// As `overfit`; gives the weights before the first step and after the last one, too.
+fn train(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> (Terms, Parameters, Parameters) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = support::config(kind, norm, steps);
     let pairs = pairs(&config, folder.path());
@@ -54,14 +60,18 @@ fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut Stage
         true => Batch::masked(&pairs, 64, &hidden()).with_targets(&pairs),
         false => Batch::new(&pairs, 64).with_targets(&pairs).with_interaction(&pairs, 64),
     };
+    let mut before = Parameters::new(Device::Cpu);
+    state.parameters.iter().for_each(|(name, weight)| before.set(name, weight));
     let mut adam = Adam::default();
     for step in 0..steps {
         let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
         let backward = forward.backward(&batch, 1);
-        adam.step(&state.parameters, &backward.table, learning_rate(stage, step), stage);
+        adam.step(&state.parameters, &backward.tables, learning_rate(stage, step), stage);
     }
     // With the seed of the steps: the same random pairs.
-    Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers }.backward(&batch, 1).terms
+    let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
+    let terms = forward.backward(&batch, 1).terms;
+    (terms, before, state.parameters)
 }
 
 fn check(losses: &Terms, objective: Objective, below: f64) {
@@ -86,10 +96,36 @@ fn a_bag_of_tokens_learns_a_batch_by_contrast() {
 fn late_interaction_teaches_the_token_table_which_tokens_go_together() {
     let late = |stage: &mut StageConfig| {
         stage.contrastive = None;
-        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16 });
+        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: false });
     };
     // Chance has 2 ln 16, 5.5. Only the nearest tokens move, so that some stay where a wrong one came first.
     check(&overfit(EncoderKind::Bag, Norm::Pre, 250, late), Objective::LateInteraction, 1.5);
+}
+
+#[test]
+fn a_table_of_its_own_learns_late_interaction_and_leaves_the_encoder_as_it_is() {
+    let late = |stage: &mut StageConfig| {
+        stage.contrastive = None;
+        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: true });
+    };
+    let (losses, before, after) = train(EncoderKind::Bag, Norm::Pre, 250, late);
+    check(&losses, Objective::LateInteraction, 1.5);
+    assert!(before.get(LATE_TOKENS).equal(before.get(TOKENS)), "it begins as the token table");
+    assert!(!after.get(LATE_TOKENS).equal(before.get(LATE_TOKENS)) && !after.get(LATE_WEIGHTS).equal(before.get(LATE_WEIGHTS)));
+    for encoder in [TOKENS, TOKEN_WEIGHTS] {
+        assert!(after.get(encoder).equal(before.get(encoder)), "{encoder} has changed");
+    }
+}
+
+#[test]
+fn embeddings_learn_beside_late_interaction_with_a_table_of_its_own() {
+    let both = |stage: &mut StageConfig| {
+        stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: true });
+    };
+    let (losses, before, after) = train(EncoderKind::Transformer, Norm::Pre, 150, both);
+    check(&losses, Objective::Contrastive, 0.02);
+    check(&losses, Objective::LateInteraction, 2.5);
+    assert!(!after.get(TOKENS).equal(before.get(TOKENS)));
 }
 
 #[test]
@@ -201,6 +237,7 @@ fn the_student_takes_on_a_wider_teacher_s_embeddings_and_similarities() {
             stage.distillation = Some(DistillationConfig {
                 config: config.clone(),
                 weights: weights.clone(),
+                translations_only: false,
                 embedding: Some(TeacherEmbeddingConfig { weight: 1.0, distance }),
                 similarity: Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.1 }),
             });
@@ -212,12 +249,45 @@ fn the_student_takes_on_a_wider_teacher_s_embeddings_and_similarities() {
 }
 
 #[test]
+fn a_teacher_of_translations_alone_says_nothing_of_questions_and_their_passages() {
+    let folder = tempfile::tempdir().unwrap();
+    let (teacher, weights) = frozen(folder.path(), EncoderKind::Transformer);
+    let mut config = support::config(EncoderKind::Transformer, Norm::Post, 1);
+    let mut pairs = pairs(&config, folder.path());
+    let stage = &mut config.stages[0];
+    stage.contrastive = None;
+    stage.distillation = Some(DistillationConfig {
+        config: teacher,
+        weights,
+        translations_only: true,
+        embedding: Some(TeacherEmbeddingConfig { weight: 1.0, distance: Distance::Cosine }),
+        similarity: None,
+    });
+    let stage = &config.stages[0];
+    let teachers = Teachers::open(stage, support::VOCABULARY, Device::Cpu).unwrap();
+    let mut state = State::new(Device::Cpu);
+    forward::create(&mut state.parameters, &config, stage, support::VOCABULARY, &teachers);
+    let loss = |pairs: &[(Sentence, Sentence)]| {
+        let batch = Batch::new(pairs, 64).with_translations(pairs, 64);
+        let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
+        forward.losses(&batch).get(Objective::TeacherEmbedding).map(|loss| loss.double_value(&[]))
+    };
+    let translations = loss(&pairs[..6]).unwrap();
+    for (left, right) in &mut pairs[6..] {
+        (left.translated, right.translated) = (false, false);
+    }
+    let got = loss(&pairs).unwrap();
+    assert!((got - translations).abs() < 1e-5, "{got}, expected {translations}");
+    assert_eq!(loss(&pairs[6..]), None);
+}
+
+#[test]
 fn a_teacher_of_another_tokenizer_or_with_shorter_texts_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (config, weights) = frozen(folder.path(), EncoderKind::Transformer);
     let mut stage = support::config(EncoderKind::Transformer, Norm::Post, 1).stages.remove(0);
     let similarity = Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.1 });
-    stage.distillation = Some(DistillationConfig { config, weights, embedding: None, similarity });
+    stage.distillation = Some(DistillationConfig { config, weights, translations_only: false, embedding: None, similarity });
     let error = Teachers::open(&stage, support::VOCABULARY + 1, Device::Cpu).unwrap_err().to_string();
     assert!(
         error.contains("teacher.safetensors") && error.contains("expected [51, 48]") && error.contains("got [50, 48]"),

@@ -104,6 +104,8 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
         corpora: None,
         baseline_weights: Some(path("first/bag.safetensors")),
         previous: None,
+        encoder_of: None,
+        relevance: None,
         language_head: None,
         notes: None,
     };

@@ -157,6 +157,7 @@ fn a_teacher_that_is_not_there_is_told_before_the_first_step() {
     taught.distillation = Some(DistillationConfig {
         config: "nowhere/teacher.toml".into(),
         weights: "nowhere/encoder.safetensors".into(),
+        translations_only: false,
         embedding: None,
         similarity: Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.05 }),
     });

@@ -4,15 +4,16 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::document_input::{languages, refused_tag};
+use super::super::document_input::languages;
 use super::super::error::{ApiError, Violation};
 use super::super::extract::{Object, check_limit, objects, some_objects};
 use super::super::facets::{self, FACETS_MAX, FacetInput};
 use super::super::filter::{self, FilterNode};
+use super::reading::{check_preferred, check_reading};
 use crate::domain::settings::{EXPANSION, OVERSAMPLING};
 use crate::domain::{
-    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Language,
-    Limits, Metric, PreferredLanguage, QueryReading, SearchRequest, SearchTarget,
+    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits,
+    Metric, SearchRequest, SearchTarget,
 };
 
 /// Hits when the caller does not say how many.
@@ -375,48 +376,6 @@ fn check_breadth(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Res
     Ok(Breadth { expansion, oversampling })
 }
 
-fn check_reading(
-    body: &SearchDocumentsRequest,
-    target: &SearchTarget,
-    mode: domain::SearchMode,
-) -> Result<QueryReading, ApiError> {
-    if body.words.is_some() && mode == domain::SearchMode::Dense {
-        return invalid("/words", "works with the modes full, lexical and hybrid only: dense compares no words".to_owned());
-    }
-    if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
-        return invalid("/operators", "is about the text of a query, got vector or like".to_owned());
-    }
-    let default = QueryReading::default();
-    Ok(QueryReading {
-        operators: body.operators.unwrap_or(default.operators),
-        all_words: body.words.map_or(default.all_words, |words| words == WordMatching::All),
-    })
-}
-
-fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<Vec<PreferredLanguage>, ApiError> {
-    let Some(tags) = &body.prefer_language else { return Ok(Vec::new()) };
-    if body.balance_languages == Some(true) {
-        return invalid(
-            "/prefer_language",
-            "must be left out with balance_languages, which lets languages take turns".to_owned(),
-        );
-    }
-    if !(1..=Language::COUNT).contains(&tags.len()) {
-        return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));
-    }
-    let read = |(place, tag): (usize, &String)| {
-        let pointer = format!("/prefer_language/{place}");
-        if tag != PreferredLanguage::QUERY {
-            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, &pointer));
-        }
-        match target {
-            SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
-            _ => invalid(&pointer, "auto is the language of a query, which the search has not".to_owned()),
-        }
-    };
-    tags.iter().enumerate().map(read).collect()
-}
-
 fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {
     let (range, candidates) = (FullSearch::CANDIDATES, candidates.unwrap_or(FullSearch::default().candidates));
     if range.contains(&candidates) {
@@ -501,7 +460,7 @@ fn within(error: ApiError, base: &str) -> ApiError {
     ApiError::several(error.code, error.errors.into_iter().map(moved).collect())
 }
 
-fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
+pub(super) fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
     Err(ApiError::at(Code::InvalidRequest, pointer, detail))
 }
 

@@ -63,11 +63,10 @@ impl Service {
     async fn search_all(&self, name: &CollectionName, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Failed> {
         let collection = self.collection(name)?;
         self.check_running()?;
-        let read = requests
-            .iter()
-            .enumerate()
-            .map(|(index, request)| aim::words(request).map_err(|error| Failed { index: Some(index), error: error.into() }));
-        let words: Vec<Words> = read.collect::<Result<_, _>>()?;
+        let mut words: Vec<Words> = Vec::with_capacity(requests.len());
+        for (index, request) in requests.iter().enumerate() {
+            words.push(aim::words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
+        }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.model())?;
             if collection.row.model.is_none() {
@@ -135,6 +134,7 @@ fn answer(
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
     let mut aim = Aim { preferred: preference::languages(request, embedder), ..aim::aim(collection, request, query, embedded)? };
+    aim.relax(collection, request);
     let page = Plan { collection, request, aim: &aim, scorer: embedder.scorer(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();

@@ -51,6 +51,14 @@ pub struct ExportArguments {
     /// Folder of the bundle before, which the model card compares with.
     #[arg(long)]
     pub previous: Option<PathBuf>,
+    /// Folder of the bundle that the run began with, when its encoder has not been trained since: the new one takes it over as it
+    /// is, and collections need not be embedded again.
+    #[arg(long)]
+    pub encoder_of: Option<PathBuf>,
+    /// JSON of the weights that search gives to the model's evidence: `dense`, `late`, `lexical`, `tokens` and `bias`. Without it, those of
+    /// the first models with late interaction.
+    #[arg(long)]
+    pub relevance: Option<PathBuf>,
     /// The head that recognizes languages, as `language` writes it; without it the bundle has none.
     #[arg(long)]
     pub language_head: Option<PathBuf>,
@@ -79,6 +87,13 @@ impl ExportArguments {
         };
         let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|source| Error::file(path, source));
         let notes = self.notes.as_ref().map(read).transpose()?;
+        let relevance = match &self.relevance {
+            Some(path) => Some(serde_json::from_str(&read(path)?).map_err(|error| {
+                let problem = format!("expected dense, late, lexical, tokens and bias as numbers: {error}");
+                Error::Content { path: path.clone(), problem }
+            })?),
+            None => None,
+        };
         let command = format!("dragoman-train eval --bundle models/{} --data DEV", config.name);
         let options = ExportOptions {
             name: &config.name,
@@ -93,6 +108,8 @@ impl ExportArguments {
             evaluation_command: &command,
             baseline: baseline.as_ref(),
             previous: self.previous.as_deref(),
+            encoder_of: self.encoder_of.as_deref(),
+            relevance,
             notes: notes.as_deref(),
         };
         let mut reference =

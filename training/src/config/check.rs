@@ -212,7 +212,7 @@ fn check_order(config: &Config) -> Result<(), Error> {
             expect("stages.interpolation.share", part, "above 0, at most 1", between.share)?;
         }
         let after_layers = before.iter().any(|other| other.encoder == EncoderKind::Transformer);
-        if stage.encoder == EncoderKind::Bag && after_layers {
+        if stage.encoder == EncoderKind::Bag && after_layers && !stage.leaves_encoder() {
             return refuse("stages.encoder", "a bag after a transformer would train the table without the layers that read it");
         }
         let heads = |stage: &StageConfig| stage.vocabulary_head.as_ref().map(shape);
@@ -311,12 +311,33 @@ mod tests {
 
     #[test]
     fn a_teacher_of_nothing_and_one_of_masked_sentences_are_refused() {
-        let teacher = DistillationConfig { config: "a".into(), weights: "b".into(), embedding: None, similarity: None };
+        let teacher = DistillationConfig {
+            config: "a".into(),
+            weights: "b".into(),
+            translations_only: false,
+            embedding: None,
+            similarity: None,
+        };
         check(|stage| stage.distillation = Some(teacher.clone()), "stages.distillation");
         let similarity = Some(TeacherSimilarityConfig { weight: 1.0, temperature: 0.1 });
         let teacher = DistillationConfig { similarity, ..teacher };
         check(|stage| stage.distillation = Some(teacher.clone()), "");
         check(|stage| (stage.distillation, stage.masked_word) = (Some(teacher.clone()), objective(1.0)), "stages.distillation");
+    }
+
+    #[test]
+    fn a_bag_after_a_transformer_may_only_train_the_table_of_late_interaction() {
+        let blamed = |change: fn(&mut StageConfig)| {
+            let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
+            change(config.stages.last_mut().unwrap());
+            config.check().err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(blamed(|_| {}), "");
+        assert!(blamed(|stage| stage.late_interaction.as_mut().unwrap().own_table = false).contains("stages.encoder"));
+        let contrastive = |stage: &mut StageConfig| {
+            stage.contrastive = Some(ContrastiveConfig { weight: 1.0, temperature: 0.05, projection: false });
+        };
+        assert!(blamed(contrastive).contains("stages.encoder"));
     }
 
     #[test]

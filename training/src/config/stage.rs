@@ -191,6 +191,8 @@ pub struct LateInteractionConfig {
     pub temperature: f64,
     /// Pairs of each batch that it sees, at most: every left token is compared with every right one.
     pub pairs_max: usize,
+    /// Whether it learns a table of its own, which begins as the token table and leaves that to the embeddings.
+    pub own_table: bool,
 }
 
 /// The head that predicts tokens from a sentence embedding (EMS, eq. 4).
@@ -233,6 +235,8 @@ pub struct DistillationConfig {
     pub config: PathBuf,
     /// Its weights, as `train` leaves them after a stage. It has the tokenizer of the run.
     pub weights: PathBuf,
+    /// Whether it teaches translation pairs alone: questions and passages are then free to leave the places that it gives them.
+    pub translations_only: bool,
     /// The teacher's embeddings. Where the widths differ, the student's go through a linear layer that only training has.
     pub embedding: Option<TeacherEmbeddingConfig>,
     /// The teacher's similarities within the batch.
@@ -273,6 +277,19 @@ impl StageConfig {
     /// Whether any objective sees the sentence embedding through the two-layer projection.
     pub fn has_projection(&self) -> bool {
         self.contrastive.as_ref().is_some_and(|it| it.projection) || self.additive_margin.as_ref().is_some_and(|it| it.projection)
+    }
+
+    /// Whether it trains late interaction's own table alone, and no encoder.
+    pub fn leaves_encoder(&self) -> bool {
+        let others = self.contrastive.is_some()
+            || self.additive_margin.is_some()
+            || self.vocabulary_head.is_some()
+            || self.alignment.is_some()
+            || self.similarity.is_some()
+            || self.translation_mining.is_some()
+            || self.anchor.is_some()
+            || self.distillation.is_some();
+        self.late_interaction.as_ref().is_some_and(|late| late.own_table) && !others
     }
 
     /// Whether one token of each pair is hidden from the encoder.

@@ -26,12 +26,22 @@ pub struct Batch {
     pub targets: Option<Tensor>,
     /// What late interaction compares.
     pub interaction: Option<Interaction>,
+    /// The pairs that are translations, where a teacher holds on to these alone.
+    pub translations: Option<Translations>,
     /// For each sentence the id of the token that is hidden from the encoder, or -1. [2 x pairs]
     pub masked: Option<Tensor>,
     /// Places in `distinct` of all tokens, sentence after sentence. [tokens]
     pub flat: Tensor,
     /// Where each sentence begins in `flat`. [2 x pairs]
     pub offsets: Tensor,
+}
+
+/// The translation pairs of a batch.
+pub struct Translations {
+    /// A batch of their own, for an encoder that does not learn; `None` when there is none.
+    pub batch: Option<Box<Batch>>,
+    /// The rows of the whole batch's sentences that they are, left sides first. [2 x translations]
+    pub rows: Tensor,
 }
 
 /// Sentences padded to the longest of them.
@@ -78,6 +88,18 @@ impl Batch {
         self
     }
 
+    /// Adds the pairs that are translations.
+    pub fn with_translations(mut self, pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
+        let places: Vec<usize> = (0..pairs.len()).filter(|&place| pairs[place].0.translated).collect();
+        let chosen: Vec<(Sentence, Sentence)> = places.iter().map(|&place| pairs[place].clone()).collect();
+        let sides = [0, pairs.len()].into_iter().flat_map(|side| places.iter().map(move |place| (side + place) as i64));
+        self.translations = Some(Translations {
+            rows: Tensor::from_slice(&sides.collect::<Vec<_>>()),
+            batch: (!chosen.is_empty()).then(|| Box::new(Self::new(&chosen, group_rows))),
+        });
+        self
+    }
+
     fn assemble(sentences: &[&Sentence], distinct: &[i64], placed: &[Vec<i64>], group_rows: usize) -> Self {
         let mut by_length: Vec<usize> = (0..sentences.len()).collect();
         by_length.sort_by_key(|&index| placed[index].len());
@@ -104,6 +126,7 @@ impl Batch {
             languages: Tensor::from_slice(&sentences.iter().map(|sentence| sentence.language).collect::<Vec<_>>()),
             targets: None,
             interaction: None,
+            translations: None,
             masked: None,
             flat: Tensor::from_slice(&placed.concat()),
             offsets: Tensor::from_slice(&offsets),
@@ -122,6 +145,10 @@ impl Batch {
             languages: self.languages.to_device(device),
             targets: self.targets.map(|targets| targets.to_device(device)),
             interaction: self.interaction.map(|interaction| interaction.to_device(device)),
+            translations: self.translations.map(|translations| Translations {
+                batch: translations.batch.map(|batch| Box::new(batch.to_device(device))),
+                rows: translations.rows.to_device(device),
+            }),
             masked: self.masked.map(|masked| masked.to_device(device)),
             flat: self.flat.to_device(device),
             offsets: self.offsets.to_device(device),

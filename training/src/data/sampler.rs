@@ -35,12 +35,14 @@ pub struct Sentence {
     pub whole: Option<Vec<u16>>,
     /// `Language::index`.
     pub language: i64,
+    /// Whether the other side of its pair says the same; false in a directed pair, whose sides are question and answer.
+    pub translated: bool,
 }
 
 impl Sentence {
     /// A sentence that the encoder sees as it is.
     pub fn new(ids: Vec<u16>, language: i64) -> Self {
-        Self { ids, whole: None, language }
+        Self { ids, whole: None, language, translated: true }
     }
 
     /// The token ids of the corpus.
@@ -217,8 +219,9 @@ impl Sampler {
                 }
                 let (left, right) = if directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
                 let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, wanted, aids.plain);
-                let (mut first, second) = (sentence(left), sentence(right));
+                let (mut first, mut second) = (sentence(left), sentence(right));
                 crop(&mut random, &mut first, wanted.cropped_share);
+                (first.translated, second.translated) = (!directed, !directed);
                 batch.push((first, second));
             }
         }
@@ -295,7 +298,7 @@ impl Sampler {
             }
         }
         let whole = (ids != whole).then_some(whole);
-        Sentence { ids, whole, language: shard.languages[column].index() as i64 }
+        Sentence { ids, whole, language: shard.languages[column].index() as i64, translated: true }
     }
 
     /// The share of each language among all drawn sentences, for the log.

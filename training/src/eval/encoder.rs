@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MODEL_INT8, TOKEN_TABLE};
+use dragoman::bundle::{Bundle, MODEL_INT8};
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 use dragoman::ranking::{LateInteraction, TokenTable};
 use dragoman::text::Tokenizer;
@@ -99,7 +99,7 @@ impl TextEncoder<OnnxEncoder> {
     /// Opens a bundle as the server does on a CPU: its tokenizer and its int8 graph, on `threads` threads; 0 means one per core.
     pub fn open_bundle(folder: &Path, threads: usize) -> Result<Self, Error> {
         let bundle = Bundle::open(folder)?;
-        let table = bundle.manifest.files.contains_key(TOKEN_TABLE).then(|| TokenTable::read(&bundle.path(TOKEN_TABLE)));
+        let table = bundle.late_interaction_table().map(|path| TokenTable::read(&path));
         let late_interaction = table.transpose()?.map(|table| table.late_interaction());
         Ok(Self {
             tokenizer: Tokenizer::open(&bundle)?,

@@ -7,7 +7,7 @@ use super::encoder::{PaddedBatch, TokenEncoder};
 use crate::config::{EncoderKind, ModelConfig};
 use crate::data::batch::Group;
 use crate::error::Error;
-use crate::model::encoder::{Pass, TOKEN_WEIGHTS, TOKENS, encode_group};
+use crate::model::encoder::{Pass, TOKENS, encode_group, late_names};
 use crate::model::parameters::Parameters;
 
 /// The encoder in libtorch, in float32 and without dropout.
@@ -22,15 +22,16 @@ pub struct TorchEncoder<'a> {
     pub late_interaction: Option<LateInteraction>,
 }
 
-/// Late interaction with the token table of `parameters`: by its own weights, or by the lengths of its rows.
+/// Late interaction with its own table, or with the token table, of `parameters`: by trained weights, or by the lengths of the rows.
 pub fn late_interaction(parameters: &Parameters) -> Result<LateInteraction, Error> {
     let values = |name: &str| -> Result<Vec<f32>, Error> {
         Ok(Vec::try_from(parameters.get(name).detach().to_device(tch::Device::Cpu).to_kind(Kind::Float).flatten(0, -1))?)
     };
-    let dimension = parameters.get(TOKENS).size()[1] as usize;
-    let weights = parameters.has(TOKEN_WEIGHTS).then(|| values(TOKEN_WEIGHTS)).transpose()?;
+    let (table, weights) = late_names(parameters);
+    let dimension = parameters.get(table).size()[1] as usize;
+    let weights = parameters.has(weights).then(|| values(weights)).transpose()?;
     let weights = weights.map(|logs| logs.into_iter().map(f32::exp).collect());
-    Ok(LateInteraction::new(values(TOKENS)?, dimension, weights))
+    Ok(LateInteraction::new(values(table)?, dimension, weights))
 }
 
 impl TokenEncoder for TorchEncoder<'_> {

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use dragoman::bundle::{
-    Bundle, FORMAT, GOLDEN, LANGUAGE_HEAD, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKEN_TABLE, TOKENIZER,
+    Bundle, FORMAT, GOLDEN, LANGUAGE_HEAD, LATE_TABLE, MODEL_CARD, MODEL_FP16, MODEL_INT8, Manifest, TOKEN_TABLE, TOKENIZER,
 };
-use dragoman::domain::Language;
+use dragoman::domain::{Language, RelevanceWeights};
 use dragoman::ranking::TokenTable;
 use dragoman::text::{LanguageHead, TEXT_VERSION, Tokenizer};
 use prost::Message as _;
@@ -24,7 +24,7 @@ use super::onnx::{fp16_graph, fp32_graph, int8_graph};
 use super::origin::Origin;
 use super::parity::{Parity, Sample, Variant, prove};
 use super::proto::ModelProto;
-use super::tokens::TableFile;
+use super::tokens::{TableFile, write_late_table};
 use super::weights::EncoderWeights;
 use crate::error::Error;
 use crate::eval::encoder::tokenize;
@@ -59,6 +59,11 @@ pub struct ExportOptions<'a> {
     pub baseline: Option<&'a EncoderWeights>,
     /// The bundle before this one, which the card compares with. It may be the one that is replaced.
     pub previous: Option<&'a Path>,
+    /// The bundle that the run began with, where no stage has changed its encoder since: its graphs and its token table are taken as they
+    /// are, so that embeddings stay what they were to the last bit.
+    pub encoder_of: Option<&'a Path>,
+    /// How search weighs the model's evidence; `None` means as with the first models that had late interaction.
+    pub relevance: Option<RelevanceWeights>,
     /// What the model card says besides, as Markdown.
     pub notes: Option<&'a str>,
 }
@@ -131,6 +136,7 @@ pub fn export(
     let mut manifest = manifest(options, weights, &parity, measured.first().and_then(|measured| measured.report.as_ref()));
     manifest.quality.extend(recognition.first().map(card_language::quality).unwrap_or_default());
     let mut files = vec![MODEL_INT8, MODEL_FP16, TOKEN_TABLE, TOKENIZER, GOLDEN, MODEL_CARD];
+    files.extend(partial.join(LATE_TABLE).is_file().then_some(LATE_TABLE));
     files.extend(options.language_head.map(|_| LANGUAGE_HEAD));
     Bundle::seal(&partial, manifest, &files)?;
     remove_folder(options.folder)?;
@@ -155,13 +161,21 @@ fn write_graphs(
         parity.push(prove(variant, &sample, &expected, &mut encoder)?);
         Ok::<_, Error>(encoder)
     };
-    let table = TableFile::write(folder, weights)?;
     prove_graph(Variant::Fp32, OnnxEncoder::from_bytes(&encoded("the fp32 graph", &fp32_graph(weights)?)?, 0)?)?;
-    let fp16 = write_graph(&folder.join(MODEL_FP16), &fp16_graph(weights, &table)?)?;
+    let (fp16, int8) = (folder.join(MODEL_FP16), folder.join(MODEL_INT8));
+    if let Some(earlier) = options.encoder_of {
+        for file in [TOKEN_TABLE, MODEL_FP16, MODEL_INT8] {
+            std::fs::copy(earlier.join(file), folder.join(file)).map_err(|source| Error::file(&earlier.join(file), source))?;
+        }
+    } else {
+        let table = TableFile::write(folder, weights)?;
+        write_graph(&fp16, &fp16_graph(weights, &table)?)?;
+        write_graph(&int8, &int8_graph(weights, &ranges, Some(&table))?)?;
+    }
     prove_graph(Variant::Fp16, OnnxEncoder::open(&fp16, 0)?)?;
-    let int8 = write_graph(&folder.join(MODEL_INT8), &int8_graph(weights, &ranges, Some(&table))?)?;
     let encoder = prove_graph(Variant::Int8, OnnxEncoder::open(&int8, 0)?)?;
-    let encoder = encoder.with_late_interaction(Some(TokenTable::read(&folder.join(TOKEN_TABLE))?.late_interaction()));
+    let table = if write_late_table(folder, weights)? { LATE_TABLE } else { TOKEN_TABLE };
+    let encoder = encoder.with_late_interaction(Some(TokenTable::read(&folder.join(table))?.late_interaction()));
     Ok((encoder, parity))
 }
 
@@ -193,7 +207,8 @@ fn measure_all(
         let ranges = calibrate(baseline, &calibration_texts(options, &encoder.tokenizer, tokens_max)?)?;
         // A folder of its own: no token table of another lies beside the graph.
         let scratch = tempfile::tempdir().map_err(|source| Error::file(folder, source))?;
-        let graph = write_graph(&scratch.path().join(MODEL_INT8), &int8_graph(baseline, &ranges, None)?)?;
+        let graph = scratch.path().join(MODEL_INT8);
+        write_graph(&graph, &int8_graph(baseline, &ranges, None)?)?;
         let name = if baseline.shape.layers == 0 { "bag of tokens" } else { "baseline" };
         let contender = Contender { name: name.to_owned(), parameters: Some(baseline.parameters()), graph: &graph };
         measured.push(Measured::of_graph(contender, options.tokenizer, tokens_max, options.evaluation)?);
@@ -201,9 +216,8 @@ fn measure_all(
     Ok(measured)
 }
 
-fn write_graph(path: &Path, graph: &ModelProto) -> Result<PathBuf, Error> {
-    write(path, &encoded(&path.display().to_string(), graph)?)?;
-    Ok(path.to_owned())
+fn write_graph(path: &Path, graph: &ModelProto) -> Result<(), Error> {
+    write(path, &encoded(&path.display().to_string(), graph)?)
 }
 
 /// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside it.
@@ -245,7 +259,9 @@ fn card(
         Origin::Imported(_) => String::new(),
     };
     let mut files = Vec::new();
-    for file in [MODEL_INT8, MODEL_FP16, TOKEN_TABLE, TOKENIZER].into_iter().chain(options.language_head.map(|_| LANGUAGE_HEAD)) {
+    let late = folder.join(LATE_TABLE).is_file().then_some(LATE_TABLE);
+    let head = options.language_head.map(|_| LANGUAGE_HEAD);
+    for file in [MODEL_INT8, MODEL_FP16, TOKEN_TABLE, TOKENIZER].into_iter().chain(late).chain(head) {
         let path = folder.join(file);
         let bytes = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?.len();
         files.push((file, bytes));
@@ -281,6 +297,7 @@ fn manifest(options: &ExportOptions<'_>, weights: &EncoderWeights, parity: &[Par
         dimension: weights.shape.dimension,
         tokens_max: weights.shape.tokens_max,
         languages: Language::all().map(|language| language.code().to_owned()).collect(),
+        relevance: options.relevance,
         files: Default::default(),
         training: match options.origin {
             Origin::Trained(config) => json!({ "config": config, "parameters": weights.parameters(), "parity": parity }),

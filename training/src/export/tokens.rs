@@ -1,14 +1,15 @@
-//! The token table of a bundle, written once for both of its graphs and for late interaction (`dragoman::ranking::token_table`).
+//! The token tables of a bundle (`dragoman::ranking::token_table`): the model's, written once for both of its graphs and for late
+//! interaction, and the one that late interaction may have of its own.
 
 use std::path::Path;
 
-use dragoman::bundle::TOKEN_TABLE;
+use dragoman::bundle::{LATE_TABLE, TOKEN_TABLE};
 use dragoman::ranking::TokenTable;
 use dragoman::ranking::token_table::{Place, ROWS, SCALES};
 
 use super::graph::External;
 use super::quantize::quantize_rows;
-use super::weights::{EncoderWeights, TOKEN_WEIGHTS, TOKENS};
+use super::weights::{EncoderWeights, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS, Weight};
 use crate::error::Error;
 
 /// Where a bundle's token table lies in its file.
@@ -41,15 +42,25 @@ impl TableFile {
 
 /// The token table of `weights`. Where late interaction was not trained, a token weighs as much as its row is long.
 pub fn token_table(weights: &EncoderWeights) -> Result<TokenTable, Error> {
-    let table = weights.get(TOKENS)?;
+    Ok(quantized(weights.get(TOKENS)?, weights.find(TOKEN_WEIGHTS)))
+}
+
+/// Writes the table that late interaction has of its own into the bundle in `folder`; says whether `weights` have one.
+pub fn write_late_table(folder: &Path, weights: &EncoderWeights) -> Result<bool, Error> {
+    let Some(table) = weights.find(LATE_TOKENS) else { return Ok(false) };
+    quantized(table, weights.find(LATE_WEIGHTS)).write(&folder.join(LATE_TABLE))?;
+    Ok(true)
+}
+
+fn quantized(table: &Weight, log_weights: Option<&Weight>) -> TokenTable {
     let dimension = table.shape[1];
     let quantized = quantize_rows(&table.values, dimension);
-    let weights = match weights.find(TOKEN_WEIGHTS) {
+    let weights = match log_weights {
         Some(logs) => logs.values.iter().map(|log| log.exp()).collect(),
         None => {
             let length = |row: &[f32]| row.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
             table.values.chunks_exact(dimension).map(length).collect()
         }
     };
-    Ok(TokenTable { dimension, rows: quantized.values, scales: quantized.scales, weights })
+    TokenTable { dimension, rows: quantized.values, scales: quantized.scales, weights }
 }

@@ -130,6 +130,10 @@ pub const EMBEDDING_NORM_BIAS: &str = "embeddings.norm.bias";
 pub const TOKENS: &str = "embeddings.token.weight";
 /// Name of the logarithms of the tokens' weights in late interaction.
 pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
+/// Name of late interaction's own token table.
+pub const LATE_TOKENS: &str = "embeddings.late.weight";
+/// Name of the logarithms of its weights.
+pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
 /// Name of the position table; row 0 belongs to padding.
 pub const POSITIONS: &str = "embeddings.position.weight";
 
@@ -139,6 +143,8 @@ fn expected(shape: &EncoderShape) -> Vec<(String, Vec<usize>, bool)> {
     let mut all = vec![
         (TOKENS.to_owned(), vec![shape.vocabulary, d], true),
         (TOKEN_WEIGHTS.to_owned(), vec![shape.vocabulary], false),
+        (LATE_TOKENS.to_owned(), vec![shape.vocabulary, d], false),
+        (LATE_WEIGHTS.to_owned(), vec![shape.vocabulary], false),
         (POSITIONS.to_owned(), vec![shape.tokens_max + 1, d], false),
         (EMBEDDING_NORM_WEIGHT.to_owned(), vec![d], false),
         (EMBEDDING_NORM_BIAS.to_owned(), vec![d], false),

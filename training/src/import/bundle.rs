@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MANIFEST, MODEL_FP16, TOKEN_TABLE};
+use dragoman::bundle::{Bundle, LATE_TABLE, MANIFEST, MODEL_FP16, TOKEN_TABLE};
 use dragoman::ranking::TokenTable;
 use half::f16;
 use prost::Message as _;
@@ -16,7 +16,7 @@ use crate::config::{Config, ModelConfig, StageConfig};
 use crate::error::Error;
 use crate::export::onnx::transposed;
 use crate::export::proto::{DataType, ModelProto, TensorProto};
-use crate::export::weights::{TOKEN_WEIGHTS, TOKENS};
+use crate::export::weights::{LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use crate::export::{EncoderShape, EncoderWeights, Weight};
 
 /// The weights of a bundle as those of a stage's encoder; an error names what is not of the same kind or size.
@@ -35,12 +35,14 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
             tensors.insert(name, weight);
         }
     }
-    if bundle.manifest.files.contains_key(TOKEN_TABLE) {
-        let table = TokenTable::read(&bundle.path(TOKEN_TABLE))?;
-        let weight = |shape: Vec<usize>, values| Weight { shape, values };
-        tensors.insert(TOKENS.to_owned(), weight(vec![table.vocabulary(), table.dimension], table.vectors()));
-        let logs = table.weights.iter().map(|weight| weight.ln()).collect();
-        tensors.insert(TOKEN_WEIGHTS.to_owned(), weight(vec![table.vocabulary()], logs));
+    for (file, rows, weights) in [(TOKEN_TABLE, TOKENS, TOKEN_WEIGHTS), (LATE_TABLE, LATE_TOKENS, LATE_WEIGHTS)] {
+        if bundle.manifest.files.contains_key(file) {
+            let table = TokenTable::read(&bundle.path(file))?;
+            let weight = |shape: Vec<usize>, values| Weight { shape, values };
+            tensors.insert(rows.to_owned(), weight(vec![table.vocabulary(), table.dimension], table.vectors()));
+            let logs = table.weights.iter().map(|weight| weight.ln()).collect();
+            tensors.insert(weights.to_owned(), weight(vec![table.vocabulary()], logs));
+        }
     }
     let vocabulary = tensors.get(TOKENS).and_then(|table| table.shape.first().copied()).unwrap_or(0);
     let shape = EncoderShape::new(&config.model, vocabulary, stage.encoder);

@@ -119,6 +119,8 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         evaluation_command: &command,
         baseline: None,
         previous: None,
+        encoder_of: None,
+        relevance: None,
         language_head: None,
         notes: None,
     };

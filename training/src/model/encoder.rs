@@ -18,6 +18,13 @@ pub const TOKENS: &str = "embeddings.token.weight";
 /// The logarithms of the tokens' weights in late interaction, which stages that train it have. [vocabulary]
 pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
 
+/// The table that late interaction has of its own where a stage trains one: its rows may go where no embedding wants them.
+/// [vocabulary, d]
+pub const LATE_TOKENS: &str = "embeddings.late.weight";
+
+/// As `TOKEN_WEIGHTS`, beside `LATE_TOKENS`. [vocabulary]
+pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
+
 /// The vector of a hidden token, which only training has. [1, d]
 const MASK: &str = "embeddings.mask.weight";
 
@@ -99,6 +106,21 @@ pub fn create_token_weights(parameters: &mut Parameters) {
     parameters.set(TOKEN_WEIGHTS, &(&logs - logs.mean(Kind::Float)));
 }
 
+/// Makes the table that late interaction has of its own, and its weights, unless they are there: at first the token table and its.
+pub fn create_late_table(parameters: &mut Parameters) {
+    if !parameters.has(LATE_TOKENS) {
+        create_token_weights(parameters);
+        let (table, weights) = (parameters.get(TOKENS).shallow_clone(), parameters.get(TOKEN_WEIGHTS).shallow_clone());
+        parameters.set(LATE_TOKENS, &table);
+        parameters.set(LATE_WEIGHTS, &weights);
+    }
+}
+
+/// The table and the weights that late interaction scores by.
+pub fn late_names(parameters: &Parameters) -> (&'static str, &'static str) {
+    if parameters.has(LATE_TOKENS) { (LATE_TOKENS, LATE_WEIGHTS) } else { (TOKENS, TOKEN_WEIGHTS) }
+}
+
 /// Which encoder the weights are of.
 pub fn kind_of(parameters: &Parameters) -> EncoderKind {
     if parameters.has("embeddings.position.weight") { EncoderKind::Transformer } else { EncoderKind::Bag }
@@ -112,13 +134,13 @@ pub fn encode(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass
 /// The token vectors of a batch. They are gathered once, so that the backward pass touches the table once and not once per group.
 /// [distinct, d], and one more row for the mask where tokens are hidden
 pub fn gather(parameters: &Parameters, batch: &Batch) -> Tensor {
-    with_mask(parameters, table_rows(parameters, batch), batch)
+    with_mask(parameters, table_rows(parameters, TOKENS, batch), batch)
 }
 
-/// The rows of the token table that a batch reads, cut off from the table, whose gradient would be zero nearly everywhere.
+/// The rows of the table `name` that a batch reads, cut off from the table, whose gradient would be zero nearly everywhere.
 /// [distinct, d]
-pub fn table_rows(parameters: &Parameters, batch: &Batch) -> Tensor {
-    parameters.get(TOKENS).detach().index_select(0, &batch.distinct)
+pub fn table_rows(parameters: &Parameters, name: &str, batch: &Batch) -> Tensor {
+    parameters.get(name).detach().index_select(0, &batch.distinct)
 }
 
 /// Adds the mask's row where tokens are hidden.

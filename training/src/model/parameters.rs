@@ -82,9 +82,11 @@ impl Parameters {
 /// The gradient of some rows of a table.
 #[derive(Debug)]
 pub struct RowGradient {
+    /// The table's name.
+    pub table: &'static str,
     /// The rows, each once. [rows]
     pub ids: Tensor,
-    /// Their gradients. [rows, d]
+    /// Their gradients; not defined where no objective has read them. [rows, d]
     pub values: Tensor,
 }
 

@@ -4,7 +4,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::teachers::{Frozen, Teachers};
 use crate::config::{AnchorConfig, Config, Distance, DistillationConfig, ModelConfig, StageConfig, VocabularyHeadConfig};
-use crate::data::batch::Batch;
+use crate::data::batch::{Batch, Translations};
 use crate::model::encoder::{self, Pass};
 use crate::model::heads;
 use crate::model::parameters::{Parameters, RowGradient};
@@ -38,8 +38,10 @@ pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig,
     if let Some(head) = &stage.vocabulary_head {
         heads::create_vocabulary(parameters, &config.model, head, vocabulary);
     }
-    if stage.late_interaction.is_some() {
-        encoder::create_token_weights(parameters);
+    match &stage.late_interaction {
+        Some(late) if late.own_table => encoder::create_late_table(parameters),
+        Some(_) => encoder::create_token_weights(parameters),
+        None => (),
     }
     if stage.has_projection() {
         heads::create_projection(parameters, &config.model);
@@ -80,40 +82,52 @@ pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
 pub struct Backward {
     /// The losses.
     pub terms: Terms,
-    /// The gradient of the token table, whose rows of other tokens have none.
-    pub table: RowGradient,
+    /// The gradients of the token table and of late interaction's own, whose rows of other tokens have none.
+    pub tables: Vec<RowGradient>,
 }
 
 impl Forward<'_> {
     /// The losses of a batch.
     pub fn losses(&self, batch: &Batch) -> Terms {
         let rows = encoder::gather(self.parameters, batch);
-        self.losses_of(&encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass()), &rows, batch)
+        let embeddings = encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass());
+        let late = self.late_table().map(|table| encoder::table_rows(self.parameters, table, batch));
+        self.losses_of(&embeddings, late.as_ref().unwrap_or(&rows), batch)
     }
 
     /// The losses of a batch; leaves their gradient at the weights, but for the token table's. `seed` is what dropout draws from.
     pub fn backward(&self, batch: &Batch, seed: i64) -> Backward {
         tch::manual_seed(seed);
-        let leaf = encoder::table_rows(self.parameters, batch).set_requires_grad(true);
-        let rows = encoder::with_mask(self.parameters, leaf.shallow_clone(), batch);
+        let leaf = |table| encoder::table_rows(self.parameters, table, batch).set_requires_grad(true);
+        let leaves: Vec<(&str, Tensor)> =
+            std::iter::once(encoder::TOKENS).chain(self.late_table()).map(|table| (table, leaf(table))).collect();
+        let rows = encoder::with_mask(self.parameters, leaves[0].1.shallow_clone(), batch);
+        let late = leaves.get(1).map(|(_, rows)| rows);
         let terms = if self.stage.gradient_cache {
-            self.backward_cached(&rows, batch, seed)
+            self.backward_cached(&rows, late, batch, seed)
         } else {
             let embeddings = encoder::encode_rows(self.parameters, self.model, &rows, batch, self.pass());
-            let terms = self.losses_of(&embeddings, &rows, batch);
+            let terms = self.losses_of(&embeddings, late.unwrap_or(&rows), batch);
             terms.total().backward();
             terms
         };
-        Backward { terms, table: RowGradient { ids: batch.distinct.shallow_clone(), values: leaf.grad() } }
+        let gradient =
+            |(table, rows): (_, Tensor)| RowGradient { table, ids: batch.distinct.shallow_clone(), values: rows.grad() };
+        Backward { terms, tables: leaves.into_iter().map(gradient).collect() }
+    }
+
+    /// Late interaction's own table, where the stage trains it.
+    fn late_table(&self) -> Option<&'static str> {
+        self.stage.late_interaction.as_ref().filter(|late| late.own_table).map(|_| encoder::LATE_TOKENS)
     }
 
     /// Gradient caching (Gao et al., 2021): the loss sees the batch only through its embeddings. So its gradient with respect to
     /// them is taken first, and then, group by group, carried on into the encoder.
-    fn backward_cached(&self, rows: &Tensor, batch: &Batch, seed: i64) -> Terms {
+    fn backward_cached(&self, rows: &Tensor, late: Option<&Tensor>, batch: &Batch, seed: i64) -> Terms {
         let leaf = rows.detach().set_requires_grad(true);
         let embed = || encoder::encode_rows(self.parameters, self.model, &leaf, batch, self.pass());
         let embeddings = tch::no_grad(embed).set_requires_grad(true); // [2 x pairs, d]
-        let losses = self.losses_of(&embeddings, &leaf, batch);
+        let losses = self.losses_of(&embeddings, late.unwrap_or(&leaf), batch);
         losses.total().backward();
         let gradient = embeddings.grad();
         let by_group = gradient.zeros_like().index_copy(0, &batch.order, &gradient); // in the order of the groups
@@ -134,7 +148,8 @@ impl Forward<'_> {
         Pass { kind: self.stage.encoder, dropout: self.stage.dropout, bf16: self.stage.bf16 }
     }
 
-    /// The losses as a function of the sentence embeddings [2 x pairs, d], left sides first, and of the token vectors [distinct, d].
+    /// The losses as a function of the sentence embeddings [2 x pairs, d], left sides first, and of the token vectors of late
+    /// interaction [distinct, d].
     fn losses_of(&self, embeddings: &Tensor, rows: &Tensor, batch: &Batch) -> Terms {
         let stage = self.stage;
         let pairs = batch.pairs as i64;
@@ -148,7 +163,8 @@ impl Forward<'_> {
             terms.add(Objective::Contrastive, contrastive.weight, contrastive_loss(left, right, contrastive.temperature));
         }
         if let Some((late, texts)) = stage.late_interaction.as_ref().zip(batch.interaction.as_ref()) {
-            let weights = self.parameters.get(encoder::TOKEN_WEIGHTS).index_select(0, &batch.distinct);
+            let weights = if late.own_table { encoder::LATE_WEIGHTS } else { encoder::TOKEN_WEIGHTS };
+            let weights = self.parameters.get(weights).index_select(0, &batch.distinct);
             let loss = late_interaction_loss(&late_interaction_scores(rows, &weights, texts), late.temperature);
             terms.add(Objective::LateInteraction, late.weight, loss);
         }
@@ -241,8 +257,14 @@ impl Forward<'_> {
         embeddings: &Tensor,
         batch: &Batch,
     ) {
+        let (batch, embeddings) = match &batch.translations {
+            None => (batch, embeddings.shallow_clone()),
+            Some(Translations { batch: Some(translations), rows }) => (&**translations, embeddings.index_select(0, rows)),
+            Some(Translations { batch: None, .. }) => return,
+        };
         let pairs = batch.pairs as i64;
         let taught = teacher.embed(batch, self.stage.bf16); // [2 x pairs, teacher]
+        let embeddings = &embeddings;
         if let Some(embedding) = &config.embedding {
             let widened =
                 if teacher.dimension() == self.model.dimension { embeddings } else { &heads::widen(self.parameters, embeddings) };

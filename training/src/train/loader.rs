@@ -86,6 +86,9 @@ impl Source {
         if let Some(late) = &self.stage.late_interaction {
             batch = batch.with_interaction(&pairs, late.pairs_max);
         }
+        if self.stage.distillation.as_ref().is_some_and(|teacher| teacher.translations_only) {
+            batch = batch.with_translations(&pairs, self.group_rows);
+        }
         batch
     }
 }

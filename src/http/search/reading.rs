@@ -1,0 +1,50 @@
+//! How a search reads its query, and which languages it would rather have: what it demands of words, `prefer_language`.
+
+use super::super::document_input::refused_tag;
+use super::super::error::ApiError;
+use super::request::{SearchDocumentsRequest, WordMatching, invalid};
+use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
+
+/// How the words of a query are read.
+pub(super) fn check_reading(
+    body: &SearchDocumentsRequest,
+    target: &SearchTarget,
+    mode: domain::SearchMode,
+) -> Result<QueryReading, ApiError> {
+    if body.words.is_some() && mode == domain::SearchMode::Dense {
+        return invalid("/words", "works with the modes full, lexical and hybrid only: dense compares no words".to_owned());
+    }
+    if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
+        return invalid("/operators", "is about the text of a query, got vector or like".to_owned());
+    }
+    let default = QueryReading::default();
+    Ok(QueryReading {
+        operators: body.operators.unwrap_or(default.operators),
+        all_words: body.words.map_or(default.all_words, |words| words == WordMatching::All),
+    })
+}
+
+/// The languages to prefer.
+pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<Vec<PreferredLanguage>, ApiError> {
+    let Some(tags) = &body.prefer_language else { return Ok(Vec::new()) };
+    if body.balance_languages == Some(true) {
+        return invalid(
+            "/prefer_language",
+            "must be left out with balance_languages, which lets languages take turns".to_owned(),
+        );
+    }
+    if !(1..=Language::COUNT).contains(&tags.len()) {
+        return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));
+    }
+    let read = |(place, tag): (usize, &String)| {
+        let pointer = format!("/prefer_language/{place}");
+        if tag != PreferredLanguage::QUERY {
+            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, &pointer));
+        }
+        match target {
+            SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
+            _ => invalid(&pointer, "auto is the language of a query, which the search has not".to_owned()),
+        }
+    };
+    tags.iter().enumerate().map(read).collect()
+}
