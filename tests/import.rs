@@ -92,8 +92,8 @@ fn the_memory_of_an_import_does_not_grow_with_its_file() {
     // A thousand documents, again and again: the index stays small, and what grows is the import's.
     let padding = "x".repeat(400);
     let line = move |n: usize| {
-        json!({ "id": format!("d{}", n % 1_000), "text": format!("text {}", n % 1_000), "metadata": { "n": n, "padding": padding } })
-            .to_string()
+        let (id, text) = (format!("d{}", n % 1_000), format!("text {}", n % 1_000));
+        json!({ "id": id, "text": text, "language": "en", "metadata": { "n": n, "padding": padding } }).to_string()
     };
     let client = create(&server);
     let warm = accepted(client.post_lines(IMPORT, lines(2_000, line.clone())));
