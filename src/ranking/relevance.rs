@@ -1,7 +1,7 @@
 //! One relevance from all evidence: how likely a passage answers a question, between 0 and 1.
 //!
-//! A logistic function of a weighted sum. The weights are the model's (`bundle::Manifest`). They were fitted on questions and passages in 46 languages, the same and others,
-//! which the model was not trained on: their proportions so that the passage that answers comes first (softmax over the candidates of
+//! A logistic function of a weighted sum, whose weights are the model's (`bundle::Manifest`). Those of the first model with late interaction
+//! were fitted on questions and passages in 46 languages, the same and others, which it was not trained on: their proportions so that the passage that answers comes first (softmax over the candidates of
 //! a question), their size so that 0.5 says that it is as likely the right passage as a wrong one, of which a fifth are the ones
 //! that come closest and the others any of the collection.
 
@@ -45,35 +45,28 @@ impl Evidence {
 mod tests {
     use super::*;
 
+    fn relevance(evidence: Evidence) -> f32 {
+        evidence.relevance(&RelevanceWeights::default())
+    }
+
     const SOME: Evidence = Evidence { dense: 0.4, late: Some(0.5), lexical: 0.1, tokens: 40 };
 
     #[test]
     fn each_evidence_raises_the_relevance() {
-        let base = SOME.relevance(&RelevanceWeights::default());
+        let base = relevance(SOME);
         for more in [Evidence { dense: 0.6, ..SOME }, Evidence { late: Some(0.7), ..SOME }, Evidence { lexical: 0.3, ..SOME }] {
-            assert!(more.relevance(&RelevanceWeights::default()) > base, "{more:?}");
+            assert!(relevance(more) > base, "{more:?}");
         }
-        assert!(Evidence { tokens: 100, ..SOME }.relevance(&RelevanceWeights::default()) < base);
+        assert!(relevance(Evidence { tokens: 100, ..SOME }) < base);
     }
 
     #[test]
     fn relevance_is_a_probability() {
         let all = Evidence { dense: 1.0, late: Some(1.0), lexical: 1.0, tokens: 5 };
         let none = Evidence { dense: -1.0, late: Some(0.0), lexical: 0.0, tokens: 100 };
-        assert!(
-            all.relevance(&RelevanceWeights::default()) > 0.9 && all.relevance(&RelevanceWeights::default()) < 1.0,
-            "{}",
-            all.relevance(&RelevanceWeights::default())
-        );
-        assert!(
-            none.relevance(&RelevanceWeights::default()) < 0.01 && none.relevance(&RelevanceWeights::default()) > 0.0,
-            "{}",
-            none.relevance(&RelevanceWeights::default())
-        );
-        assert!(
-            Evidence { late: None, ..all }.relevance(&RelevanceWeights::default()) > 0.9
-                && Evidence { late: None, ..none }.relevance(&RelevanceWeights::default()) < 0.02
-        );
+        assert!(relevance(all) > 0.9 && relevance(all) < 1.0, "{}", relevance(all));
+        assert!(relevance(none) < 0.01 && relevance(none) > 0.0, "{}", relevance(none));
+        assert!(relevance(Evidence { late: None, ..all }) > 0.9 && relevance(Evidence { late: None, ..none }) < 0.02);
     }
 
     #[test]

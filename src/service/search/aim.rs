@@ -8,7 +8,6 @@ use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget,
 };
 use crate::embed::{QueryError, QueryText};
-use crate::store::Demanded;
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -25,20 +24,6 @@ pub(super) struct Aim {
     pub(super) excluded: HashSet<DocumentId>,
     /// Whether a part of a text has no influence.
     pub(super) truncated: bool,
-}
-
-impl Aim {
-    /// Lets go of quotes that no passage has word for word: among other languages few are, and in `full` their words and what they mean
-    /// still find something. What cannot be looked up yet is told when passages are ranked.
-    pub(super) fn relax(&mut self, collection: &OpenCollection, request: &SearchRequest) {
-        let relaxes = matches!(request.mode, SearchMode::Full(_)) && !request.reading.all_words;
-        let Some(terms) = self.terms.as_mut().filter(|terms| relaxes && !terms.required.is_empty()) else { return };
-        if let Ok(Some(Demanded::Only(passages))) = collection.store.demanded(terms)
-            && passages.is_empty()
-        {
-            terms.required.clear();
-        }
-    }
 }
 
 /// What a request says in words.

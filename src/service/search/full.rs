@@ -72,7 +72,7 @@ impl Plan<'_> {
 
     /// The passages of which each list names up to `limit`.
     fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
-        let (collection, aim) = (self.collection, self.aim);
+        let (collection, aim) = (self.collection, &*self.aim);
         let mut named: HashMap<PassageId, Named> = HashMap::new();
         let (mut exhausted, mut method) = (true, None);
         if let Some(embedding) = &aim.embedding {

@@ -134,8 +134,7 @@ fn answer(
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
     let mut aim = Aim { preferred: preference::languages(request, embedder), ..aim::aim(collection, request, query, embedded)? };
-    aim.relax(collection, request);
-    let page = Plan { collection, request, aim: &aim, scorer: embedder.scorer(), words: None }.page()?;
+    let page = Plan { collection, request, aim: &mut aim, scorer: embedder.scorer(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
     let marking = Marking::new(&request.target, aim.terms.take(), page.question, embedder);

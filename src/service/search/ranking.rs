@@ -10,7 +10,7 @@ use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
 use super::matching::{Scope, WordPassages};
 use super::preference;
-use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, SearchMode, SearchRequest, Test};
+use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test};
 use crate::index::Neighbor;
 use crate::ranking::{Question, TokenScorer};
 use crate::store::{SearchFilter, StoreError};
@@ -37,7 +37,7 @@ pub(super) struct Plan<'a> {
     /// What was asked for.
     pub(super) request: &'a SearchRequest,
     /// What to look for.
-    pub(super) aim: &'a Aim,
+    pub(super) aim: &'a mut Aim,
     /// What compares token by token, if the model can.
     pub(super) scorer: Option<&'a TokenScorer>,
     /// The passages that have what the words demand, for the lists that are not by words.
@@ -72,9 +72,7 @@ pub(super) struct Ranking {
 impl Plan<'_> {
     /// Gives the candidates of the page.
     pub(super) fn page(mut self) -> Result<Page, Error> {
-        if let (Some(terms), Some(_)) = (&self.aim.terms, &self.aim.embedding) {
-            self.words = WordPassages::of(self.collection, terms).map_err(|error| self.pending(error))?;
-        }
+        self.demand()?;
         let request = self.request;
         let filter = self.filter();
         let end = request.offset.saturating_add(request.limit);
@@ -181,6 +179,24 @@ impl Plan<'_> {
                 })
             }
         }
+    }
+
+    /// Looks which passages have what the words demand, for the lists that are not by words. `full` lets go of quotes that no passage has
+    /// word for word: among other languages few are, and their words and what they mean still find something.
+    fn demand(&mut self) -> Result<(), Error> {
+        let (Some(terms), Some(_)) = (&self.aim.terms, &self.aim.embedding) else { return Ok(()) };
+        let found = |terms: &QueryTerms| WordPassages::of(self.collection, terms).map_err(|error| self.pending(error));
+        let words = found(terms)?;
+        let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
+        let is_met = !matches!(&words, Some(WordPassages::Only(passages)) if passages.len() == 0);
+        if is_met || !quotes_alone {
+            self.words = words;
+            return Ok(());
+        }
+        let relaxed = QueryTerms { required: Vec::new(), ..terms.clone() };
+        self.words = found(&relaxed)?;
+        self.aim.terms = Some(relaxed);
+        Ok(())
     }
 
     /// Where to look in documents that match.
