@@ -20,7 +20,7 @@ fuzz: runtime ## Hunts for inputs that bring the server out of order, for FUZZ_S
 	DRAGOMAN_FUZZ_S=$(FUZZ_SECONDS) $(CARGO) test --test fuzz -- --test-threads 1 --nocapture
 
 bench: runtime bench-peers ## Prints ratios measured in one run on this machine
-	$(CARGO) bench --bench embedding --bench http --bench text --bench index --bench filters --bench mining --bench start_up --bench memory --bench growth --bench peers
+	$(CARGO) bench --bench embedding --bench http --bench text --bench index --bench filters --bench mining --bench start_up --bench memory --bench growth --bench search --bench peers
 
 bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
 	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }

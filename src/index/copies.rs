@@ -270,6 +270,15 @@ impl Copies {
         }
     }
 
+    /// Hands over each near-copy with its values.
+    pub(super) fn for_each(&self, mut take: impl FnMut(u64, &[f32])) {
+        for group in self.groups.values() {
+            for (values, passages) in group.values.chunks_exact(self.dimension).zip(&group.passages) {
+                passages.iter().for_each(|passage| take(*passage, values));
+            }
+        }
+    }
+
     /// Writes them all: numbers in little-endian order.
     pub(super) fn write_to(&self, file: &mut impl Write) -> std::io::Result<()> {
         write_number(file, self.groups.len())?;

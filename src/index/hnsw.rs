@@ -9,6 +9,7 @@ mod adding;
 mod among;
 mod compaction;
 mod reach;
+mod scanning;
 
 pub use among::Compared;
 
@@ -22,6 +23,7 @@ use super::copies::{Copies, GAP, Removal};
 use super::engine::{Engine, GRAVES, Scored, check_head};
 use super::nearest::Nearest;
 use super::permits::Permits;
+use super::scan::Scan;
 use crate::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
 
 /// An index of at most so many nodes is searched by comparing with all of them, which is as fast as walking the graph and misses
@@ -85,6 +87,8 @@ pub struct Index {
     added: AtomicU64,
     /// Nodes that `check` still has to walk to.
     unwalked: AtomicU64,
+    /// The rows of all passages, once a search wanted them.
+    scan: RwLock<Option<Scan>>,
 }
 
 struct Graph {
@@ -129,8 +133,9 @@ impl Index {
     pub fn remove(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = read(&self.changes);
         self.make_writable()?;
-        let mut graph = write(&self.graph);
-        graph.remove(passage)
+        let removed = write(&self.graph).remove(passage)?;
+        self.follow(passage, None);
+        Ok(removed)
     }
 
     /// Gives up to `limit` neighbors, nearest first: exactly the nearest of a small index or for a large limit, else very likely.
@@ -256,6 +261,7 @@ impl Index {
             parameters: parameters.clone(),
             added: AtomicU64::new(0),
             unwalked: AtomicU64::new(0),
+            scan: RwLock::new(None),
         }
     }
 

@@ -5,6 +5,7 @@ mod copies;
 mod engine;
 mod nearest;
 mod permits;
+mod scan;
 
 pub mod error;
 pub mod exact;

@@ -1,6 +1,6 @@
 //! The index beside the usearch library called alone, on clustered vectors of the shipped dimension, in one run: time to build on all
-//! cores, time of a query, recall@10 against comparing with all; usearch by cosine and by product; then memory and file size per
-//! vector for each quantization.
+//! cores, time of a query, recall@10 against comparing with all; usearch by cosine and by product; comparing with all by integers
+//! beside walks, by size; then memory and file size per vector for each quantization.
 //!
 //! `DOCUMENTS` says how many vectors (100,000), `QUANTIZATIONS=f16,i8` which ones. With `VECTORS=de.npy QUERIES=fr.npy` (as `dragoman embed`
 //! writes them) they are embeddings of real texts.
@@ -25,6 +25,8 @@ const DIMENSION: usize = 256;
 const QUERIES: usize = 1_000;
 const LIMIT: usize = 10;
 const ROUNDS: usize = 5;
+/// Passages of an index that is small enough to be compared with whole.
+const SIZES: [usize; 4] = [4_000, 8_000, 16_000, 32_000];
 const EXPANSIONS: [usize; 5] = [96, 128, 192, 256, 384];
 
 const QUANTIZATIONS: [(&str, Quantization); 5] = [
@@ -52,6 +54,7 @@ fn main() {
     beside_usearch(&data, &stored, &queries, &exact);
     by_metric(&data, &exact);
     by_expansion(&stored, &queries, &exact);
+    by_size(&data, &stored, &queries);
     println!(
         "| quantization | vectors/s added | query | recall@10, not rescored | memory, bytes per vector | file, bytes per vector |"
     );
@@ -158,6 +161,33 @@ fn build_alone(quantization: ScalarKind, metric: MetricKind, stored: &[Vec<f32>]
     let begun = Instant::now();
     on_all_cores(stored.len(), |number| index.add(number as u64, &stored[number]).expect("added"));
     (index, begun.elapsed())
+}
+
+/// Comparing with all passages of a small index, and walks that find more and more of them.
+fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
+    println!("| passages | way | query | recall@10 |\n|---:|---|---:|---:|");
+    for size in SIZES.into_iter().filter(|size| *size <= stored.len()) {
+        let part = Clusters { stored: data.stored[..size].to_vec(), queries: data.queries.clone() };
+        let exact = part.exact(queries.len(), LIMIT, |_| true);
+        let (index, _) = build(Quantization::F16, &stored[..size]);
+        let scan = |query: &Embedding| index.scan(query, LIMIT, |_| true).expect("found").expect("a small index");
+        scan(&queries[0]);
+        let row = |way: &str, search: &dyn Fn(&Embedding) -> Vec<dragoman::index::Neighbor>| {
+            let (mut times, mut found) = (Vec::new(), Vec::new());
+            for query in queries {
+                let begun = Instant::now();
+                let neighbors = search(query);
+                times.push(begun.elapsed());
+                found.push(neighbors.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
+            }
+            println!("| {size} | {way} | {:.1?} | {:.4} |", median(times), recall(&exact, &found));
+        };
+        row("scan", &scan);
+        for expansion in EXPANSIONS {
+            row(&format!("walk of {expansion}"), &|query| index.search_wider(query, LIMIT, expansion).expect("found"));
+        }
+    }
+    println!();
 }
 
 fn by_quantization(name: &str, quantization: Quantization, stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>]) {

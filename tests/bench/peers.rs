@@ -6,15 +6,16 @@
 //! Dragoman answers a batch when it is durable and searchable. Chroma answers when it is in its log, and takes it into its graph
 //! afterwards, so the time until the first answer counts too.
 
+mod chroma;
 mod clusters;
 mod measure;
 mod server;
 mod wire;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Instant;
 
+use chroma::Chroma;
 use clusters::{Clusters, recall};
 use measure::median_rate;
 use serde_json::{Value, json};
@@ -40,11 +41,7 @@ const ROUNDS: usize = 3;
 const ROUND_S: f64 = 8.0;
 
 fn main() {
-    let chroma = std::env::var_os("CHROMA").map_or_else(|| PathBuf::from(".runtime/chroma/bin/chroma"), PathBuf::from);
-    if !chroma.exists() {
-        println!("skipped: there is no Chroma at {}; `make bench-peers` installs it", chroma.display());
-        return;
-    }
+    let Some(chroma) = chroma::program() else { return };
     let documents = std::env::var("DOCUMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(DOCUMENTS);
     let data = Clusters::new(documents, QUERIES, DIMENSION, 1);
     let exact = data.exact(JUDGED, LIMIT, |_| true);
@@ -102,7 +99,7 @@ struct Peer {
 
 enum Running {
     Dragoman(Server),
-    Chroma(Child),
+    Chroma(Chroma),
 }
 
 impl Peer {
@@ -121,28 +118,13 @@ impl Peer {
     }
 
     fn chroma(program: &Path, data: &Path) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
-        let mut command = Command::new(program);
-        command.args(["run", "--host", "127.0.0.1", "--port", &port.to_string(), "--path"]).arg(data);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("Chroma starts");
-        let address = format!("127.0.0.1:{port}");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while std::net::TcpStream::connect(&address).is_err() {
-            assert!(Instant::now() < deadline, "Chroma does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let root = "/api/v2/tenants/default_tenant/databases/default_database/collections";
-        // The graph of Dragoman's collections. Dragoman looks at 96 candidates per search, Chroma finds all there is with 64.
-        let hnsw = json!({"space": "cosine", "max_neighbors": 16, "ef_construction": 128, "ef_search": 64});
-        let made = Connection::open(&address).call(root, &json!({"name": "bench", "configuration": {"hnsw": hnsw}}));
-        let id = made["id"].as_str().expect("an id").to_owned();
+        let chroma = Chroma::start(program, data);
+        let path = chroma.create();
         Self {
-            running: Running::Chroma(child),
-            address,
-            write_path: format!("{root}/{id}/add"),
-            search_path: format!("{root}/{id}/query"),
+            address: chroma.address().to_owned(),
+            running: Running::Chroma(chroma),
+            write_path: format!("{path}/add"),
+            search_path: format!("{path}/query"),
         }
     }
 
@@ -221,16 +203,7 @@ impl Peer {
     fn resident_mb(&self) -> u64 {
         match &self.running {
             Running::Dragoman(server) => server.resident_mb(),
-            Running::Chroma(child) => server::resident_mb(child.id()),
-        }
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        if let Running::Chroma(child) = &mut self.running {
-            let _ = child.kill();
-            let _ = child.wait();
+            Running::Chroma(chroma) => chroma.resident_mb(),
         }
     }
 }

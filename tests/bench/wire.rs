@@ -55,6 +55,12 @@ impl Connection {
         body
     }
 
+    /// What a path answers.
+    pub fn get(&mut self, path: &str) -> Value {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        serde_json::from_slice(&self.exchange(request.as_bytes())).expect("the answer is JSON")
+    }
+
     /// The same, the answer read as JSON.
     pub fn call(&mut self, path: &str, body: &Value) -> Value {
         serde_json::from_slice(&self.exchange(&post(path, body))).expect("the answer is JSON")

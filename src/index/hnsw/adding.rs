@@ -44,10 +44,13 @@ impl Index {
         if read(&self.graph).contains(passage) {
             write(&self.graph).remove(passage)?;
         }
-        match self.put_shared(passage, embedding)? {
-            Put::Copy => return Ok(false),
-            Put::Node => (),
-            Put::NotYet => write(&self.graph).add_node(passage, embedding, self.permits.total)?,
+        let put = self.put_shared(passage, embedding)?;
+        if matches!(put, Put::NotYet) {
+            write(&self.graph).add_node(passage, embedding, self.permits.total)?;
+        }
+        self.follow(passage, Some(embedding));
+        if matches!(put, Put::Copy) {
+            return Ok(false);
         }
         self.added.fetch_add(1, Ordering::Relaxed);
         Ok(true)

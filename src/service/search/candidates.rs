@@ -27,6 +27,22 @@ pub(super) fn nearest(
     if wanted > limit { rescored(collection, query, limit, found) } else { Ok(found) }
 }
 
+/// The same by comparing with all there are, and by the values of the index alone; `None` where the graph is the better way.
+pub(super) fn scanned(
+    collection: &OpenCollection,
+    query: &Embedding,
+    limit: usize,
+    breadth: Breadth,
+    set: Option<&PassageSet>,
+) -> Result<Option<Vec<Neighbor>>, Error> {
+    // Who says how far a walk goes wants one.
+    if breadth.expansion.is_some() {
+        return Ok(None);
+    }
+    let index = collection.search_index()?.0;
+    Ok(index.scan(query, limit, |passage| set.is_none_or(|set| set.contains(passage)))?)
+}
+
 /// The same by the values of the index alone.
 pub(super) fn indexed(
     collection: &OpenCollection,

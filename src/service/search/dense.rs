@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::candidates::{all, among, in_order, indexed, nearest, rescored, rescored_of};
+use super::candidates::{all, among, in_order, indexed, nearest, rescored, rescored_of, scanned};
 use super::hits::{Candidate, Candidates};
 use super::matching::{PassageSet, Scope};
 use crate::domain::{Breadth, DenseMethod, Embedding, HnswSettings, PassageId};
@@ -73,6 +73,7 @@ pub(super) fn find(
             take_in_order(collection, query, &all(collection, query, scope)?, &mut candidates)?;
             DenseMethod::Scan
         }
+        (false, _) if find_scanning(collection, query, scope, effort.breadth, &mut candidates)? => DenseMethod::Scan,
         (false, true) => {
             find_anywhere(collection, query, effort.breadth, &mut candidates)?;
             DenseMethod::Index
@@ -110,12 +111,16 @@ pub(super) fn passages(
     if effort.exact {
         return compared(all(collection, query, scope)?);
     }
-    if scope.is_all() {
+    let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
+    let wanted = rescored_of(collection, effort.breadth, limit).unwrap_or(limit);
+    if let Some(found) = scanned(collection, query, wanted, effort.breadth, set.as_deref())? {
+        let neighbors = if wanted > limit { rescored(collection, query, limit, found)? } else { found };
+        return Ok(NearestPassages { neighbors, method: DenseMethod::Scan });
+    }
+    let Some(set) = set else {
         let neighbors = nearest(collection, query, limit, effort.breadth, None)?;
         return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
-    }
-    let set = scope.passages(collection)?;
-    let wanted = rescored_of(collection, effort.breadth, limit).unwrap_or(limit);
+    };
     match walk(collection, query, &set, wanted, effort.breadth)? {
         Some(found) if found.len() >= limit => {
             let neighbors = if wanted > limit { rescored(collection, query, limit, found)? } else { found };
@@ -123,6 +128,35 @@ pub(super) fn passages(
         }
         _ => compared(among(collection, query, &set)?),
     }
+}
+
+/// Compares with all there are, again for more passages while those found are of too few documents; says whether it did.
+fn find_scanning(
+    collection: &OpenCollection,
+    query: &Embedding,
+    scope: Scope<'_>,
+    breadth: Breadth,
+    found: &mut Candidates,
+) -> Result<bool, Error> {
+    let mut set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
+    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
+    let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
+    while let Some(neighbors) = scanned(collection, query, wanted, breadth, set.as_deref())? {
+        let exhausted = neighbors.len() < wanted;
+        let looked_at = take(collection, query, breadth, neighbors, found)?;
+        if found.is_full() || exhausted {
+            return Ok(true);
+        }
+        // All passages of what was found, in whatever place: the next look is for other documents.
+        let taken = collection.store.passages_of(&looked_at)?;
+        let rest = match &set {
+            Some(set) => set.without(&taken),
+            None => scope.passages(collection)?.without(&taken),
+        };
+        set = Some(rest.into());
+        wanted = wanted.saturating_mul(GROWTH);
+    }
+    Ok(false)
 }
 
 fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadth, found: &mut Candidates) -> Result<(), Error> {

@@ -1,0 +1,184 @@
+//! Searching an index of some ten thousand passages without the graph: by rows of 8-bit integers, then by whole values.
+//!
+//! The rows are made at the first search that wants them and follow each change from then on. They take a byte for each value,
+//! besides what the graph takes.
+
+use super::{EXACT_SIZE_MAX, GRAVES, Index, Neighbor, PassageId, Scan, read, write};
+use crate::domain::Embedding;
+use crate::index::IndexError;
+use crate::index::engine::Reading;
+
+/// Passages of an index that is searched so, at most: of more, a walk that finds 0.99 of the nearest takes less time
+/// (`tests/bench/index.rs`).
+pub(super) const SCAN_SIZE_MAX: usize = 1 << 17;
+
+/// Passages that are compared by their whole values for each that is wanted beyond those wanted, as a part, and at least: the order
+/// of the integers is wrong only among scores that are very near.
+const COMPARED_PART: usize = 4;
+/// See `COMPARED_PART`.
+const COMPARED_MIN: usize = 32;
+
+impl Index {
+    /// The nearest `limit` of the passages that `accept` accepts, nearest first, by comparing with all; fewer mean that there are no
+    /// more. `None` where a walk is the better way: in a large index, or one of signs alone. `accept` must not block.
+    pub fn scan(
+        &self,
+        query: &Embedding,
+        limit: usize,
+        accept: impl Fn(PassageId) -> bool,
+    ) -> Result<Option<Vec<Neighbor>>, IndexError> {
+        let size = self.len();
+        if self.parameters.quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=SCAN_SIZE_MAX).contains(&size) {
+            return Ok(None);
+        }
+        let _span = tracing::info_span!("index_scan", limit).entered();
+        self.check_dimension(query)?;
+        if read(&self.scan).is_none() && !self.prepare_scan()? {
+            return Ok(None);
+        }
+        let compared = limit.saturating_add((limit / COMPARED_PART).max(COMPARED_MIN));
+        let near = match read(&self.scan).as_ref() {
+            Some(scan) => scan.nearest(query, compared, accept),
+            None => return Ok(None),
+        };
+        let Some(mut found) = self.search_among(query, limit, near.into_iter())? else { return Ok(None) };
+        found.neighbors.truncate(limit);
+        Ok(Some(found.neighbors))
+    }
+
+    /// Makes the rows of all passages; says whether they are there. Not while changes run: some searches walk until then.
+    fn prepare_scan(&self) -> Result<bool, IndexError> {
+        let Ok(_no_changes) = self.changes.try_write() else { return Ok(false) };
+        let graph = read(&self.graph);
+        let mut scan = write(&self.scan);
+        if scan.is_some() {
+            return Ok(true);
+        }
+        let mut rows = Scan::new(self.parameters.dimension, self.parameters.metric);
+        let copies = read(&graph.copies);
+        let mut reading = Reading::new(self.parameters.dimension);
+        for key in graph.engine.keys()? {
+            // A node may bear the key of a near-copy, whose values are its own.
+            if key < GRAVES
+                && !copies.contains(key)
+                && let Some(values) = graph.engine.read(key, &mut reading)?
+            {
+                rows.put(key, values);
+            }
+        }
+        copies.for_each(|passage, values| rows.put(passage, values));
+        *scan = Some(rows);
+        Ok(true)
+    }
+
+    /// Takes a change over. `values` are those that a passage has now, if it is there.
+    pub(super) fn follow(&self, passage: PassageId, values: Option<&Embedding>) {
+        if read(&self.scan).is_none() {
+            return;
+        }
+        let mut scan = write(&self.scan);
+        let Some(rows) = scan.as_mut() else { return };
+        match values {
+            Some(embedding) => rows.put(passage.0, embedding.as_slice()),
+            None => rows.remove(passage.0),
+        }
+        if rows.len() > SCAN_SIZE_MAX {
+            *scan = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{IndexParameters, Metric, Quantization};
+    use super::*;
+    use crate::domain::HnswSettings;
+    use crate::index::search_exact;
+
+    /// Some direction for each number, and about every twentieth nearly the same as another.
+    fn embedding(number: u64) -> Embedding {
+        let mut state = (if number % 20 == 0 { number / 20 } else { number }).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        let mut values: Vec<f32> = (0..24).map(|_| next()).collect();
+        values[0] += number as f32 * 1e-6;
+        Embedding::normalized(values).unwrap()
+    }
+
+    fn filled(metric: Metric, quantization: Quantization, keys: std::ops::Range<u64>) -> Index {
+        let index = Index::create(&IndexParameters::of(24, metric, quantization, HnswSettings::default())).unwrap();
+        let passages: Vec<_> = keys.map(|key| (PassageId(key), embedding(key))).collect();
+        index.add_all(&passages).unwrap();
+        index
+    }
+
+    fn exact(metric: Metric, query: &Embedding, keys: impl Iterator<Item = u64>, limit: usize) -> Vec<Neighbor> {
+        let all: Vec<_> = keys.map(|key| (PassageId(key), embedding(key))).collect();
+        search_exact(metric, all.iter().map(|(passage, embedding)| (*passage, embedding)), query, limit)
+    }
+
+    /// The passages in the order of comparing with all whole values, as far as these differ by more than rounding does.
+    fn check(metric: Metric, found: &[Neighbor], expect: &[Neighbor]) {
+        assert_eq!(found.len(), expect.len());
+        for (found, expect) in found.iter().zip(expect) {
+            assert!((found.score - expect.score).abs() < 2e-3, "{metric:?}: {found:?}, expected {expect:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_by_whole_values_are_found_under_each_metric() {
+        for metric in Metric::ALL {
+            let index = filled(metric, Quantization::F16, 1..3_000);
+            for query in (5_000..5_020).map(embedding) {
+                let found = index.scan(&query, 10, |_| true).unwrap().unwrap();
+                check(metric, &found, &exact(metric, &query, 1..3_000, 10));
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_accepted_is_found_however_little_that_is() {
+        let (index, query) = (filled(Metric::Cosine, Quantization::F16, 1..3_000), embedding(7_001));
+        let found = index.scan(&query, 10, |passage| passage.0 % 500 == 3).unwrap().unwrap();
+        check(Metric::Cosine, &found, &exact(Metric::Cosine, &query, (1..3_000).filter(|key| key % 500 == 3), 10));
+        assert_eq!(found.len(), 6, "all there are");
+        assert_eq!(index.scan(&query, 10, |_| false).unwrap(), Some(Vec::new()));
+        assert_eq!(index.scan(&query, 0, |_| true).unwrap(), Some(Vec::new()));
+    }
+
+    #[test]
+    fn the_rows_follow_what_is_added_replaced_and_removed() {
+        let (index, query) = (filled(Metric::Cosine, Quantization::F16, 1..2_000), embedding(7_001));
+        index.scan(&query, 1, |_| true).unwrap().unwrap();
+        (2_000..2_500).for_each(|key| index.add(PassageId(key), &embedding(key)).unwrap());
+        (1..2_500).step_by(3).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
+        index.add(PassageId(2), &query).unwrap();
+        let found = index.scan(&query, 3_000, |_| true).unwrap().unwrap();
+        assert_eq!((found[0].passage, found.len()), (PassageId(2), index.len()));
+        let left = (1..2_500).filter(|key| key % 3 != 1 && *key != 2);
+        check(Metric::Cosine, &found[1..], &exact(Metric::Cosine, &query, left, 3_000));
+    }
+
+    #[test]
+    fn a_small_index_and_one_of_signs_are_not_scanned() {
+        let query = embedding(7_001);
+        assert_eq!(filled(Metric::Cosine, Quantization::F16, 1..1_000).scan(&query, 1, |_| true).unwrap(), None);
+        assert_eq!(filled(Metric::Cosine, Quantization::B1, 1..1_500).scan(&query, 1, |_| true).unwrap(), None);
+    }
+
+    #[test]
+    fn an_index_that_grows_too_large_lets_its_rows_go() {
+        let mut rows = Scan::new(24, Metric::Cosine);
+        (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.put(key, embedding(key).as_slice()));
+        let index = filled(Metric::Cosine, Quantization::F16, 1..10);
+        *write(&index.scan) = Some(rows);
+        index.follow(PassageId(0), Some(&embedding(3)));
+        assert!(read(&index.scan).is_some());
+        index.follow(PassageId(SCAN_SIZE_MAX as u64), Some(&embedding(3)));
+        assert!(read(&index.scan).is_none());
+    }
+}

@@ -1,0 +1,109 @@
+//! All passages of an index as rows of 8-bit integers, to compare with one after the other: of some ten thousand that takes no longer
+//! than a walk through the graph that finds as much, and nothing is missed, whatever a filter leaves.
+//!
+//! A row keeps x as s q, where q are integers from -127 to 127 and s is the step of that row. What rounding took away changes the
+//! product of two unit vectors of 256 values by some 0.001, so the scores are good for a choice and no more: whoever needs the order
+//! compares a few more than are wanted by their whole values.
+
+use std::collections::HashMap;
+
+use numkong::Dot as _;
+
+use super::nearest::Nearest;
+use crate::domain::{Embedding, Metric, PassageId};
+
+/// The largest integer.
+const LARGEST: f32 = 127.0;
+
+/// The rows of an index.
+#[derive(Debug)]
+pub(super) struct Scan {
+    dimension: usize,
+    metric: Metric,
+    /// Where the row of a passage is.
+    places: HashMap<u64, u32>,
+    keys: Vec<u64>,
+    /// [passages, dimension]
+    integers: Vec<i8>,
+    scales: Vec<Scale>,
+}
+
+/// What the integers of a row stand for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Scale {
+    /// The value of 1; under cosine in a vector of unit length.
+    step: f32,
+    /// The squared length of the values.
+    square: f32,
+}
+
+impl Scan {
+    pub(super) fn new(dimension: usize, metric: Metric) -> Self {
+        Self { dimension, metric, places: HashMap::new(), keys: Vec::new(), integers: Vec::new(), scales: Vec::new() }
+    }
+
+    /// How many passages it has.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Takes a passage in, or its new values.
+    pub(super) fn put(&mut self, key: u64, values: &[f32]) {
+        let (scale, integers) = self.round(values);
+        match self.places.get(&key) {
+            Some(&place) => {
+                let start = place as usize * self.dimension;
+                self.integers.splice(start..start + self.dimension, integers);
+                self.scales[place as usize] = scale;
+            }
+            None => {
+                self.places.insert(key, self.keys.len() as u32);
+                self.keys.push(key);
+                self.integers.extend(integers);
+                self.scales.push(scale);
+            }
+        }
+    }
+
+    /// Takes a passage out.
+    pub(super) fn remove(&mut self, key: u64) {
+        let Some(place) = self.places.remove(&key) else { return };
+        let (place, last) = (place as usize, self.keys.len() - 1);
+        self.keys.swap_remove(place);
+        self.scales.swap_remove(place);
+        let start = last * self.dimension;
+        self.integers.copy_within(start..start + self.dimension, place * self.dimension);
+        self.integers.truncate(start);
+        if let Some(moved) = self.keys.get(place) {
+            self.places.insert(*moved, place as u32);
+        }
+    }
+
+    /// About the nearest `limit` passages that `accept` accepts, in no order.
+    pub(super) fn nearest(&self, query: &Embedding, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<PassageId> {
+        let (asked, integers) = self.round(query.as_slice());
+        let mut nearest = Nearest::new(limit);
+        for ((key, scale), row) in self.keys.iter().zip(&self.scales).zip(self.integers.chunks_exact(self.dimension)) {
+            if !accept(PassageId(*key)) {
+                continue;
+            }
+            let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked.step * scale.step;
+            let score = match self.metric {
+                Metric::Cosine | Metric::Dot => product,
+                // Twice the negative half of the squared distance is as good for a choice as the distance.
+                Metric::L2 => 2.0 * product - scale.square - asked.square,
+            };
+            nearest.offer(*key, score);
+        }
+        nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
+    }
+
+    fn round(&self, values: &[f32]) -> (Scale, Vec<i8>) {
+        let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
+        let square: f32 = values.iter().map(|value| value * value).sum();
+        let unit = if self.metric == Metric::Cosine && square > 0.0 { square.sqrt() } else { 1.0 };
+        let integers = values.iter().map(|value| (value / step).round() as i8).collect();
+        (Scale { step: step / unit, square }, integers)
+    }
+}

@@ -1,0 +1,245 @@
+//! The search box on 100,000 passages of real text: what a question takes in each mode on one core, how many are answered for eight
+//! clients beside Chroma's dense search in the same run, what of the nearest embeddings is found under filters, and what a passage
+//! takes for its tokens and its words.
+//!
+//! `DOCUMENTS` says how many passages, `TEXTS` and `QUERIES` which ones (`passages.rs`); `CHROMA` names Chroma's program. Chroma gets
+//! the embeddings of the same passages and of the questions ready-made, Dragoman embeds both itself.
+
+mod chroma;
+mod clusters;
+mod measure;
+mod passages;
+mod server;
+mod wire;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use chroma::Chroma;
+use measure::{median, median_rate};
+use passages::Passage;
+use serde_json::{Value, json};
+use server::{Cores, Server};
+use wire::{Connection, post, rate};
+
+const MODEL: &str = "models/ems-small";
+const DOCUMENTS: usize = 100_000;
+const QUESTIONS: usize = 1_000;
+const BATCH: usize = 500;
+const WRITERS: usize = 4;
+const CLIENTS: usize = 8;
+const LIMIT: usize = 10;
+const ROUNDS: usize = 3;
+/// Questions of one round for one server.
+const ROUND_S: f64 = 6.0;
+/// Questions that are timed alone, after some that warm up.
+const TIMED: usize = 300;
+const WARM_UP: usize = 50;
+/// Questions whose nearest passages are compared with the exact ones.
+const JUDGED: usize = 100;
+/// Texts that are embedded by one request.
+const EMBEDDED: usize = 100;
+const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
+const COLLECTION: &str = "/v1/collections/bench";
+
+fn main() {
+    let documents = std::env::var("DOCUMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(DOCUMENTS);
+    let (passages, questions) = (passages::passages(documents), passages::questions(QUESTIONS));
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("dragoman");
+    {
+        let server = Server::start(Path::new(MODEL), &data, Cores::All);
+        let took = fill(server.address(), &passages);
+        println!("{} passages, {} questions", passages.len(), questions.len());
+        println!(
+            "stored and searchable: {:.0} passages/s, {} MB resident\n",
+            rate_of(passages.len(), took),
+            server.resident_mb()
+        );
+    }
+    sizes(&data, passages.len());
+    {
+        let server = Server::start(Path::new(MODEL), &data, Cores::One);
+        wait(server.address());
+        times(server.address(), &questions);
+        recalls(server.address(), &passages, &questions);
+    }
+    let server = Server::start(Path::new(MODEL), &data, Cores::All);
+    wait(server.address());
+    beside_chroma(&server, &folder.path().join("chroma"), &passages, &questions);
+}
+
+fn rate_of(count: usize, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
+}
+
+fn fill(address: &str, passages: &[Passage]) -> Duration {
+    Connection::open(address).call("/v1/collections", &json!({"name": "bench", "metadata_indexes": ["half", "thousandth"]}));
+    let document = |(number, passage): (usize, &Passage)| {
+        let metadata = json!({"half": number % 2, "tenth": number % 10, "hundredth": number % 100, "thousandth": number % 1_000});
+        json!({"id": number.to_string(), "text": passage.text, "language": passage.language, "metadata": metadata})
+    };
+    let documents: Vec<Value> = passages.iter().enumerate().map(document).collect();
+    let path = format!("{COLLECTION}/documents");
+    let requests: Vec<Vec<u8>> = documents.chunks(BATCH).map(|batch| post(&path, &json!({ "documents": batch }))).collect();
+    let begun = Instant::now();
+    rate(address, &requests, requests.len(), WRITERS);
+    wait(address);
+    begun.elapsed()
+}
+
+/// Waits until everything is embedded and each way to search answers.
+fn wait(address: &str) {
+    let mut connection = Connection::open(address);
+    while connection.get(COLLECTION)["passages_pending"] != 0 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    connection.call(&format!("{COLLECTION}/search"), &json!({"query": "warm"}));
+}
+
+fn question(text: &str, mode: &str) -> Value {
+    json!({"query": text, "mode": mode, "limit": LIMIT})
+}
+
+fn times(address: &str, questions: &[String]) {
+    let mut connection = Connection::open(address);
+    println!("| mode, one core | median ms | 95 % ms |\n|---|---:|---:|");
+    for mode in MODES {
+        let mut times = Vec::new();
+        for (number, text) in questions.iter().cycle().take(WARM_UP + TIMED).enumerate() {
+            let request = post(&format!("{COLLECTION}/search"), &question(text, mode));
+            let begun = Instant::now();
+            connection.exchange(&request);
+            if number >= WARM_UP {
+                times.push(begun.elapsed());
+            }
+        }
+        times.sort_unstable();
+        let slow = times[times.len() * 95 / 100];
+        println!("| {mode} | {:.2} | {:.2} |", median(times).as_secs_f64() * 1e3, slow.as_secs_f64() * 1e3);
+    }
+    println!();
+}
+
+/// How much of the ten nearest a dense search finds, by comparing with one that compares with all.
+fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
+    let language = &passages[0].language;
+    let filters = [
+        ("no filter", Value::Null),
+        ("1/2", json!({"field": "half", "eq": 0})),
+        ("1/10", json!({"field": "tenth", "eq": 0})),
+        ("1/100", json!({"field": "hundredth", "eq": 0})),
+        ("1/1000", json!({"field": "thousandth", "eq": 0})),
+        ("one language", json!({"field": "language", "eq": language})),
+        ("all but one language", json!({"not": {"field": "language", "eq": language}})),
+    ];
+    let mut connection = Connection::open(address);
+    println!("| dense search under a filter, one core | recall@10 | median ms |\n|---|---:|---:|");
+    for (name, filter) in filters {
+        let (mut hits, mut all, mut took) = (0, 0, Vec::new());
+        for text in questions.iter().take(JUDGED) {
+            let mut body = question(text, "dense");
+            if !filter.is_null() {
+                body["filter"] = filter.clone();
+            }
+            let begun = Instant::now();
+            let found = ids(&connection.call(&format!("{COLLECTION}/search"), &body));
+            took.push(begun.elapsed());
+            body["exact"] = true.into();
+            let exact = ids(&connection.call(&format!("{COLLECTION}/search"), &body));
+            hits += exact.iter().filter(|id| found.contains(id)).count();
+            all += exact.len();
+        }
+        println!("| {name} | {:.4} | {:.2} |", hits as f64 / all.max(1) as f64, median(took).as_secs_f64() * 1e3);
+    }
+    println!();
+}
+
+fn ids(answer: &Value) -> Vec<String> {
+    answer["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+/// Bytes of a passage in the tables of the database that searches by words and tokens read.
+fn sizes(data: &Path, passages: usize) {
+    let database = find(data).expect("the collection's database");
+    let connection = rusqlite::Connection::open(database).expect("a database");
+    let sum = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a sum") as f64 / passages as f64;
+    println!("| bytes of a passage | |\n|---|---:|");
+    println!("| text | {:.0} |", sum("select sum(length(cast(text as blob))) from documents"));
+    println!("| embedding | {:.0} |", sum("select sum(length(embedding)) from passages"));
+    println!("| tokens | {:.0} |", sum("select sum(length(tokens)) from passage_tokens"));
+    println!("| index of words | {:.0} |\n", sum("select sum(length(block)) from lexical_data"));
+}
+
+fn find(folder: &Path) -> Option<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut folders = Vec::new();
+    for path in entries {
+        if path.is_dir() {
+            folders.push(path);
+        } else if path.file_name().is_some_and(|name| name == "documents.sqlite") {
+            return Some(path);
+        }
+    }
+    folders.iter().find_map(|folder| find(folder))
+}
+
+/// Questions per second of eight clients, in turns.
+fn beside_chroma(server: &Server, data: &Path, passages: &[Passage], questions: &[String]) {
+    let requests = |mode: &str| -> Vec<Vec<u8>> {
+        questions.iter().map(|text| post(&format!("{COLLECTION}/search"), &question(text, mode))).collect()
+    };
+    let mut peers = vec![
+        ("Dragoman, full", server.address().to_owned(), requests("full"), Vec::new()),
+        ("Dragoman, dense", server.address().to_owned(), requests("dense"), Vec::new()),
+    ];
+    let chroma = chroma::program().map(|program| {
+        let chroma = Chroma::start(&program, data);
+        let path = chroma.create();
+        fill_chroma(&chroma, &path, server.address(), passages);
+        let vectors = embeddings(server.address(), questions);
+        let body = |vector: &Value| {
+            json!({"query_embeddings": [vector], "n_results": LIMIT, "include": ["documents", "metadatas", "distances"]})
+        };
+        let requests = vectors.iter().map(|vector| post(&format!("{path}/query"), &body(vector))).collect();
+        peers.push(("Chroma, dense", chroma.address().to_owned(), requests, Vec::new()));
+        chroma
+    });
+    for _ in 0..ROUNDS {
+        for (_, address, requests, rates) in &mut peers {
+            let guess = rate(address, requests, 10 * CLIENTS, CLIENTS);
+            rates.push(rate(address, requests, ((guess * ROUND_S) as usize).clamp(20 * CLIENTS, 100_000), CLIENTS));
+        }
+    }
+    drop(chroma);
+    let rates: Vec<(&str, f64)> = peers.into_iter().map(|(name, _, _, rates)| (name, median_rate(rates))).collect();
+    let last = rates.last().map_or(1.0, |(_, rate)| *rate);
+    println!("| {CLIENTS} clients, top {LIMIT} | questions/s | ratio |\n|---|---:|---:|");
+    rates.iter().for_each(|(name, rate)| println!("| {name} | {rate:.0} | {:.2} |", rate / last));
+}
+
+fn fill_chroma(chroma: &Chroma, path: &str, embedder: &str, passages: &[Passage]) {
+    let mut connection = Connection::open(chroma.address());
+    for (number, batch) in passages.chunks(BATCH).enumerate() {
+        let texts: Vec<String> = batch.iter().map(|passage| passage.text.clone()).collect();
+        let first = number * BATCH;
+        let metadata = |number: usize| json!({"half": number % 2, "tenth": number % 10});
+        let body = json!({
+            "ids": (first..first + batch.len()).map(|number| number.to_string()).collect::<Vec<_>>(),
+            "embeddings": embeddings(embedder, &texts),
+            "metadatas": (first..first + batch.len()).map(metadata).collect::<Vec<_>>(),
+            "documents": texts,
+        });
+        connection.call(&format!("{path}/add"), &body);
+    }
+}
+
+fn embeddings(address: &str, texts: &[String]) -> Vec<Value> {
+    let mut connection = Connection::open(address);
+    let mut all = Vec::with_capacity(texts.len());
+    for batch in texts.chunks(EMBEDDED) {
+        let answer = connection.call("/v1/embeddings", &json!({ "input": batch }));
+        all.extend(answer["data"].as_array().expect("embeddings").iter().map(|one| one["embedding"].clone()));
+    }
+    all
+}
