@@ -24,6 +24,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0002_features.sql", "875ca00d99156a58265d72c13ac8851b3d42d235ee27038162e78604b0cdf331"),
     ("collection/0003_passage_tokens.sql", "baa41aa3ed5c0624d35eadc5eda90a424b2d053b417b8c474cb752335591b386"),
     ("collection/0004_titles.sql", "1eea71769872285c839712c2903c35f560313268c13e83b27e86284279340d6e"),
+    ("collection/0005_stems.sql", "abe5e1a8dfd6eb7bd68b1a8483c3546b0dd5fa9ea8e93e5f76bb68b8e977ac77"),
 ];
 
 const OPTIONS: StoreOptions =
@@ -197,7 +198,7 @@ fn collections_of_every_version_can_be_searched_by_words_once_filled() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
-        let find = |query: &str| store.lexical(&dragoman::embed::query_terms(query), &SearchFilter::default(), 10);
+        let find = |query: &str| store.lexical(&dragoman::embed::query_terms(query, None), &SearchFilter::default(), 10);
         if made == 1 {
             assert!(matches!(find("verspatung"), Err(StoreError::LexicalIncomplete { filled: 0, .. })));
         }
@@ -209,6 +210,19 @@ fn collections_of_every_version_can_be_searched_by_words_once_filled() {
             let texts: Vec<String> = store.passages(&found).unwrap().into_iter().map(|row| row.document.text).collect();
             assert_eq!(texts, [text], "{query} in a database of version {made}");
         }
+    }
+}
+
+#[test]
+fn other_forms_of_words_are_found_in_collections_of_every_version_once_filled() {
+    let german = dragoman::domain::Language::parse("de").unwrap();
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        while store.fill_lexical().unwrap() {}
+        let terms = dragoman::embed::query_terms("Verspätungen", Some(german));
+        let found = store.lexical(&terms, &SearchFilter::default(), 10).unwrap();
+        assert_eq!(found.len(), 1, "a database of version {made}");
     }
 }
 
@@ -325,7 +339,7 @@ fn rows_of_every_version_are_taken_over() {
         if made > 1 {
             assert_eq!(store.identity().unwrap(), old.identity().unwrap());
         }
-        let terms = dragoman::embed::query_terms("verspatung");
+        let terms = dragoman::embed::query_terms("verspatung", None);
         assert_eq!(store.lexical(&terms, &SearchFilter::default(), 10).unwrap()[0].0, PassageId(1));
         assert!(store.check(10).unwrap().is_empty());
         let again = all(&store).remove(0);

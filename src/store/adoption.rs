@@ -20,7 +20,7 @@ use super::rows::{self, DOCUMENT_COLUMNS};
 use super::strangers::{DatabaseKind, Stranger, cause};
 use super::{StoreError, TermsOf, lexical};
 use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
-use crate::domain::{PassageContext, TITLE_CHARS_MAX};
+use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
 
 /// KiB of pages that the new database keeps in memory.
 const CACHE_KIB: i64 = 32 << 10;
@@ -240,6 +240,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
         let text = row.get_ref(8)?.as_str().unwrap_or_default();
         let mut unreadable = Vec::new();
         let title: Option<String> = row.get(12).unwrap_or_default();
+        let language: Option<Language> = row.get::<_, Option<String>>(2).unwrap_or_default().as_deref().and_then(Language::parse);
         let sql = "select id, document, ordinal, start, end, checksum, embedding, headings
                    from passages where document = ?1 order by ordinal";
         let mut select = ours.prepare_cached(sql)?;
@@ -248,7 +249,8 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
             let id: i64 = passage.get(0)?;
             check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
             let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
-            if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms_of(&context.with(text)))))?
+            let terms = |text: &str| terms_of(&context.with(text), language);
+            if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms(text))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
                 && unseal_embedding(id, sealed).is_err()
             {
@@ -261,6 +263,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
         }
     }
     ours.execute("update lexical_fill set filled = until", [])?;
+    ours.execute("update stem_fill set filled = until", [])?;
     Ok(damage)
 }
 

@@ -7,7 +7,7 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::rows::embedded;
 use super::writer::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries};
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, lexical, mutations, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, PassageSpan, Precondition, Sequence, metadata};
 
 /// A text that was cut anew, because its title changes.
@@ -81,9 +81,12 @@ impl DocumentStore {
                     return Ok(PatchOutcome::Overtaken);
                 }
             }
-            change(transaction, &document, &patch)?;
+            change(transaction, &document, &patch, terms_of)?;
             let pending = match replacing {
-                Some(recut) => replace_passages(transaction, &document, recut, terms_of)?,
+                Some(recut) => {
+                    let language = patch.language.or(document.language);
+                    replace_passages(transaction, &Document { language, ..document }, recut, terms_of)?
+                }
                 None => Vec::new(),
             };
             let changed = queries::get(transaction.connection, &id)?;
@@ -137,7 +140,12 @@ fn replace_passages(
 }
 
 /// Applies a patch to the row of a document as it was read in this transaction.
-pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: &Document, patch: &DocumentPatch) -> Result<(), Fault> {
+pub(super) fn change(
+    transaction: &mut WriteTransaction<'_>,
+    document: &Document,
+    patch: &DocumentPatch,
+    terms_of: TermsOf,
+) -> Result<(), Fault> {
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
     let bounds = [
@@ -182,5 +190,10 @@ pub(super) fn change(transaction: &mut WriteTransaction<'_>, document: &Document
         row.title,
         row.checksum(),
     ])?;
+    if language != document.language {
+        let sql = "select key from documents where id = ?1";
+        let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
+        lexical::renew(transaction.connection, key, language, terms_of)?;
+    }
     Ok(())
 }

@@ -48,7 +48,7 @@ mod tests {
             power_safe: false,
             write_queue_max: 8,
             readers_max: 2,
-            terms_of: |_| Default::default(),
+            terms_of: |_, _| Default::default(),
             places: None,
         };
         let store = DocumentStore::open(folder.path(), &options).unwrap();

@@ -13,7 +13,7 @@ use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
 use super::writer::WriteTransaction;
-use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations};
+use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, lexical, mutations};
 use crate::domain::{Document, PassageEmbedding, PassageSpan, Sequence};
 
 /// One state of a document. Ordered by the sequence.
@@ -163,10 +163,15 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
         // Another text by now: the comparison finds the document again.
-        let sql = "select 1 from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
+        let sql = "select language from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
         let values = params![key.0, document.id.as_str(), document.text, document.title];
-        let same = transaction.connection.prepare_cached(sql)?.exists(values)?;
-        return if same { write_row(transaction, UPDATE, *key, document) } else { Ok(()) };
+        let same = transaction.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+        let Some(language): Option<Option<String>> = same else { return Ok(()) };
+        write_row(transaction, UPDATE, *key, document)?;
+        if language.as_deref() != document.language.map(|language| language.code()) {
+            lexical::renew(transaction.connection, key.0, document.language, terms_of)?;
+        }
+        return Ok(());
     };
     let sql = "select key from documents where key = ?1 or id = ?2";
     let stale: Vec<i64> = transaction
@@ -259,7 +264,7 @@ mod tests {
     /// An empty database whose commits do not wait for the disk.
     fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
-        let terms_of: TermsOf = |_| Default::default();
+        let terms_of: TermsOf = |_, _| Default::default();
         let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, places: None };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)

@@ -80,7 +80,7 @@ impl DocumentStore {
         patches: Vec<TextPatch>,
         checkpoint: impl FnOnce(&[Patched]) -> String + Send + 'static,
     ) -> Result<Vec<Patched>, StoreError> {
-        let job = job.clone();
+        let (job, terms_of) = (job.clone(), self.terms_of);
         self.write_patiently("changing documents of a job", move |transaction| {
             let mut outcomes = Vec::with_capacity(patches.len());
             for TextPatch { id, title, text, patch } in patches {
@@ -88,7 +88,7 @@ impl DocumentStore {
                     .filter(|document| (&document.title, &document.text) == (&title, &text));
                 outcomes.push(match found {
                     None => Patched::Overtaken,
-                    Some(document) => match conditional::change(transaction, &document, &patch) {
+                    Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
                         Ok(()) => Patched::Done,
                         // Nothing was written of it.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,

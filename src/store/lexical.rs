@@ -4,7 +4,7 @@
 //! this index gets its rows in steps, and until the last one a search by words is `StoreError::LexicalIncomplete`.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::error::Fault;
 use super::filter::Condition;
@@ -12,10 +12,10 @@ use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
-use crate::domain::{PassageId, PassageTerms, QueryTerms, TermPhrase};
+use crate::domain::{Language, PassageId, PassageTerms, QueryTerms, TermPhrase};
 
-/// Makes the terms of a passage's text, its context before it.
-pub type TermsOf = fn(&str) -> PassageTerms;
+/// Makes the terms of a passage's text, its context before it, in the language of its document.
+pub type TermsOf = fn(&str, Option<Language>) -> PassageTerms;
 
 /// Which passages have what a query demands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +49,53 @@ impl DocumentStore {
         self.read("searching by words", |connection| demanded(connection, terms)).map(Some)
     }
 
-    /// Gives some of the passages that were there before the index of terms what they lack; says whether there may be more. A
-    /// crash costs no more than the step that ran. Waits for a place in the write queue when that is full.
+    /// Gives some of the passages that were there before the index of terms, or before it had stems, what they lack; says whether
+    /// there may be more. A crash costs no more than the step that ran. Waits for a place in the write queue when that is full.
     pub fn fill_lexical(&self) -> Result<bool, StoreError> {
-        let unfilled = self.read("reading passages without terms", unfilled)?;
-        let Some(passages) = unfilled else { return Ok(false) };
-        let terms: Vec<_> =
-            passages.iter().map(|passage| (passage.id, (self.terms_of)(&passage.context.with(&passage.text)))).collect();
-        self.write_patiently("storing terms", move |transaction| fill(transaction, &terms))?;
-        Ok(true)
+        for filling in [Filling::Terms, Filling::Stems] {
+            let unfilled = self.read("reading passages without terms", |connection| unfilled(connection, filling))?;
+            if let Some(passages) = unfilled {
+                let terms_of = self.terms_of;
+                self.write_patiently("storing terms", move |transaction| fill(transaction, filling, &passages, terms_of))?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
+}
+
+/// What passages of an older database get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filling {
+    /// Their terms: until the end nothing is searched by words.
+    Terms,
+    /// The stems among them: until then passages are found without.
+    Stems,
+}
+
+impl Filling {
+    /// The table that says how far it is.
+    fn table(self) -> &'static str {
+        match self {
+            Self::Terms => "lexical_fill",
+            Self::Stems => "stem_fill",
+        }
+    }
+}
+
+/// Makes the terms of a document's passages anew, in its language.
+pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: TermsOf) -> Result<(), Fault> {
+    let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
+    for passage in passage_texts(connection, sql, &[document])? {
+        replace(connection, to_sql(passage.id.0), &terms_of(&passage.context.with(&passage.text), language))?;
+    }
+    Ok(())
+}
+
+/// Writes the row of a passage that may have one.
+fn replace(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
+    connection.prepare_cached("delete from lexical where rowid = ?1")?.execute([passage])?;
+    insert(connection, passage, terms)
 }
 
 /// Writes the row of a new passage.
@@ -117,7 +154,7 @@ fn demanded(connection: &Connection, terms: &QueryTerms) -> Result<Demanded, Fau
 
 /// Refuses to search before every passage has its terms.
 fn check_filled(connection: &Connection) -> Result<(), Fault> {
-    let (filled, until) = progress(connection)?;
+    let (filled, until) = progress(connection, Filling::Terms)?;
     if filled < until { Err(StoreError::LexicalIncomplete { filled, until }.into()) } else { Ok(()) }
 }
 
@@ -154,16 +191,17 @@ fn quoted(text: &str, prefix: bool) -> String {
 }
 
 /// The keys up to which passages have their terms, and up to which they are to get them.
-fn progress(connection: &Connection) -> Result<(u64, u64), Fault> {
+fn progress(connection: &Connection, filling: Filling) -> Result<(u64, u64), Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-    let (filled, until) = connection.prepare_cached("select filled, until from lexical_fill")?.query_row([], read)?;
-    let corrupt = |_| StoreError::CorruptRow { table: "lexical_fill", row: 1, problem: "it holds a negative number" };
+    let sql = format!("select filled, until from {}", filling.table());
+    let (filled, until) = connection.prepare_cached(&sql)?.query_row([], read)?;
+    let corrupt = |_| StoreError::CorruptRow { table: filling.table(), row: 1, problem: "it holds a negative number" };
     Ok((u64::try_from(filled).map_err(corrupt)?, u64::try_from(until).map_err(corrupt)?))
 }
 
 /// The next passages that lack their terms; `None` when the filling is over.
-fn unfilled(connection: &Connection) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    let (filled, until) = progress(connection)?;
+fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<PendingPassage>>, Fault> {
+    let (filled, until) = progress(connection, filling)?;
     if filled >= until {
         return Ok(None);
     }
@@ -173,18 +211,27 @@ fn unfilled(connection: &Connection) -> Result<Option<Vec<PendingPassage>>, Faul
 
 /// Writes the terms of passages that lacked them, in the order of keys; none at all ends the filling. A passage that is gone
 /// meanwhile gets no row.
-fn fill(transaction: &mut WriteTransaction<'_>, passages: &[(PassageId, PassageTerms)]) -> Result<(), Fault> {
+fn fill(
+    transaction: &mut WriteTransaction<'_>,
+    filling: Filling,
+    passages: &[PendingPassage],
+    terms_of: TermsOf,
+) -> Result<(), Fault> {
     let connection = transaction.connection;
-    let mut exists = connection.prepare_cached("select 1 from passages where id = ?1")?;
-    for (passage, terms) in passages {
-        let key = to_sql(passage.0);
-        if exists.exists([key])? {
-            insert(connection, key, terms)?;
+    let sql = "select d.language from passages p join documents d on d.key = p.document where p.id = ?1";
+    let mut language_of = connection.prepare_cached(sql)?;
+    for passage in passages {
+        let key = to_sql(passage.id.0);
+        let language: Option<Option<String>> = language_of.query_row([key], |row| row.get(0)).optional()?;
+        if let Some(language) = language {
+            let language = language.as_deref().and_then(Language::parse);
+            replace(connection, key, &terms_of(&passage.context.with(&passage.text), language))?;
         }
     }
+    let table = filling.table();
     match passages.last() {
-        Some((last, _)) => connection.prepare_cached("update lexical_fill set filled = ?1")?.execute([to_sql(last.0)])?,
-        None => connection.prepare_cached("update lexical_fill set filled = until")?.execute([])?,
+        Some(last) => connection.prepare_cached(&format!("update {table} set filled = ?1"))?.execute([to_sql(last.id.0)])?,
+        None => connection.prepare_cached(&format!("update {table} set filled = until"))?.execute([])?,
     };
     Ok(())
 }

@@ -42,6 +42,7 @@ pub(super) static COLLECTION: Schema = Schema {
         include_str!("../../migrations/collection/0002_features.sql"),
         include_str!("../../migrations/collection/0003_passage_tokens.sql"),
         include_str!("../../migrations/collection/0004_titles.sql"),
+        include_str!("../../migrations/collection/0005_stems.sql"),
     ],
     objects: OnceLock::new(),
 };

@@ -41,6 +41,7 @@ struct Stored {
     same_text: bool,
     created_at_ms: i64,
     updated_at_ms: i64,
+    language: Option<String>,
 }
 
 fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument, terms_of: TermsOf) -> Result<Upserted, Fault> {
@@ -49,9 +50,12 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
     }
     let stored = transaction
         .connection
-        .prepare_cached("select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms from documents where id = ?1")?
+        .prepare_cached(
+            "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language from documents where id = ?1",
+        )?
         .query_row(params![document.id.as_str(), document.text, document.title], |row| {
-            Ok(Stored { key: row.get(0)?, same_text: row.get(1)?, created_at_ms: row.get(2)?, updated_at_ms: row.get(3)? })
+            let [created_at_ms, updated_at_ms] = [row.get(2)?, row.get(3)?];
+            Ok(Stored { key: row.get(0)?, same_text: row.get(1)?, created_at_ms, updated_at_ms, language: row.get(4)? })
         })
         .optional()?;
     let Some(stored) = stored else {
@@ -67,6 +71,9 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
             (insert_passages(transaction, stored.key, document, terms_of)?, removed)
         }
     };
+    if removed.is_empty() && stored.language.as_deref() != document.language.map(|language| language.code()) {
+        lexical::renew(transaction.connection, stored.key, document.language, terms_of)?;
+    }
     let sequence = update(transaction, &stored, document)?;
     Ok(Upserted { created: false, sequence, pending, removed })
 }
@@ -192,7 +199,7 @@ pub(super) fn insert_passages(
         let checksum = passage_checksum(row, headings.as_deref());
         statement.execute(params![row[0], row[1], row[2], row[3], row[4], headings, checksum, embedding, sequence])?;
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
-        lexical::insert(connection, id, &terms_of(&context.with(text)))?;
+        lexical::insert(connection, id, &terms_of(&context.with(text), document.language))?;
         if document.embedding.is_none() {
             pending.push(PendingPassage { id: key_of, context, text: text.to_owned() });
         }
@@ -306,7 +313,7 @@ mod tests {
             let document = document(text);
             let work = move |transaction: &mut WriteTransaction<'_>| {
                 transaction.now_ms = now_ms;
-                upsert(transaction, &[document], |_| Default::default())
+                upsert(transaction, &[document], |_, _| Default::default())
             };
             writer.write("testing", work).unwrap();
             let stored = queries::get(&open_reader(&path).unwrap(), &DocumentId::parse("a").unwrap()).unwrap().unwrap();

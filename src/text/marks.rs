@@ -7,10 +7,12 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::terms::{Class, class, cut, normalized, passage_terms};
+use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
 /// Marks of one passage at most; more would show nothing.
@@ -28,6 +30,8 @@ pub struct SoughtTerms {
 /// The words of a passage.
 #[derive(Debug)]
 pub struct PassageWords {
+    /// Of which its words have their stems, too.
+    language: Option<Language>,
     /// All of them as terms have them, one after the other.
     shown: String,
     characters: Vec<Character>,
@@ -70,9 +74,9 @@ impl SoughtTerms {
 }
 
 impl PassageWords {
-    /// Takes a passage apart, or its first `MARKED_BYTES_MAX` bytes.
-    pub fn new(passage: &str) -> Self {
-        let mut words = Self { shown: String::new(), characters: Vec::new(), runs: Vec::new() };
+    /// Takes a passage in a language, if that is known, apart, or its first `MARKED_BYTES_MAX` bytes.
+    pub fn new(passage: &str, language: Option<Language>) -> Self {
+        let mut words = Self { language, shown: String::new(), characters: Vec::new(), runs: Vec::new() };
         let mut open = None;
         let within = |(at, grapheme): &(usize, &str)| at + grapheme.len() <= MARKED_BYTES_MAX;
         for (at, grapheme) in passage.grapheme_indices(true).take_while(within) {
@@ -106,7 +110,10 @@ impl PassageWords {
     /// Adds a mark that something without a width parts from its letter to that letter.
     fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
         if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
-            self.shown.push_str(part);
+            // Letter and mark may have a form of their own.
+            let whole: String = self.shown[last.shown.start..].chars().chain(part.chars()).nfkc().collect();
+            self.shown.truncate(last.shown.start);
+            self.shown.push_str(&whole);
             (last.source.end, last.shown.end) = (end, self.shown.len());
         }
     }
@@ -117,7 +124,7 @@ impl PassageWords {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             if run.class == Class::Word {
-                let terms = passage_terms(self.text(characters));
+                let terms = passage_terms(self.text(characters), self.language);
                 if terms.words.split(' ').chain(terms.folded.split(' ')).any(|term| !term.is_empty() && sought.has(term)) {
                     marks.extend(source(characters));
                 }
@@ -191,7 +198,7 @@ mod tests {
     use super::*;
 
     fn marks(query: &str, passage: &str) -> Vec<Range<usize>> {
-        joined(PassageWords::new(passage).of_terms(&SoughtTerms::new(query_terms(query))))
+        joined(PassageWords::new(passage, None).of_terms(&SoughtTerms::new(query_terms(query, None))))
     }
 
     /// The passage with brackets around its marks.
@@ -208,6 +215,11 @@ mod tests {
     #[track_caller]
     fn check(query: &str, passage: &str, expect: &str) {
         assert_eq!(bracketed(passage, &marks(query, passage)), expect, "{query:?}");
+    }
+
+    #[test]
+    fn a_mark_parted_from_its_letter_is_joined_with_it() {
+        assert_eq!(marks("ガラス", "ｶ\u{ad}\u{ff9e}ラス"), [0..14]);
     }
 
     #[test]
@@ -253,7 +265,7 @@ mod tests {
     fn a_word_is_marked_when_pieces_make_half_of_it() {
         let check = |passage: &str, pieces: &[&str], expect: &str| {
             let pieces: Vec<_> = pieces.iter().map(|piece| passage.find(piece).map(|at| at..at + piece.len()).unwrap()).collect();
-            let marks = joined(PassageWords::new(passage).of_pieces(&pieces));
+            let marks = joined(PassageWords::new(passage, None).of_pieces(&pieces));
             assert_eq!(bracketed(passage, &marks), expect);
         };
         check("die Züge fahren", &["Züg"], "die [Züge] fahren");
@@ -288,7 +300,7 @@ mod tests {
         #[test]
         fn a_text_marks_all_of_its_own_words(text in "[a-zÄéßİΣ东京タｶﾞที่น้ำ도서관កភ្នиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
             let marks = marks(&text, &text);
-            for run in PassageWords::new(&text).characters {
+            for run in PassageWords::new(&text, None).characters {
                 prop_assert!(marks.iter().any(|mark| mark.start <= run.source.start && run.source.end <= mark.end), "{:?}", marks);
             }
         }

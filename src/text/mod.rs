@@ -12,6 +12,7 @@ pub mod query;
 mod sections;
 pub mod segment;
 mod sentences;
+mod stems;
 mod structure;
 pub mod terms;
 pub mod tokenize;

@@ -4,7 +4,7 @@
 //! a hyphen, a dash and a negative number are what they were. A quote that nobody closes is no quote. The rules are in
 //! `docs/search.md`.
 
-use crate::domain::{QueryTerms, TermPhrase};
+use crate::domain::{Language, QueryTerms, TermPhrase};
 
 use super::terms::{self, QUERY_TERMS_MAX};
 
@@ -86,14 +86,14 @@ impl QueryText {
         if says_something { Ok(()) } else { Err(QueryError::OnlyExcluded) }
     }
 
-    /// The terms that the query is searched by, and what it demands: of every word with `all_words`.
-    pub fn terms(&self, all_words: bool) -> Result<QueryTerms, QueryError> {
+    /// The terms that the query is searched by, with stems if its language is known, and what it demands: of every word with `all_words`.
+    pub fn terms(&self, all_words: bool, language: Option<Language>) -> Result<QueryTerms, QueryError> {
         // Words in quotes first, lest they be the ones that are cut off.
         let text = self.phrases.iter().chain([&self.text]).map(String::as_str).collect::<Vec<_>>().join("\n");
-        let mut found = terms::query_terms(&text);
+        let mut found = terms::query_terms(&text, language);
         found.required = self.phrases.iter().filter_map(|phrase| Some(vec![terms::phrase(phrase)?])).collect();
         if all_words {
-            found.required.extend(terms::words(&text));
+            found.required.extend(terms::words(&text, language));
         }
         found.excluded = self.excluded.iter().filter_map(|excluded| terms::phrase(excluded)).collect();
         let first = found.required.iter().filter_map(|forms| forms.first());
@@ -280,7 +280,7 @@ mod tests {
     /// What a query demands: forms apart by |, a star for one that may go on.
     #[track_caller]
     fn demands(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
-        let terms = QueryText::read(query).terms(all_words).expect("the query is fine");
+        let terms = QueryText::read(query).terms(all_words, None).expect("the query is fine");
         let shown = |phrase: &TermPhrase| phrase.terms.join(" ") + if phrase.prefix { "*" } else { "" };
         let forms: Vec<String> =
             terms.required.iter().map(|forms| forms.iter().map(shown).collect::<Vec<_>>().join("|")).collect();
@@ -322,19 +322,19 @@ mod tests {
         {
             assert_eq!(QueryText::read(query).check(), if expect { Ok(()) } else { Err(QueryError::OnlyExcluded) }, "{query}");
         }
-        let refused = |query: &str, all: bool| QueryText::read(query).terms(all).expect_err(query);
+        let refused = |query: &str, all: bool| QueryText::read(query).terms(all, None).expect_err(query);
         let many: String = (0..201).map(|n| format!("w{n} ")).collect();
         let too_many = QueryError::TooManyDemands { limit: 200, got: 201 };
         assert_eq!(refused(&many, true), too_many);
         assert_eq!(refused(&format!("\"{many}\""), false), too_many);
         assert_eq!(refused(&format!("a -\"{many}\""), false), too_many);
-        assert!(QueryText::read(&many).terms(false).is_ok_and(|terms| terms.truncated));
+        assert!(QueryText::read(&many).terms(false, None).is_ok_and(|terms| terms.truncated));
     }
 
     #[test]
     fn words_in_quotes_are_the_last_to_be_cut_off() {
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
-        let terms = QueryText::read(&format!("{many}\"old wall\"")).terms(false).expect("the query is fine");
+        let terms = QueryText::read(&format!("{many}\"old wall\"")).terms(false, None).expect("the query is fine");
         assert!(["old", "wall"].iter().all(|word| terms.terms.iter().any(|term| term.text == *word)) && terms.truncated);
     }
 

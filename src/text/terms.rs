@@ -1,10 +1,11 @@
 //! Terms for searching by words, the same way for passages and queries, in every script.
 //!
 //! Words between spaces are terms, with their accents and once more without, so that "Verspatung" finds "Verspätung" and the
-//! exact spelling still counts more. Scripts without spaces between words have no words to find without a dictionary; there,
+//! exact spelling still counts more; and their stems, so that "trees" finds "tree". Scripts without spaces between words have no words to find without a dictionary; there,
 //! each pair of neighboring characters is a term, and the last character alone. So a query of two characters is a term itself,
 //! and a query of one is what some term begins with. Korean has both: the word with its particles, and its pairs.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use unicode_normalization::UnicodeNormalization as _;
@@ -12,6 +13,8 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::diacritics;
+use super::stems::{stem, stemmer};
+use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 
 /// Characters of a term; what a longer one has beyond them is not looked at.
@@ -20,15 +23,23 @@ const TERM_CHARS_MAX: usize = 64;
 /// Terms that a query is searched by; each costs a walk through all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
 
-/// The terms of a passage.
-pub fn passage_terms(text: &str) -> PassageTerms {
+/// The terms of a passage in a language, if that is known.
+pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     let (mut words, mut folded) = (String::new(), String::new());
+    let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
         match run.class {
             Class::Word => {
                 let word = cut(run.text);
                 push(&mut words, word);
-                push(&mut folded, &fold(word).unwrap_or_default());
+                let plain = fold(word);
+                push(&mut folded, plain.as_deref().unwrap_or_default());
+                if let Some(stem) = stemmer.as_ref().and_then(|stemmer| stem(stemmer, word)) {
+                    let stem = fold(&stem).map_or(stem, Cow::Owned);
+                    if plain.as_deref() != Some(stem.as_ref()) {
+                        push(&mut folded, &stem);
+                    }
+                }
             }
             Class::Unspaced | Class::Hangul => {
                 let units: Vec<&str> = run.text.graphemes(true).collect();
@@ -43,8 +54,20 @@ pub fn passage_terms(text: &str) -> PassageTerms {
     PassageTerms { words, folded }
 }
 
-/// The terms of a query, at most `QUERY_TERMS_MAX`. A query without letters and digits has none.
-pub fn query_terms(text: &str) -> QueryTerms {
+/// The other forms that a word of a query in a language may be found in: without its accents, and its stem.
+fn forms(word: &str, language: Option<Language>) -> Vec<String> {
+    let mut forms: Vec<String> = fold(word).into_iter().collect();
+    if let Some(stem) = language.and_then(stemmer).as_ref().and_then(|stemmer| stem(stemmer, word)) {
+        let stem = fold(&stem).unwrap_or_else(|| stem.into_owned());
+        if stem != word && !forms.contains(&stem) {
+            forms.push(stem);
+        }
+    }
+    forms
+}
+
+/// The terms of a query, at most `QUERY_TERMS_MAX`; with stems if its language is known. A query without letters and digits has none.
+pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     let mut found = QueryTerms::default();
     let mut seen = HashSet::new();
     let mut add = |text: &str, prefix| {
@@ -62,7 +85,7 @@ pub fn query_terms(text: &str) -> QueryTerms {
         if run.class == Class::Word {
             let word = cut(run.text);
             add(word, false);
-            add(&fold(word).unwrap_or_default(), false);
+            forms(word, language).iter().for_each(|form| add(form, false));
             continue;
         }
         let units: Vec<&str> = run.text.graphemes(true).collect();
@@ -110,19 +133,19 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
 
 /// What a query demands that must have every word: of each, the forms that it may be found in. What stands between spaces and
 /// punctuation is one word, in every script.
-pub(super) fn words(text: &str) -> Vec<Vec<TermPhrase>> {
+pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhrase>> {
     let normal = normalized(text);
     let mut seen = HashSet::new();
     let distinct = runs(&normal).filter(|run| seen.insert(run.text));
-    let forms = |run: Run<'_>| match run.class {
+    let all_forms = |run: Run<'_>| match run.class {
         Class::Word => {
             let word = cut(run.text);
-            let folded = fold(word).map(TermPhrase::anywhere);
-            std::iter::once(TermPhrase::anywhere(word.to_owned())).chain(folded).collect()
+            let others = forms(word, language).into_iter().map(TermPhrase::anywhere);
+            std::iter::once(TermPhrase::anywhere(word.to_owned())).chain(others).collect()
         }
         Class::Unspaced | Class::Hangul => phrase(run.text).into_iter().collect(),
     };
-    distinct.map(forms).collect()
+    distinct.map(all_forms).collect()
 }
 
 /// Whether a character is a letter or digit of a script that puts spaces between words and nothing else to them.
@@ -276,13 +299,13 @@ mod tests {
     #[track_caller]
     fn check(text: &str, words: &str, folded: &str) {
         let expect = PassageTerms { words: words.to_owned(), folded: folded.to_owned() };
-        assert_eq!(passage_terms(text), expect, "{text:?}");
+        assert_eq!(passage_terms(text, None), expect, "{text:?}");
     }
 
     /// Terms of a query; one that counts as a beginning has a star.
     #[track_caller]
     fn query(text: &str, expect: &[&str]) {
-        let found = query_terms(text).terms.into_iter().map(|term| term.text + if term.prefix { "*" } else { "" });
+        let found = query_terms(text, None).terms.into_iter().map(|term| term.text + if term.prefix { "*" } else { "" });
         assert_eq!(found.collect::<Vec<_>>(), expect, "{text:?}");
     }
 
@@ -294,6 +317,26 @@ mod tests {
         check("Ｆｕｌｌ ｗｉｄｔｈ １２", "full width 12", "");
         check("Łódź, København, Đà Nẵng", "łódź københavn đà nẵng", "lodz kobenhavn da nang");
         check("İstanbul ISPARTA ılık", "i̇stanbul isparta ılık", "istanbul ilik");
+    }
+
+    #[test]
+    fn stems_of_the_passages_language_stand_beside_its_words() {
+        let terms = |text: &str, language: &str| passage_terms(text, Language::parse(language));
+        assert_eq!(terms("Die Häuser", "de").folded, "hauser haus");
+        assert_eq!(terms("the houses", "en").folded, "hous");
+        assert_eq!(terms("the houses", "ru").folded, "", "rules are for the letters of their language");
+        assert_eq!(terms("las canciones", "es").folded, "cancion");
+        assert_eq!(terms("図書館 houses", "ja").folded, "", "there are no rules for Japanese");
+    }
+
+    #[test]
+    fn a_query_looks_for_the_stems_of_its_language() {
+        let found = |text: &str, language: &str| {
+            query_terms(text, Language::parse(language)).terms.into_iter().map(|term| term.text).collect::<Vec<_>>()
+        };
+        assert_eq!(found("Häusern", "de"), ["häusern", "hausern", "haus"]);
+        assert_eq!(found("ripens", "en"), ["ripens", "ripen"]);
+        assert_eq!(words("ripens", Language::parse("en"))[0].len(), 2, "either form will do");
     }
 
     #[test]
@@ -353,16 +396,16 @@ mod tests {
 
     #[test]
     fn long_words_and_long_queries_are_cut() {
-        assert_eq!(passage_terms(&"x".repeat(100)).words.len(), TERM_CHARS_MAX);
+        assert_eq!(passage_terms(&"x".repeat(100), None).words.len(), TERM_CHARS_MAX);
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
-        let found = query_terms(&many);
+        let found = query_terms(&many, None);
         assert_eq!((found.terms.len(), found.truncated), (QUERY_TERMS_MAX, true));
-        assert!(!query_terms("w1 w2").truncated);
+        assert!(!query_terms("w1 w2", None).truncated);
     }
 
     #[test]
     fn every_character_of_a_run_begins_some_term() {
-        let terms = passage_terms("图书馆星期一休息").words;
+        let terms = passage_terms("图书馆星期一休息", None).words;
         for c in "图书馆星期一休息".chars() {
             assert!(terms.split(' ').any(|term| term.starts_with(c)), "{c} begins none of {terms}");
         }
@@ -371,7 +414,7 @@ mod tests {
     proptest! {
         #[test]
         fn terms_hold_nothing_that_separates(text in "\\PC{0,60}") {
-            let terms = passage_terms(&text);
+            let terms = passage_terms(&text, None);
             for term in terms.words.split(' ').chain(terms.folded.split(' ')) {
                 prop_assert!(term.chars().all(|c| class(c).is_some() || is_combining_mark(c)), "{:?} of {:?}", term, text);
                 prop_assert!(term.is_empty() || term.chars().next().and_then(class).is_some());
@@ -381,9 +424,9 @@ mod tests {
         /// Whatever a query is cut into, the same text as a passage has each of its terms.
         #[test]
         fn a_text_has_the_terms_of_its_own_query(text in any::<String>()) {
-            let terms = passage_terms(&text);
+            let terms = passage_terms(&text, None);
             let stored: HashSet<&str> = terms.words.split(' ').chain(terms.folded.split(' ')).collect();
-            for term in query_terms(&text).terms {
+            for term in query_terms(&text, None).terms {
                 prop_assert!(stored.iter().any(|one| *one == term.text || term.prefix && one.starts_with(&term.text)), "{:?}", term);
             }
         }

@@ -91,17 +91,18 @@ async fn it_goes_along_with_filters_groups_and_the_least_score() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn auto_is_the_language_of_the_query() {
-    let query = "Le marché ouvre à sept heures et la bibliothèque ferme à midi";
+    // Words that are their own stems, and a language without rules for any: both are found by as many forms.
+    let query = "Le parc est ouvert ce matin avec un chat noir et un chien blanc au fond du jardin";
     let server = Server::with_documents(json!([
-        {"id": "it", "text": query, "language": "it"},
+        {"id": "sw", "text": query, "language": "sw"},
         {"id": "fr", "text": format!("{query} demain"), "language": "fr"},
     ]))
     .await;
     for mode in ["full", "dense", "lexical", "hybrid"] {
         let plain = server.post(PATH, &json!({"query": query, "mode": mode})).await;
-        assert_eq!(ids(&plain), ["it", "fr"], "{mode}");
+        assert_eq!(ids(&plain), ["sw", "fr"], "{mode}");
         let found = server.post(PATH, &json!({"query": query, "mode": mode, "prefer_language": ["auto"]})).await;
-        assert_eq!(ids(&found), ["fr", "it"], "{mode}");
+        assert_eq!(ids(&found), ["fr", "sw"], "{mode}");
     }
     let unknown = server.post(PATH, &json!({"query": "2026", "mode": "dense", "prefer_language": ["auto"]})).await;
     assert_eq!(ids(&unknown), ids(&server.post(PATH, &json!({"query": "2026", "mode": "dense"})).await));

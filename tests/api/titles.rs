@@ -79,8 +79,11 @@ async fn headings_above_a_passage_are_searched_with_it() {
         let boats = "Two boats a day carry cars and bicycles to the islands. ".repeat(3);
         format!("# {place}\n\n{walk}\n\n## Ferries\n\n{boats}")
     };
-    let documents = ["Lervik", "Tromvik", "Solvik"].map(|place| json!({"id": place.to_lowercase(), "text": text(place)}));
-    let server = Server::with_documents(json!(documents)).await;
+    let places = ["Lervik", "Tromvik", "Solvik"].map(|place| json!({"id": place.to_lowercase(), "text": text(place)}));
+    // Others, so that islands are not everywhere.
+    let others =
+        (0..6).map(|n| json!({"id": format!("bread-{n}"), "text": format!("Bread number {n} rises in a warm kitchen.")}));
+    let server = Server::with_documents(places.into_iter().chain(others).collect()).await;
     let answer = search(&server, "Tromvik islands", "lexical").await;
     assert_eq!(first(&answer), Some("tromvik"));
     let passage = answer.body["hits"][0]["passage"]["text"].as_str().expect("a passage");

@@ -88,7 +88,7 @@ fn filters_narrow_it() {
 
 /// A store of the first version with so many documents: the newest one without what the second version added.
 fn first_version(folder: &Path, documents: usize) {
-    let without: StoreOptions = StoreOptions { terms_of: |_| PassageTerms::default(), ..OPTIONS };
+    let without: StoreOptions = StoreOptions { terms_of: |_, _| PassageTerms::default(), ..OPTIONS };
     let store = DocumentStore::open(folder, &without).unwrap();
     store.upsert((0..documents).map(|n| document(&format!("d{n}"), &format!("sea {n}"))).collect()).unwrap();
     store.close().unwrap();

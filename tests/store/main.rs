@@ -11,6 +11,7 @@ mod filters;
 mod lexical;
 mod open_databases;
 mod restart;
+mod stems;
 mod titles;
 mod torn_log;
 

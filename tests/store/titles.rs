@@ -16,7 +16,7 @@ fn titled(title: Option<&str>) -> PreparedDocument {
 }
 
 fn by_words(store: &DocumentStore, query: &str) -> Vec<PassageId> {
-    let found = store.lexical(&dragoman::embed::query_terms(query), &SearchFilter::default(), 10).unwrap();
+    let found = store.lexical(&dragoman::embed::query_terms(query, None), &SearchFilter::default(), 10).unwrap();
     found.into_iter().map(|(passage, _)| passage).collect()
 }
 

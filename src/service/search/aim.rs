@@ -7,7 +7,7 @@ use super::super::runtime::OpenCollection;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget,
 };
-use crate::embed::{QueryError, QueryText};
+use crate::embed::{Embedder, QueryError, QueryText};
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -58,6 +58,7 @@ pub(super) fn aim(
     request: &SearchRequest,
     query: Option<QueryText>,
     embedded: Vec<Embedded>,
+    embedder: &Embedder,
 ) -> Result<Aim, Error> {
     let mut aim = Aim { truncated: embedded.iter().any(|one| one.truncated), ..Aim::default() };
     if let (SearchTarget::Text(_), Some(one)) = (&request.target, embedded.first()) {
@@ -66,7 +67,10 @@ pub(super) fn aim(
     let mut embedded = embedded.into_iter().map(|one| one.embedding);
     match &request.target {
         SearchTarget::Text(_) => {
-            aim.terms = query.map(|query| query.terms(request.reading.all_words)).transpose()?;
+            if let Some(query) = query {
+                let language = stemmed(collection, request, &query.text, embedder)?;
+                aim.terms = Some(query.terms(request.reading.all_words, language)?);
+            }
             aim.truncated |= aim.terms.as_ref().is_some_and(|terms| terms.truncated);
             if request.mode != SearchMode::Lexical {
                 aim.embedding = Some(embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?);
@@ -95,6 +99,22 @@ pub(super) fn aim(
         }
     }
     Ok(aim)
+}
+
+/// The language by whose rules the words of a query get their stems: its own, if it is one of those asked for, or of the collection;
+/// else the first of these, that of most documents.
+fn stemmed(
+    collection: &OpenCollection,
+    request: &SearchRequest,
+    query: &str,
+    embedder: &Embedder,
+) -> Result<Option<Language>, Error> {
+    let languages = match &request.languages {
+        Some(languages) if !languages.is_empty() => languages.clone(),
+        _ => collection.store.counts()?.languages.into_iter().filter_map(|(language, _)| language).collect(),
+    };
+    let own = embedder.detect(query).map(|detected| detected.language).filter(|own| languages.contains(own));
+    Ok(own.or(languages.first().copied()))
 }
 
 /// The mean of the examples; all zero when there are none.

@@ -212,7 +212,7 @@ fn filled(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> 
         };
         let start = before.chars().count();
         let end = start + text.chars().count();
-        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks: marking.marks(text)? });
+        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks: marking.marks(text, document.language)? });
     }
     hit.title = document.title.filter(|_| parts.title);
     hit.text = parts.text.then_some(document.text);

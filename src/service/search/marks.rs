@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::Error;
-use crate::domain::{QueryTerms, SearchTarget};
+use crate::domain::{Language, QueryTerms, SearchTarget};
 use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
 use crate::ranking::{Question, TokenMatch};
 
@@ -25,16 +25,16 @@ impl<'a> Marking<'a> {
         embedder: &'a Embedder,
     ) -> Self {
         let terms = match target {
-            SearchTarget::Text(text) => Some(terms.unwrap_or_else(|| query_terms(text))),
+            SearchTarget::Text(text) => Some(terms.unwrap_or_else(|| query_terms(text, None))),
             SearchTarget::Vector(_) | SearchTarget::Like(_) | SearchTarget::Examples(_) => None,
         };
         Self { sought: terms.map(SoughtTerms::new), question, embedder }
     }
 
-    /// The marks of a passage, in characters (Unicode code points) from its first one.
-    pub(super) fn marks(&self, passage: &str) -> Result<Vec<Range<usize>>, Error> {
+    /// The marks of a passage in a language, if that is known, in characters (Unicode code points) from its first one.
+    pub(super) fn marks(&self, passage: &str, language: Option<Language>) -> Result<Vec<Range<usize>>, Error> {
         let Some(sought) = &self.sought else { return Ok(Vec::new()) };
-        let words = PassageWords::new(passage);
+        let words = PassageWords::new(passage, language);
         let mut marks = words.of_terms(sought);
         if let Some(question) = &self.question {
             let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;

@@ -35,7 +35,7 @@ use super::runtime::OpenCollection;
 use super::{Error, Service, priority};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
-use aim::{Aim, Words};
+use aim::Words;
 use hits::Wanted;
 use marks::Marking;
 use ranking::Plan;
@@ -133,7 +133,8 @@ fn answer(
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
-    let mut aim = Aim { preferred: preference::languages(request, embedder), ..aim::aim(collection, request, query, embedded)? };
+    let mut aim = aim::aim(collection, request, query, embedded, embedder)?;
+    aim.preferred = preference::languages(request, embedder);
     let page = Plan { collection, request, aim: &mut aim, scorer: embedder.scorer(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();

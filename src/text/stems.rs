@@ -1,0 +1,92 @@
+//! Stems: what a word has in common with its other forms, by the rules of Snowball for its language.
+
+use std::borrow::Cow;
+
+use frostem::{Algorithm, Stemmer};
+
+use crate::domain::Language;
+
+/// What stems the words of a language; `None` for one that Snowball has no rules for.
+pub(super) fn stemmer(language: Language) -> Option<Stemmer> {
+    let algorithm = match language.code() {
+        "ar" => Algorithm::Arabic,
+        "ca" => Algorithm::Catalan,
+        "cs" => Algorithm::Czech,
+        "da" => Algorithm::Danish,
+        "de" => Algorithm::German,
+        "el" => Algorithm::Greek,
+        "en" => Algorithm::English,
+        "eo" => Algorithm::Esperanto,
+        "es" => Algorithm::Spanish,
+        "et" => Algorithm::Estonian,
+        "eu" => Algorithm::Basque,
+        "fa" => Algorithm::Persian,
+        "fi" => Algorithm::Finnish,
+        "fr" => Algorithm::French,
+        "hi" => Algorithm::Hindi,
+        "hu" => Algorithm::Hungarian,
+        "hy" => Algorithm::Armenian,
+        "id" => Algorithm::Indonesian,
+        "it" => Algorithm::Italian,
+        "lt" => Algorithm::Lithuanian,
+        "nb" => Algorithm::Norwegian,
+        "nl" => Algorithm::Dutch,
+        "pl" => Algorithm::Polish,
+        "pt" => Algorithm::Portuguese,
+        "ro" => Algorithm::Romanian,
+        "ru" => Algorithm::Russian,
+        "sr" => Algorithm::Serbian,
+        "sv" => Algorithm::Swedish,
+        "ta" => Algorithm::Tamil,
+        "tr" => Algorithm::Turkish,
+        "uk" => Algorithm::Ukrainian,
+        _ => return None,
+    };
+    Some(Stemmer::new(algorithm))
+}
+
+/// The stem of a word in lower case; `None` where that is the word itself, or nothing.
+pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
+    // Rules are made for words; what holds a digit is a number or a name.
+    if word.chars().any(|c| c.is_numeric()) {
+        return None;
+    }
+    let stem = stemmer.stem(word);
+    (!stem.is_empty() && stem != word).then_some(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(language: &str, words: &[&str], expect: &str) {
+        let stemmer = stemmer(Language::parse(language).unwrap()).unwrap();
+        for word in words {
+            let stem = stem(&stemmer, word).unwrap_or(Cow::Borrowed(word));
+            assert_eq!(stem, expect, "{language}: {word}");
+        }
+    }
+
+    #[test]
+    fn forms_of_a_word_have_one_stem() {
+        check("en", &["ripen", "ripens", "ripened", "ripening"], "ripen");
+        check("de", &["haus", "häuser", "häusern", "hauses"], "haus");
+        check("es", &["cantamos", "cantaban", "cantar"], "cant");
+        check("ru", &["книга", "книги", "книгу", "книгами"], "книг");
+        check("tr", &["evler", "evlerin", "ev"], "ev");
+        check("fi", &["talossa", "talosta", "talo"], "talo");
+    }
+
+    #[test]
+    fn what_holds_a_digit_has_no_stem_of_its_own() {
+        let english = stemmer(Language::parse("en").unwrap()).unwrap();
+        assert_eq!(stem(&english, "b52s"), None);
+    }
+
+    #[test]
+    fn languages_without_rules_have_no_stemmer() {
+        for code in ["ja", "zh", "th", "ko", "vi", "sw", "my"] {
+            assert!(stemmer(Language::parse(code).unwrap()).is_none(), "{code}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Stems: a search by words finds other forms of a word in the language of its document, whatever that is changed to.
+
+use dragoman::domain::{DocumentPatch, Language, Metadata, PassageId, Precondition, TitleChange};
+use dragoman::store::{DocumentStore, PreparedDocument, SearchFilter};
+
+use crate::{document, id, put, store};
+
+fn language(code: &str) -> Option<Language> {
+    Some(Language::parse(code).unwrap())
+}
+
+fn english(text: &str) -> PreparedDocument {
+    PreparedDocument { language: language("en"), ..document("a", text) }
+}
+
+/// How many passages have a form of these words of a language.
+fn found(store: &DocumentStore, query: &str, code: &str) -> usize {
+    let terms = dragoman::embed::query_terms(query, language(code));
+    store.lexical(&terms, &SearchFilter::default(), 10).unwrap().len()
+}
+
+fn to(language: Option<Language>) -> DocumentPatch {
+    let title = TitleChange::Keep;
+    DocumentPatch { title, metadata: Metadata::new(), language, metadata_bytes_max: 100, metadata_depth_max: 4 }
+}
+
+#[test]
+fn other_forms_of_a_word_are_found() {
+    let (_folder, store) = store();
+    put(&store, english("The apples ripened early."));
+    assert_eq!(["ripening", "apple", "ripe pears"].map(|query| found(&store, query, "en")), [1, 1, 0]);
+}
+
+#[test]
+fn the_spelling_of_the_query_ranks_first() {
+    let (_folder, store) = store();
+    put(&store, english("The old wall of the town stood."));
+    put(&store, PreparedDocument { language: language("en"), ..document("b", "The old walls of the town stood.") });
+    let terms = dragoman::embed::query_terms("walls", language("en"));
+    let ranked = store.lexical(&terms, &SearchFilter::default(), 10).unwrap();
+    assert_eq!(ranked.iter().map(|(passage, _)| *passage).collect::<Vec<_>>(), [PassageId(2), PassageId(1)]);
+}
+
+#[test]
+fn a_document_of_another_language_has_its_stems() {
+    let (_folder, store) = store();
+    put(&store, PreparedDocument { language: language("de"), ..document("a", "Die Mauern stehen.") });
+    assert_eq!(found(&store, "Mauer", "de"), 1);
+    put(&store, PreparedDocument { language: language("ja"), ..document("a", "Die Mauern stehen.") });
+    assert_eq!(found(&store, "Mauer", "de"), 0, "the same text, of which another language is said");
+    let patched = store.patch(&id("a"), to(language("de")), None, Precondition::default()).unwrap();
+    assert!(matches!(patched, dragoman::store::PatchOutcome::Done(..)), "{patched:?}");
+    assert_eq!(found(&store, "Mauer", "de"), 1);
+}
