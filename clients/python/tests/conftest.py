@@ -96,7 +96,7 @@ def news(client: Client) -> Iterator[str]:
             {"id": "zh", "text": "工人们正在修复被洪水冲毁的桥。", "metadata": {"topic": "transport"}},
             {
                 "id": "fr",
-                "text": "De fortes pluies sont attendues demain dans tout le nord du pays.",
+                "text": "De fortes pluies sont attendues demain dans le nord du pays.",
                 "metadata": {"topic": "weather"},
             },
             {"id": "el", "text": "Η ορχήστρα έδωσε δωρεάν συναυλία στην πλατεία.", "metadata": {"topic": "music"}},

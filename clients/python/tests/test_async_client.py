@@ -33,9 +33,16 @@ async def test_documents_are_stored_found_listed_and_deleted(server: Server) -> 
 
 
 async def test_several_requests_run_at_once(server: Server) -> None:
+    told: dict[str, str] = {}
+
+    async def tell(client: AsyncClient, text: str) -> None:
+        told[text] = (await client.detect_languages([text]))[0]["language"]
+
+    texts = {"Es regnet heute sehr stark.": "de", "Kje je postaja?": "sl", "雨が降っています。": "ja"}
     async with AsyncClient(server.url) as client, anyio.create_task_group() as group:
-        for text in ("Es regnet.", "Kje je postaja?", "雨が降っています。"):
-            group.start_soon(client.detect_languages, [text])
+        for text in texts:
+            group.start_soon(tell, client, text)
+    assert told == texts
 
 
 async def test_a_file_is_imported_and_waited_for(server: Server, tmp_path: Path) -> None:

@@ -139,8 +139,12 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
         server.server_close()
 
 
-BUSY = (503, {"retry-after": "0"}, b'{"code": "overloaded", "detail": "a queue is full"}')
-STORED = (200, {}, b'{"results": [{"id": "a", "status": "created", "version": 1}], "failed": 0}')
+BUSY: tuple[int, dict[str, str], bytes] = (503, {"retry-after": "0"}, b'{"code": "overloaded", "detail": "a queue is full"}')
+STORED: tuple[int, dict[str, str], bytes] = (
+    200,
+    {},
+    b'{"results": [{"id": "a", "status": "created", "version": 1}], "failed": 0}',
+)
 
 
 def test_a_write_that_is_sent_again_keeps_its_idempotency_key() -> None:
