@@ -15,7 +15,7 @@ for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():
     label, text = line.split("\t")
     examples.append({"text": text, "labels": [label]})
 
-with Client(os.environ.get("DRAGOMAN_URL", "http://127.0.0.1:7700"), api_key=os.environ.get("DRAGOMAN_KEY")) as client:
+with Client(os.environ.get("DRAGOMAN_SERVER", "http://127.0.0.1:7700"), api_key=os.environ.get("DRAGOMAN_KEY")) as client:
     made = client.create_classifier("example-messages", "knn", knn={"neighbors": 4}, examples=examples)
     client.get_job(made["job"]).wait(timeout=60)
     messages = sys.argv[2:]

@@ -16,7 +16,7 @@ documents: list[DocumentInput] = [
     for file in sorted(folder.glob("*.txt"))
 ]
 
-with Client(os.environ.get("DRAGOMAN_URL", "http://127.0.0.1:7700"), api_key=os.environ.get("DRAGOMAN_KEY")) as client:
+with Client(os.environ.get("DRAGOMAN_SERVER", "http://127.0.0.1:7700"), api_key=os.environ.get("DRAGOMAN_KEY")) as client:
     client.get_or_create_collection("example-folder")
     stored = client.upsert("example-folder", documents)
     for result in stored["results"]:

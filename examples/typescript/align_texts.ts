@@ -4,8 +4,8 @@ import { readFile } from "node:fs/promises";
 import { Client } from "dragoman-client";
 
 const [first = "", second = ""] = process.argv.slice(2);
-const { DRAGOMAN_URL, DRAGOMAN_KEY } = process.env;
-const client = new Client(DRAGOMAN_URL, DRAGOMAN_KEY ? { apiKey: DRAGOMAN_KEY } : {});
+const { DRAGOMAN_SERVER, DRAGOMAN_KEY } = process.env;
+const client = new Client(DRAGOMAN_SERVER, DRAGOMAN_KEY ? { apiKey: DRAGOMAN_KEY } : {});
 
 async function sentences(file: string): Promise<string[]> {
   return (await readFile(file, "utf8")).split("\n").filter((line) => line.trim() !== "");

@@ -5,8 +5,8 @@ import { readFile } from "node:fs/promises";
 import { Client } from "dragoman-client";
 
 const [file = "", ...messages] = process.argv.slice(2);
-const { DRAGOMAN_URL, DRAGOMAN_KEY } = process.env;
-const client = new Client(DRAGOMAN_URL, DRAGOMAN_KEY ? { apiKey: DRAGOMAN_KEY } : {});
+const { DRAGOMAN_SERVER, DRAGOMAN_KEY } = process.env;
+const client = new Client(DRAGOMAN_SERVER, DRAGOMAN_KEY ? { apiKey: DRAGOMAN_KEY } : {});
 
 const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
 const examples = lines.map((line) => {

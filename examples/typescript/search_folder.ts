@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { Client, type DocumentInput } from "dragoman-client";
 
 const [folder = ".", question = ""] = process.argv.slice(2);
-const { DRAGOMAN_URL, DRAGOMAN_KEY } = process.env;
-const client = new Client(DRAGOMAN_URL, DRAGOMAN_KEY ? { apiKey: DRAGOMAN_KEY } : {});
+const { DRAGOMAN_SERVER, DRAGOMAN_KEY } = process.env;
+const client = new Client(DRAGOMAN_SERVER, DRAGOMAN_KEY ? { apiKey: DRAGOMAN_KEY } : {});
 
 async function* documents(): AsyncGenerator<DocumentInput> {
   for (const name of (await readdir(folder)).sort()) {

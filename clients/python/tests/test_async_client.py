@@ -7,8 +7,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from conftest import Server
 
+from conftest import Server
 from dragoman import AsyncClient, AsyncJob, Client, DragomanError, Job
 
 pytestmark = pytest.mark.anyio

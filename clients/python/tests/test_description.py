@@ -7,9 +7,9 @@ import json
 from typing import Any, get_type_hints
 
 import pytest
-from conftest import ROOT
 from typing_extensions import is_typeddict
 
+from conftest import ROOT
 from dragoman import operations, wire
 
 SCHEMAS: dict[str, Any] = json.loads((ROOT / "openapi" / "openapi.json").read_text())["components"]["schemas"]

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conftest import ADMIN_KEY, Server
 
+from conftest import ADMIN_KEY, Server
 from dragoman import Client, DragomanError
 
 
