@@ -13,7 +13,7 @@ HitPart = Literal["title", "text", "metadata", "passage", "vector"]
 WaitFor = Literal["stored", "indexed"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 
-# `and`, `or`, `not` and `in` are words of Python, so these two are written as calls.
+# `and`, `or`, `not` and `in` are words of Python, so this type is written as a call.
 FilterNode = TypedDict(
     "FilterNode",
     {
