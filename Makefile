@@ -25,8 +25,9 @@ bench: runtime bench-peers ## Prints ratios measured in one run on this machine
 bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
 	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }
 
-clients: runtime ## Generates clients from the API description, compiles them and runs them against a live server
+clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/
 	scripts/clients.sh
+	scripts/client_packages.sh
 
 train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
 	scripts/train_smoke.sh

@@ -1,0 +1,106 @@
+"""A vector store for LangChain (`pip install dragoman-client[langchain]`). The server cuts, embeds and ranks the texts.
+
+The asynchronous methods are those of `VectorStore`: they run these in a thread, which a `Client` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from . import wire
+from .client import Client
+from .errors import DragomanError
+
+
+class DragomanVectorStore(VectorStore):
+    """A collection as a vector store.
+
+    `content` says what a found document holds: the whole `text`, or the `passage` of it that answers. `options` are those of
+    every search (`mode`, `languages`, `prefer_language` and so on); arguments of a search come before them. A `filter` is one of
+    Dragoman's.
+    """
+
+    def __init__(self, client: Client, collection: str, *, content: Literal["text", "passage"] = "text", **options: Any) -> None:
+        self.client, self.collection, self.content, self.options = client, collection, content, options
+        client.get_or_create_collection(collection)
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Stores texts, in place of those with the same ids, and gives their ids. One that cannot be stored is an error."""
+        every = list(texts)
+        if any(also is not None and len(also) != len(every) for also in (metadatas, ids)):
+            raise ValueError("texts, metadatas and ids must be as many")
+        documents: list[wire.DocumentInput] = [{"text": text} for text in every]
+        for document, metadata in zip(documents, metadatas or [], strict=False):
+            document["metadata"] = metadata
+        for document, id in zip(documents, ids or [], strict=False):
+            if id is not None:
+                document["id"] = id
+        if not documents:
+            return []
+        results = self.client.upsert(self.collection, documents, **kwargs)["results"]
+        for result in results:
+            if "error" in result:
+                error = result["error"]
+                raise DragomanError(error["code"], f"{error['pointer']}: {error['detail']}", results=results)
+        return [result["id"] for result in results]
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Deletes documents by ids or by a `filter`; without either, all of them."""
+        everything: wire.FilterNode = {"and": []}
+        if ids is not None:
+            self.client.delete_documents(self.collection, ids=ids)
+        else:
+            self.client.delete_documents(self.collection, filter=kwargs.get("filter", everything))
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        found = {document["id"]: document for document in self.client.list_documents(self.collection, ids=ids)}
+        return [Document(id=id, page_content=found[id]["text"], metadata=found[id]["metadata"]) for id in ids if id in found]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """The nearest documents with their scores: in mode `full`, the relevance between 0 and 1."""
+        include: list[wire.HitPart] = [self.content, "metadata"]
+        found = self.client.search(self.collection, query, **{**self.options, **kwargs, "limit": k, "include": include})
+        return [(self._document(hit), hit["score"]) for hit in found["hits"]]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> DragomanVectorStore:
+        """Makes the store with `client` and `collection`, and stores the texts. There is no `embedding`: the server embeds."""
+        if embedding is not None:
+            raise ValueError("the server embeds the texts: embedding must be None")
+        store = cls(**kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    def _document(self, hit: wire.SearchHit) -> Document:
+        text = hit["passage"]["text"] if self.content == "passage" else hit["text"]
+        return Document(id=hit["id"], page_content=text, metadata=hit["metadata"])
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        mode = self.options.get("mode", "full")
+        if mode != "full":
+            raise ValueError(f"scores of mode {mode} are no relevance between 0 and 1; those of mode full are")
+        return lambda score: score

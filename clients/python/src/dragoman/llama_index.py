@@ -1,0 +1,211 @@
+"""A vector store and an embedding for LlamaIndex (`pip install dragoman-client[llama-index]`).
+
+Texts and queries are embedded by the server, so nodes that are added to the store need no embedding. A `VectorStoreIndex` embeds
+what it inserts by itself all the same: give it a `DragomanEmbedding`, or add nodes to the store and make the index from that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+
+from . import wire
+from .client import Client
+from .errors import DragomanError
+
+MODES: dict[VectorStoreQueryMode, wire.SearchMode] = {
+    VectorStoreQueryMode.DEFAULT: "full",
+    VectorStoreQueryMode.HYBRID: "hybrid",
+    VectorStoreQueryMode.TEXT_SEARCH: "lexical",
+    VectorStoreQueryMode.SPARSE: "lexical",
+}
+COMPARISONS = {
+    FilterOperator.EQ: "eq",
+    FilterOperator.NE: "ne",
+    FilterOperator.GT: "gt",
+    FilterOperator.GTE: "gte",
+    FilterOperator.LT: "lt",
+    FilterOperator.LTE: "lte",
+    FilterOperator.IN: "in",
+    FilterOperator.ANY: "any",
+}
+#: Names that a filter takes for the document's own values.
+OWN_VALUES = ("id", "language", "created_at", "updated_at")
+EVERYTHING: wire.FilterNode = {"and": []}
+
+
+class DragomanVectorStore(BasePydanticVectorStore):
+    """A collection as a vector store. Each node is a document."""
+
+    stores_text: bool = True
+    is_embedding_query: bool = False
+    collection: str
+    _client: Client = PrivateAttr()
+
+    def __init__(self, client: Client, collection: str, **fields: Any) -> None:
+        super().__init__(**{"collection": collection, **fields})
+        self._client = client
+        client.get_or_create_collection(collection)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DragomanVectorStore"
+
+    @property
+    def client(self) -> Client:
+        return self._client
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Stores nodes, in place of those with the same ids, and gives their ids. One that cannot be stored is an error."""
+        documents: list[wire.DocumentInput] = [
+            {
+                "id": node.node_id,
+                "text": node.get_content(metadata_mode=MetadataMode.NONE),
+                "metadata": node_to_metadata_dict(node, remove_text=True),
+            }
+            for node in nodes
+        ]
+        if not documents:
+            return []
+        results = self._client.upsert(self.collection, documents, **kwargs)["results"]
+        for result in results:
+            if "error" in result:
+                error = result["error"]
+                raise DragomanError(error["code"], f"{error['pointer']}: {error['detail']}", results=results)
+        return [result["id"] for result in results]
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Searches for the query's text, or for its embedding when there is no text. `kwargs` are options of the search."""
+        if query.mode not in MODES:
+            raise ValueError(f"there is no mode {query.mode.value}; there are {', '.join(mode.value for mode in MODES)}")
+        options: wire.SearchOptions = {"limit": query.similarity_top_k, "include": ["text", "metadata"]}
+        if query.query_str:
+            options["mode"] = MODES[query.mode]
+            if query.mode == VectorStoreQueryMode.HYBRID and query.alpha is not None:
+                options["weights"] = {"dense": query.alpha, "lexical": 1 - query.alpha}
+        elif query.query_embedding is not None:
+            options["vector"] = query.query_embedding
+        # A retriever sends empty lists of ids where it means all.
+        restrictions = _restrictions(query.node_ids or None, query.filters)
+        if query.doc_ids:
+            restrictions.append({"field": "ref_doc_id", "in": query.doc_ids})
+        if restrictions:
+            options["filter"] = {"and": restrictions}
+        options.update(kwargs)  # type: ignore[typeddict-item]
+        hits = self._client.search(self.collection, query.query_str or None, **options)["hits"]
+        return VectorStoreQueryResult(
+            nodes=[metadata_dict_to_node(hit["metadata"], hit["text"]) for hit in hits],
+            similarities=[hit["score"] for hit in hits],
+            ids=[hit["id"] for hit in hits],
+        )
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        found = self._client.list_documents(self.collection, filter={"and": _restrictions(node_ids, filters)})
+        return [metadata_dict_to_node(document["metadata"], document["text"]) for document in found]
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        self._client.delete_documents(self.collection, filter={"field": "ref_doc_id", "eq": ref_doc_id})
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        restrictions = _restrictions(node_ids, filters)
+        if not restrictions:
+            raise ValueError("say node_ids or filters; clear() deletes everything")
+        self._client.delete_documents(self.collection, filter={"and": restrictions})
+
+    def clear(self) -> None:
+        self._client.delete_documents(self.collection, filter=EVERYTHING)
+
+    # The base class would block the event loop in these.
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        return await asyncio.to_thread(self.add, nodes, **kwargs)
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        return await asyncio.to_thread(self.query, query, **kwargs)
+
+    async def aget_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
+    async def aclear(self) -> None:
+        await asyncio.to_thread(self.clear)
+
+
+class DragomanEmbedding(BaseEmbedding):
+    """The server's model as an embedding, for whatever asks for one."""
+
+    _client: Client = PrivateAttr()
+
+    def __init__(self, client: Client, **fields: Any) -> None:
+        super().__init__(**{"model_name": "dragoman", "embed_batch_size": 128, **fields})
+        self._client = client
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "DragomanEmbedding"
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return self._client.embed(texts)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._client.embed([text])[0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return await asyncio.to_thread(self._get_text_embedding, query)
+
+
+def _restrictions(ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[wire.FilterNode]:
+    restrictions: list[wire.FilterNode] = []
+    if ids is not None:
+        restrictions.append({"field": "id", "in": list(ids)})
+    if filters is not None:
+        restrictions.append(_tree(filters))
+    return restrictions
+
+
+def _tree(filters: MetadataFilters) -> wire.FilterNode:
+    parts = [_tree(part) if isinstance(part, MetadataFilters) else _condition(part) for part in filters.filters]
+    if filters.condition == FilterCondition.OR:
+        return {"or": parts}
+    return {"not": {"or": parts}} if filters.condition == FilterCondition.NOT else {"and": parts}
+
+
+def _condition(part: MetadataFilter) -> wire.FilterNode:
+    key = part.key.replace("\\", "\\\\").replace(".", "\\.")
+    field = f"metadata.{key}" if key in OWN_VALUES else key
+    values: list[Any] = list(part.value) if isinstance(part.value, list) else [part.value]
+    if part.operator in COMPARISONS:
+        return {"field": field, COMPARISONS[part.operator]: part.value}  # type: ignore[misc]
+    if part.operator == FilterOperator.NIN:
+        return {"not": {"field": field, "in": values}}
+    if part.operator in (FilterOperator.ALL, FilterOperator.CONTAINS):
+        return {"and": [{"field": field, "any": [value]} for value in values]}
+    raise ValueError(f"there is no filter {part.operator.value}")

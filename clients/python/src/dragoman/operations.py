@@ -1,0 +1,480 @@
+"""The operations of the API, each written once. `client.py` makes methods of them; their arguments are the wire's members."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Literal, cast
+
+from typing_extensions import Unpack
+
+from . import wire
+from .calls import Call, Flow, Lines, Pages, Pause, ask, ask_by_post, delete, get, given, path, write
+from .errors import DragomanError
+
+#: What a server takes at once unless it is configured otherwise (`batch_documents_max`, `body_bytes_max`), with room to spare.
+BATCH_DOCUMENTS, BATCH_BYTES = 1000, 16 * 1024 * 1024
+#: Values that one filter may list.
+FILTER_VALUES_MAX = 10_000
+
+LineStatus = Literal["created", "updated", "failed"]
+
+CONTENT_TYPES = {
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+}
+ENCODINGS = {".gz": "gzip", ".zst": "zstd"}
+
+
+# Collections
+
+
+def create_collection(
+    name: str, *, idempotency_key: str | None = None, **options: Unpack[wire.CollectionOptions]
+) -> Call[wire.CollectionInfo]:
+    """Creates a collection. Without options the loaded model embeds its texts."""
+    return write(given(name=name, **options), "collections", key=idempotency_key)
+
+
+def get_or_create_collection(name: str, **options: Unpack[wire.CollectionOptions]) -> Flow[wire.CollectionInfo]:
+    """The collection of this name, made with these options if there is none. One that exists stays as it is."""
+    try:
+        return (yield from ask(create_collection(name, **options)))
+    except DragomanError as error:
+        if error.code != "collection_exists":
+            raise
+    return (yield from ask(get_collection(name)))
+
+
+def get_collection(collection: str) -> Call[wire.CollectionInfo]:
+    return get("collections", collection)
+
+
+def change_collection(collection: str, **change: Unpack[wire.CollectionChange]) -> Call[wire.CollectionInfo]:
+    return Call("PATCH", path("collections", collection), body=given(**change), repeatable=True)
+
+
+def list_collections(*, limit: int | None = None) -> Pages[wire.CollectionInfo]:
+    """All collections, `limit` per request."""
+    return Pages(lambda cursor: get("collections", limit=limit, cursor=cursor), "collections")
+
+
+def delete_collection(collection: str) -> Call[None]:
+    return delete("collections", collection)
+
+
+# Documents
+
+
+def upsert(
+    collection: str,
+    documents: wire.DocumentInput | Iterable[wire.DocumentInput],
+    *,
+    wait: wire.WaitFor | None = None,
+    batch_documents: int = BATCH_DOCUMENTS,
+    batch_bytes: int = BATCH_BYTES,
+) -> Flow[wire.UpsertResult]:
+    """Stores one document or any number of them, in as many requests as they need.
+
+    The answer has one result per document, in their order, those of failed documents with the reason. When no document could be
+    stored, an error names what is wrong with each. An error that ends everything has the `results` of the documents before it.
+    """
+    results: list[wire.DocumentResult] = []
+    refusals: list[DragomanError] = []
+    every = cast(Iterable[wire.DocumentInput], [documents] if isinstance(documents, Mapping) else documents)
+    try:
+        for batch in _batches(every, batch_documents, batch_bytes):
+            results += yield from _upsert_batch(collection, batch, wait, len(results), refusals)
+    except DragomanError as error:
+        error.results = results
+        raise
+    failed = sum(result["status"] == "failed" for result in results)
+    if refusals and failed == len(results):
+        for refusal in refusals[1:]:
+            refusals[0].violations += refusal.violations
+        raise refusals[0]
+    return {"results": results, "failed": failed}
+
+
+def _upsert_batch(
+    collection: str, batch: Sequence[wire.DocumentInput], wait: wire.WaitFor | None, start: int, refusals: list[DragomanError]
+) -> Flow[list[wire.DocumentResult]]:
+    """Sends a batch, or halves of it when the server takes less at once. `start` is how many documents went before."""
+    try:
+        answer: wire.UpsertResult = yield write(
+            {"documents": batch}, "collections", collection, "documents", query=given(wait=wait)
+        )
+    except DragomanError as error:
+        pointers = [violation.pointer or "" for violation in error.violations]
+        if len(batch) > 1 and (error.status == 413 or "/documents" in pointers):
+            half = len(batch) // 2
+            first = yield from _upsert_batch(collection, batch[:half], wait, start, refusals)
+            return first + (yield from _upsert_batch(collection, batch[half:], wait, start + half, refusals))
+        if {_place(pointer) for pointer in pointers} != set(range(len(batch))):
+            raise
+        refusals.append(_moved(error, start))
+        return _as_results(refusals[-1], batch, start)
+    for result in answer["results"]:
+        if "error" in result:
+            result["error"]["pointer"] = _moved_pointer(result["error"]["pointer"], start)
+    return answer["results"]
+
+
+def _place(pointer: str) -> int:
+    """The document that a pointer into a batch is about, or -1."""
+    _, *parts = pointer.split("/")
+    return int(parts[1]) if parts[:1] == ["documents"] and len(parts) > 1 and parts[1].isdigit() else -1
+
+
+def _moved_pointer(pointer: str, start: int) -> str:
+    place = _place(pointer)
+    return pointer if place < 0 else pointer.replace(f"/documents/{place}", f"/documents/{place + start}", 1)
+
+
+def _moved(error: DragomanError, start: int) -> DragomanError:
+    """The error as if all documents had been in one request."""
+    error.violations = [type(place)(place.detail, _moved_pointer(place.pointer or "", start)) for place in error.violations]
+    return error
+
+
+def _as_results(error: DragomanError, batch: Sequence[wire.DocumentInput], start: int) -> list[wire.DocumentResult]:
+    """A batch of which nothing was stored, told as one of which something was."""
+    results: list[wire.DocumentResult] = []
+    for place, document in enumerate(batch, start):
+        reason = next(violation for violation in error.violations if _place(violation.pointer or "") == place)
+        result: wire.DocumentResult = {
+            "status": "failed",
+            "error": {"code": error.code, "pointer": reason.pointer or "", "detail": reason.detail},
+        }
+        if isinstance(document.get("id"), str):
+            result["id"] = document["id"]
+        results.append(result)
+    return results
+
+
+def _batches(documents: Iterable[wire.DocumentInput], count_max: int, bytes_max: int) -> Iterable[list[wire.DocumentInput]]:
+    batch: list[wire.DocumentInput] = []
+    size = 0
+    for document in documents:
+        document_size = len(json.dumps(document, ensure_ascii=False).encode())
+        if batch and (len(batch) == count_max or size + document_size > bytes_max):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += document_size
+    if batch:
+        yield batch
+
+
+def get_document(collection: str, id: str) -> Call[wire.StoredDocument]:
+    return get("collections", collection, "documents", id)
+
+
+def patch_document(
+    collection: str, id: str, patch: wire.DocumentPatch, *, if_match: int | None = None, wait: wire.WaitFor | None = None
+) -> Call[wire.StoredDocument]:
+    """Changes metadata, language or title. `if_match` is the version that it must still have."""
+    to = path("collections", collection, "documents", id)
+    return Call("PATCH", to, given(wait=wait), patch, _if_match(if_match), repeatable=if_match is None)
+
+
+def delete_document(collection: str, id: str, *, if_match: int | None = None) -> Call[None]:
+    return delete("collections", collection, "documents", id, headers=_if_match(if_match))
+
+
+def delete_documents(
+    collection: str,
+    *,
+    ids: Sequence[str] | None = None,
+    filter: wire.FilterNode | None = None,
+    idempotency_key: str | None = None,
+) -> Flow[int]:
+    """Deletes the documents with these ids, or those that match the filter, and gives how many there were."""
+    if (ids is None) == (filter is None):
+        raise ValueError("say either ids or filter; to delete everything, the filter is {'and': []}")
+    filters = [filter] if filter is not None else _id_filters(ids or [])
+    deleted = 0
+    for number, part in enumerate(filters):
+        key = f"{idempotency_key}-{number}" if idempotency_key and number else idempotency_key
+        answer = yield write({"filter": part}, "collections", collection, "documents", "delete", key=key)
+        deleted += answer["deleted"]
+    return deleted
+
+
+def _id_filters(ids: Sequence[str]) -> list[wire.FilterNode]:
+    return [{"field": "id", "in": list(ids[at : at + FILTER_VALUES_MAX])} for at in range(0, len(ids), FILTER_VALUES_MAX)]
+
+
+def list_documents(
+    collection: str,
+    *,
+    ids: Sequence[str] | None = None,
+    filter: wire.FilterNode | None = None,
+    order: Literal["id", "created_at", "updated_at"] | None = None,
+    descending: bool | None = None,
+    limit: int | None = None,
+) -> Pages[wire.StoredDocument]:
+    """All documents, or those that match the filter and have one of at most 10,000 ids; `limit` per request."""
+    with_id: wire.FilterNode | None = {"field": "id", "in": list(ids)} if ids is not None else None
+    both = {"and": [filter, with_id]} if filter and with_id else filter or with_id
+    body = given(filter=both, order=order, descending=descending, limit=limit)
+    return Pages(
+        lambda cursor: ask_by_post({**body, "cursor": cursor}, "collections", collection, "documents", "scroll"), "documents"
+    )
+
+
+def count_documents(collection: str, *, filter: wire.FilterNode | None = None) -> Flow[int]:
+    answer = yield ask_by_post({"filter": filter}, "collections", collection, "documents", "count")
+    return int(answer["documents"])
+
+
+def count_facets(
+    collection: str, facets: Sequence[wire.FacetInput], *, filter: wire.FilterNode | None = None
+) -> Call[wire.FacetsResult]:
+    return ask_by_post({"facets": list(facets), "filter": filter}, "collections", collection, "facets")
+
+
+def _if_match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"if-match": f'"{version}"'}
+
+
+# Search
+
+
+def search(collection: str, query: str | None = None, **options: Unpack[wire.SearchOptions]) -> Call[wire.SearchResult]:
+    """Searches for a text in any language; or for `vector`, or for what is `like` a document, in place of the query."""
+    return ask_by_post({"query": query, **options}, "collections", collection, "search")
+
+
+def search_batch(collection: str, searches: Sequence[wire.SearchRequest]) -> Call[wire.SearchBatchResult]:
+    return ask_by_post({"searches": list(searches)}, "collections", collection, "search", "batch")
+
+
+def recommend(
+    collection: str,
+    positive: wire.ExampleInputs,
+    negative: wire.ExampleInputs | None = None,
+    **options: Unpack[wire.HitOptions],
+) -> Call[wire.SearchResult]:
+    """Documents like the positive examples and unlike the negative ones."""
+    return ask_by_post({"positive": positive, "negative": negative, **options}, "collections", collection, "recommend")
+
+
+# Import, export, jobs, snapshots
+
+
+def import_file(
+    collection: str, file: str, *, content_type: str | None = None, content_encoding: str | None = None
+) -> Call[wire.JobInfo]:
+    """Sends a file of documents: NDJSON, CSV or TSV, as it is or packed with gzip or zstd, which its name says unless you do."""
+    name = PurePath(file)
+    encoding = content_encoding or ENCODINGS.get(name.suffix)
+    kind = content_type or CONTENT_TYPES.get(PurePath(name.stem).suffix if name.suffix in ENCODINGS else name.suffix)
+    if kind is None:
+        raise ValueError(f"{name.name}: neither .ndjson, .jsonl, .csv nor .tsv; say content_type")
+    headers = given(**{"content-type": kind, "content-encoding": encoding})
+    return Call("POST", path("collections", collection, "import"), headers=headers, file=file)
+
+
+def export_documents(collection: str, *, include: Literal["vector"] | None = None) -> Lines[wire.DocumentInput]:
+    """All documents as an import takes them, in the order of their ids."""
+    return Lines(get("collections", collection, "export", include=include))
+
+
+def list_jobs(
+    *, type: str | None = None, status: wire.JobStatus | None = None, collection: str | None = None, limit: int | None = None
+) -> Pages[wire.JobInfo]:
+    """Jobs, newest first."""
+    return Pages(lambda cursor: get("jobs", type=type, status=status, collection=collection, limit=limit, cursor=cursor), "jobs")
+
+
+def get_job(job: str) -> Call[wire.JobInfo]:
+    return get("jobs", job)
+
+
+def cancel_job(job: str) -> Call[wire.JobInfo]:
+    return Call("POST", path("jobs", job, "cancel"), repeatable=True)
+
+
+def job_results(job: str, *, status: LineStatus | None = None) -> Lines[wire.LineResult]:
+    """What became of each line of an import."""
+    return Lines(get("jobs", job, "results", status=status))
+
+
+def job_pairs(job: str) -> Lines[wire.MinedPair]:
+    """The translation pairs that a job found, the best first."""
+    return Lines(get("jobs", job, "pairs"))
+
+
+def job_clusters(job: str) -> Lines[wire.DuplicateCluster]:
+    """The clusters of duplicates that a job found."""
+    return Lines(get("jobs", job, "clusters"))
+
+
+def wait_for_job(
+    job: str, *, timeout: float | None = None, progress: Callable[[wire.JobInfo], object] | None = None
+) -> Flow[wire.JobInfo]:
+    """Looks at a job until it has succeeded, soon at first, then every two seconds, and shows it to `progress` each time.
+
+    One that fails or is canceled raises its own code. One that takes longer than `timeout` seconds raises `timeout`, and goes on.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    for polls in itertools.count():
+        info = yield from ask(get_job(job))
+        if progress is not None:
+            progress(info)
+        if info["status"] == "succeeded":
+            return info
+        if info["status"] in ("failed", "canceled"):
+            problem = info.get("error", {"code": info["status"], "detail": f"job {job} was {info['status']}"})
+            raise DragomanError(problem["code"], problem["detail"], job=info)
+        pause_s = min(2.0, 0.05 * 1.5**polls)
+        if end is not None and time.monotonic() + pause_s > end:
+            raise DragomanError("timeout", f"job {job} is {info['status']} after {timeout} seconds", job=info)
+        yield Pause(pause_s)
+    raise AssertionError("the loop above ends by itself")
+
+
+def create_snapshot(collections: Sequence[str] | None = None) -> Call[wire.JobInfo]:
+    """A snapshot of these collections, or of the whole server. The job's `details` have its id."""
+    return Call("POST", path("snapshots"), body=given(collections=list(collections) if collections is not None else None))
+
+
+def list_snapshots(*, limit: int | None = None) -> Pages[wire.SnapshotInfo]:
+    return Pages(lambda cursor: get("snapshots", limit=limit, cursor=cursor), "snapshots")
+
+
+def restore_snapshot(
+    snapshot: str, *, collection: str | None = None, rename_to: str | None = None, replace: bool | None = None
+) -> Call[wire.JobInfo]:
+    body = given(collection=collection, rename_to=rename_to, replace=replace)
+    return Call("POST", path("snapshots", snapshot, "restore"), body=body)
+
+
+def download_snapshot(snapshot: str) -> Call[bytes]:
+    """The archive of a snapshot."""
+    return get("snapshots", snapshot, "archive")
+
+
+def delete_snapshot(snapshot: str) -> Call[None]:
+    return delete("snapshots", snapshot)
+
+
+# Classifiers
+
+
+def create_classifier(
+    name: str,
+    kind: Literal["knn", "mlp", "prototype"],
+    *,
+    idempotency_key: str | None = None,
+    **options: Unpack[wire.ClassifierOptions],
+) -> Call[wire.ClassifierInfo]:
+    """Makes a classifier, whose `job` trains it."""
+    return write(given(name=name, kind=kind, **options), "classifiers", key=idempotency_key)
+
+
+def get_classifier(classifier: str) -> Call[wire.ClassifierInfo]:
+    return get("classifiers", classifier)
+
+
+def list_classifiers(*, limit: int | None = None) -> Pages[wire.ClassifierInfo]:
+    return Pages(lambda cursor: get("classifiers", limit=limit, cursor=cursor), "classifiers")
+
+
+def train_classifier(classifier: str) -> Call[wire.JobInfo]:
+    """Trains a classifier again, in its place."""
+    return Call("POST", path("classifiers", classifier, "train"))
+
+
+def predict(
+    classifier: str,
+    texts: Sequence[str] | None = None,
+    *,
+    documents: wire.DocumentsById | None = None,
+    threshold: float | None = None,
+    scores: int | None = None,
+    explain: int | None = None,
+) -> Call[wire.PredictResult]:
+    """The labels of texts, or of stored documents."""
+    body = {"texts": list(texts) if texts is not None else None, "documents": documents, "threshold": threshold}
+    return ask_by_post({**body, "scores": scores, "explain": explain}, "classifiers", classifier, "predict")
+
+
+def evaluate_classifier(
+    classifier: str,
+    *,
+    examples: Sequence[wire.LabeledText] | None = None,
+    documents: wire.LabeledDocuments | None = None,
+    threshold: float | None = None,
+) -> Call[dict[str, Any]]:
+    body = {"examples": examples, "documents": documents, "threshold": threshold}
+    return ask_by_post(body, "classifiers", classifier, "evaluate")
+
+
+def apply_classifier(
+    classifier: str,
+    collection: str,
+    field: str,
+    *,
+    probability_field: str | None = None,
+    filter: wire.FilterNode | None = None,
+    threshold: float | None = None,
+) -> Call[wire.JobInfo]:
+    """Writes labels into the metadata of a collection's documents."""
+    body = given(collection=collection, field=field, probability_field=probability_field, filter=filter, threshold=threshold)
+    return Call("POST", path("classifiers", classifier, "apply"), body=body)
+
+
+def delete_classifier(classifier: str) -> Call[None]:
+    return delete("classifiers", classifier)
+
+
+# Embeddings, comparison, mining, models
+
+
+def embed(texts: Sequence[str]) -> Flow[list[list[float]]]:
+    """The embeddings of texts, of unit length, in their order."""
+    answer = yield ask_by_post({"input": list(texts)}, "embeddings")
+    return [item["embedding"] for item in answer["data"]]
+
+
+def detect_languages(texts: Sequence[str]) -> Flow[list[wire.LanguageDetection]]:
+    """The language of each text; an empty answer where it is none that the model knows."""
+    answer = yield ask_by_post({"texts": list(texts)}, "detect")
+    return list(answer["detections"])
+
+
+def compare_pairs(pairs: Sequence[wire.TextPair]) -> Flow[list[wire.PairSimilarity]]:
+    """How alike the two texts of each pair are: the cosine of their embeddings."""
+    answer = yield ask_by_post({"pairs": list(pairs)}, "similarity")
+    return list(answer["results"])
+
+
+def compare_sets(first: Sequence[str], second: Sequence[str] | None = None) -> Call[wire.SimilarityMatrix]:
+    """How alike each text of one list is to each of another, or of the same."""
+    return ask_by_post({"first": list(first), "second": list(second) if second is not None else None}, "similarity", "matrix")
+
+
+def mine_pairs(
+    first: wire.MiningSide, second: wire.MiningSide, *, idempotency_key: str | None = None, **options: Unpack[wire.MiningOptions]
+) -> Call[wire.JobInfo]:
+    """Looks for translation pairs between two sides, as a job."""
+    return write(given(first=first, second=second, **options), "mine", key=idempotency_key)
+
+
+def find_duplicates(
+    collection: str, *, idempotency_key: str | None = None, **options: Unpack[wire.DuplicatesOptions]
+) -> Call[wire.JobInfo]:
+    """Looks for documents of a collection that say the same, as a job."""
+    return write(given(**options), "collections", collection, "duplicates", key=idempotency_key)
+
+
+def list_models() -> Flow[list[wire.ModelInfo]]:
+    answer = yield get("models")
+    return list(answer["data"])

@@ -1,0 +1,377 @@
+// The client: a method for each operation of the API. Arguments are the members of the wire, answers are as they come.
+
+import { BATCH_BYTES, BATCH_DOCUMENTS, type Documents, upsertInBatches } from "./batches.js";
+import { type Call, type ClientOptions, Connection } from "./connection.js";
+import { DragomanError } from "./errors.js";
+import { Job } from "./job.js";
+import type * as wire from "./wire.js";
+
+export interface UpsertOptions {
+  wait?: wire.WaitFor;
+  batchDocuments?: number;
+  batchBytes?: number;
+}
+
+export interface ImportOptions {
+  /** `application/x-ndjson`, `text/csv` or `text/tab-separated-values`; the name of a `File` says it, too. */
+  contentType?: string;
+  /** `gzip` or `zstd`, of a file that is packed. */
+  contentEncoding?: string;
+  /** Shown the job whenever it is looked at while it is waited for. */
+  progress?: (job: wire.JobInfo) => void;
+}
+
+export interface ListOptions {
+  /** Entries per request; all come in any case. */
+  limit?: number;
+}
+
+interface Keyed {
+  /** One is made up when it is left out. */
+  idempotencyKey?: string;
+}
+
+/** Values that one filter may list. */
+const FILTER_VALUES_MAX = 10_000;
+const CONTENT_TYPES: Record<string, string> = {
+  ndjson: "application/x-ndjson",
+  jsonl: "application/x-ndjson",
+  csv: "text/csv",
+  tsv: "text/tab-separated-values",
+};
+const ENCODINGS: Record<string, string> = { gz: "gzip", zst: "zstd" };
+
+export class Client {
+  #connection: Connection;
+
+  constructor(url = "http://127.0.0.1:7700", options: ClientOptions = {}) {
+    this.#connection = new Connection(url, options);
+  }
+
+  get url(): string {
+    return this.#connection.url;
+  }
+
+  /** The same client with other options, such as a `signal` for some requests. */
+  with(options: ClientOptions): Client {
+    const client = new Client(this.url);
+    client.#connection = this.#connection.with(options);
+    return client;
+  }
+
+  /** Makes any request, for what has no method here. */
+  request<T = unknown>(method: string, path: string, options: Pick<Call, "query" | "json" | "headers"> = {}): Promise<T> {
+    const keyed = Object.keys(options.headers ?? {}).some((name) => name.toLowerCase() === "idempotency-key");
+    const repeatable = keyed || ["GET", "HEAD", "PUT", "DELETE"].includes(method.toUpperCase());
+    return this.#connection.json<T>({ ...options, method: method.toUpperCase(), path, repeatable });
+  }
+
+  // Collections
+
+  createCollection(name: string, { idempotencyKey, ...options }: wire.CollectionOptions & Keyed = {}): Promise<wire.CollectionInfo> {
+    return this.#write(path("collections"), { name, ...options }, idempotencyKey);
+  }
+
+  /** The collection of this name, made with these options if there is none. One that exists stays as it is. */
+  async getOrCreateCollection(name: string, options: wire.CollectionOptions = {}): Promise<wire.CollectionInfo> {
+    try {
+      return await this.createCollection(name, options);
+    } catch (error) {
+      if (error instanceof DragomanError && error.code === "collection_exists") return this.getCollection(name);
+      throw error;
+    }
+  }
+
+  getCollection(collection: string): Promise<wire.CollectionInfo> {
+    return this.#get(path("collections", collection));
+  }
+
+  changeCollection(collection: string, change: wire.CollectionChange): Promise<wire.CollectionInfo> {
+    return this.#connection.json({ method: "PATCH", path: path("collections", collection), json: change, repeatable: true });
+  }
+
+  listCollections(options: ListOptions = {}): AsyncGenerator<wire.CollectionInfo, void, undefined> {
+    return this.#pages(path("collections"), { ...options }, "collections");
+  }
+
+  deleteCollection(collection: string): Promise<void> {
+    return this.#delete(path("collections", collection));
+  }
+
+  // Documents
+
+  /**
+   * Stores one document or any number of them, in as many requests as they need.
+   *
+   * The answer has one result per document, in their order, those of failed documents with the reason. When no document could be stored,
+   * an error names what is wrong with each. An error that ends everything has the `results` of the documents before it.
+   */
+  upsert(collection: string, documents: wire.DocumentInput | Documents, options: UpsertOptions = {}): Promise<wire.UpsertResult> {
+    const { wait, batchDocuments = BATCH_DOCUMENTS, batchBytes = BATCH_BYTES } = options;
+    const every = Symbol.iterator in documents || Symbol.asyncIterator in documents ? documents : [documents];
+    return upsertInBatches(every as Documents, batchDocuments, batchBytes, (batch) =>
+      this.#write(path("collections", collection, "documents"), { documents: batch }, undefined, { wait }),
+    );
+  }
+
+  getDocument(collection: string, id: string): Promise<wire.StoredDocument> {
+    return this.#get(path("collections", collection, "documents", id));
+  }
+
+  /** Changes metadata, language or title. `ifMatch` is the version that it must still have. */
+  patchDocument(
+    collection: string,
+    id: string,
+    patch: wire.DocumentPatch,
+    { ifMatch, wait }: { ifMatch?: number; wait?: wire.WaitFor } = {},
+  ): Promise<wire.StoredDocument> {
+    const to = path("collections", collection, "documents", id);
+    const repeatable = ifMatch === undefined;
+    return this.#connection.json({ method: "PATCH", path: to, json: patch, query: { wait }, headers: version(ifMatch), repeatable });
+  }
+
+  deleteDocument(collection: string, id: string, { ifMatch }: { ifMatch?: number } = {}): Promise<void> {
+    return this.#delete(path("collections", collection, "documents", id), version(ifMatch));
+  }
+
+  /** Deletes the documents with these ids, or those that match the filter, and gives how many there were. */
+  async deleteDocuments(collection: string, which: { ids: string[] } | { filter: wire.FilterNode }): Promise<number> {
+    const filters: wire.FilterNode[] = "filter" in which ? [which.filter] : [];
+    const ids = "ids" in which ? which.ids : [];
+    for (let at = 0; at < ids.length; at += FILTER_VALUES_MAX) {
+      filters.push({ field: "id", in: ids.slice(at, at + FILTER_VALUES_MAX) });
+    }
+    let deleted = 0;
+    for (const filter of filters) {
+      const to = path("collections", collection, "documents", "delete");
+      deleted += (await this.#write<{ deleted: number }>(to, { filter })).deleted;
+    }
+    return deleted;
+  }
+
+  /** All documents, or those that match the filter and have one of at most 10,000 ids. */
+  async *listDocuments(collection: string, { ids, filter, ...options }: wire.ListDocumentsOptions = {}): AsyncGenerator<wire.StoredDocument> {
+    const withId = ids === undefined ? undefined : { field: "id", in: ids };
+    const both = filter && withId ? { and: [filter, withId] } : (filter ?? withId);
+    for (let cursor: string | undefined; ; ) {
+      const to = path("collections", collection, "documents", "scroll");
+      const page = await this.#ask<{ documents: wire.StoredDocument[]; next_cursor?: string }>(to, { ...options, filter: both, cursor });
+      yield* page.documents;
+      if (page.next_cursor === undefined) return;
+      cursor = page.next_cursor;
+    }
+  }
+
+  async countDocuments(collection: string, filter?: wire.FilterNode): Promise<number> {
+    return (await this.#ask<{ documents: number }>(path("collections", collection, "documents", "count"), { filter })).documents;
+  }
+
+  countFacets(collection: string, facets: wire.FacetInput[], filter?: wire.FilterNode): Promise<wire.FacetsResult> {
+    return this.#ask(path("collections", collection, "facets"), { facets, filter });
+  }
+
+  // Search
+
+  /** Searches for a text in any language; or for `vector`, or for what is `like` a document, in place of the query. */
+  search(collection: string, query: string | undefined, options: wire.SearchOptions = {}): Promise<wire.SearchResult> {
+    return this.#ask(path("collections", collection, "search"), { query, ...options });
+  }
+
+  searchBatch(collection: string, searches: wire.SearchRequest[]): Promise<wire.SearchBatchResult> {
+    return this.#ask(path("collections", collection, "search", "batch"), { searches });
+  }
+
+  /** Documents like the positive examples and unlike the negative ones. */
+  recommend(
+    collection: string,
+    positive: wire.ExampleInputs,
+    options: wire.HitOptions & { negative?: wire.ExampleInputs } = {},
+  ): Promise<wire.SearchResult> {
+    return this.#ask(path("collections", collection, "recommend"), { positive, ...options });
+  }
+
+  // Import, export, jobs, snapshots
+
+  /** Sends a file of documents: NDJSON, CSV or TSV, as it is or packed. Node has `openAsBlob` of `node:fs`, with `contentType` said. */
+  async importFile(collection: string, file: BodyInit, options: ImportOptions = {}): Promise<Job> {
+    const [last = "", before = ""] = file instanceof File ? file.name.split(".").reverse() : [];
+    const encoding = options.contentEncoding ?? ENCODINGS[last];
+    const type = options.contentType ?? CONTENT_TYPES[last in ENCODINGS ? before : last];
+    if (type === undefined) throw new TypeError("neither .ndjson, .jsonl, .csv nor .tsv; say contentType");
+    const headers = { "content-type": type, ...(encoding === undefined ? {} : { "content-encoding": encoding }) };
+    const call = { method: "POST", path: path("collections", collection, "import"), body: file, headers };
+    return new Job(this.#connection, await this.#connection.json(call), options.progress);
+  }
+
+  /** All documents as an import takes them, in the order of their ids. */
+  exportDocuments(collection: string, query: { include?: "vector" } = {}): AsyncGenerator<wire.DocumentInput, void, undefined> {
+    return this.#connection.lines({ method: "GET", path: path("collections", collection, "export"), query, repeatable: true });
+  }
+
+  async getJob(job: string): Promise<Job> {
+    return new Job(this.#connection, await this.#get(path("jobs", job)));
+  }
+
+  /** Jobs, newest first. */
+  listJobs(options: ListOptions & { type?: string; status?: wire.JobStatus; collection?: string } = {}): AsyncGenerator<wire.JobInfo, void, undefined> {
+    return this.#pages(path("jobs"), { ...options }, "jobs");
+  }
+
+  /** A snapshot of these collections, or of the whole server. The job's `details` have its id. */
+  createSnapshot(collections?: string[]): Promise<Job> {
+    return this.#job(path("snapshots"), { collections });
+  }
+
+  listSnapshots(options: ListOptions = {}): AsyncGenerator<wire.SnapshotInfo, void, undefined> {
+    return this.#pages(path("snapshots"), { ...options }, "snapshots");
+  }
+
+  /** The archive of a snapshot, while it comes in. */
+  downloadSnapshot(snapshot: string): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: path("snapshots", snapshot, "archive"), repeatable: true });
+  }
+
+  restoreSnapshot(snapshot: string, options: wire.RestoreOptions = {}): Promise<Job> {
+    return this.#job(path("snapshots", snapshot, "restore"), options);
+  }
+
+  deleteSnapshot(snapshot: string): Promise<void> {
+    return this.#delete(path("snapshots", snapshot));
+  }
+
+  // Classifiers
+
+  /** Makes a classifier, whose `job` trains it. */
+  createClassifier(
+    name: string,
+    kind: wire.ClassifierKind,
+    { idempotencyKey, ...options }: wire.ClassifierOptions & Keyed = {},
+  ): Promise<wire.ClassifierInfo> {
+    return this.#write(path("classifiers"), { name, kind, ...options }, idempotencyKey);
+  }
+
+  getClassifier(classifier: string): Promise<wire.ClassifierInfo> {
+    return this.#get(path("classifiers", classifier));
+  }
+
+  listClassifiers(options: ListOptions = {}): AsyncGenerator<wire.ClassifierInfo, void, undefined> {
+    return this.#pages(path("classifiers"), { ...options }, "classifiers");
+  }
+
+  /** Trains a classifier again, in its place. */
+  trainClassifier(classifier: string): Promise<Job> {
+    return this.#job(path("classifiers", classifier, "train"));
+  }
+
+  /** The labels of texts, or of stored documents. */
+  predict(classifier: string, what: string[] | wire.DocumentsById, options: wire.PredictOptions = {}): Promise<wire.PredictResult> {
+    const asked = Array.isArray(what) ? { texts: what } : { documents: what };
+    return this.#ask(path("classifiers", classifier, "predict"), { ...asked, ...options });
+  }
+
+  evaluateClassifier(
+    classifier: string,
+    by: { examples?: wire.LabeledText[]; documents?: wire.LabeledDocuments; threshold?: number },
+  ): Promise<Record<string, unknown>> {
+    return this.#ask(path("classifiers", classifier, "evaluate"), by);
+  }
+
+  /** Writes labels into the metadata of a collection's documents. */
+  applyClassifier(classifier: string, collection: string, field: string, options: wire.ApplyOptions = {}): Promise<Job> {
+    return this.#job(path("classifiers", classifier, "apply"), { collection, field, ...options });
+  }
+
+  deleteClassifier(classifier: string): Promise<void> {
+    return this.#delete(path("classifiers", classifier));
+  }
+
+  // Embeddings, comparison, mining, models
+
+  /** The embeddings of texts, of unit length, in their order. */
+  async embed(texts: string[]): Promise<number[][]> {
+    const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), { input: texts });
+    return answer.data.map((item) => item.embedding);
+  }
+
+  /** The language of each text; an empty answer where it is none that the model knows. */
+  async detectLanguages(texts: string[]): Promise<wire.LanguageDetection[]> {
+    return (await this.#ask<{ detections: wire.LanguageDetection[] }>(path("detect"), { texts })).detections;
+  }
+
+  /** How alike the two texts of each pair are: the cosine of their embeddings. */
+  async comparePairs(pairs: wire.TextPair[]): Promise<wire.PairSimilarity[]> {
+    return (await this.#ask<{ results: wire.PairSimilarity[] }>(path("similarity"), { pairs })).results;
+  }
+
+  /** How alike each text of one list is to each of another, or of the same. */
+  compareSets(first: string[], second?: string[]): Promise<wire.SimilarityMatrix> {
+    return this.#ask(path("similarity", "matrix"), { first, second });
+  }
+
+  /** Looks for translation pairs between two sides, as a job. */
+  async minePairs(
+    first: wire.MiningSide,
+    second: wire.MiningSide,
+    { idempotencyKey, ...options }: wire.MiningOptions & Keyed = {},
+  ): Promise<Job> {
+    return new Job(this.#connection, await this.#write(path("mine"), { first, second, ...options }, idempotencyKey));
+  }
+
+  /** Looks for documents of a collection that say the same, as a job. */
+  async findDuplicates(collection: string, { idempotencyKey, ...options }: wire.DuplicatesOptions & Keyed = {}): Promise<Job> {
+    const to = path("collections", collection, "duplicates");
+    return new Job(this.#connection, await this.#write(to, options, idempotencyKey));
+  }
+
+  async listModels(): Promise<wire.ModelInfo[]> {
+    return (await this.#get<{ data: wire.ModelInfo[] }>(path("models"))).data;
+  }
+
+  // How these are asked
+
+  #get<T>(to: string): Promise<T> {
+    return this.#connection.json({ method: "GET", path: to, repeatable: true });
+  }
+
+  /** A question that is sent as POST because of its size. It changes nothing. */
+  #ask<T>(to: string, json: object): Promise<T> {
+    return this.#connection.json({ method: "POST", path: to, json, repeatable: true });
+  }
+
+  /** A POST that takes an idempotency key: with it, it may be sent again. */
+  #write<T>(to: string, json: object, key: string = newKey(), query: Call["query"] = {}): Promise<T> {
+    return this.#connection.json({ method: "POST", path: to, json, query, headers: { "idempotency-key": key }, repeatable: true });
+  }
+
+  #delete(to: string, headers: Record<string, string> = {}): Promise<void> {
+    return this.#connection.json({ method: "DELETE", path: to, headers, repeatable: true });
+  }
+
+  async #job(to: string, json?: object): Promise<Job> {
+    return new Job(this.#connection, await this.#connection.json({ method: "POST", path: to, json }));
+  }
+
+  async *#pages<T>(to: string, query: NonNullable<Call["query"]>, member: string): AsyncGenerator<T, void, undefined> {
+    for (let cursor: string | undefined; ; ) {
+      type Page = Record<string, T[]> & { next_cursor?: string };
+      const page: Page = await this.#connection.json<Page>({ method: "GET", path: to, query: { ...query, cursor }, repeatable: true });
+      yield* page[member] ?? [];
+      if (page.next_cursor === undefined) return;
+      cursor = page.next_cursor;
+    }
+  }
+}
+
+/** The path of a route, with what the caller names escaped. */
+function path(...parts: string[]): string {
+  return `/v1/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+function version(ifMatch: number | undefined): Record<string, string> {
+  return ifMatch === undefined ? {} : { "if-match": `"${ifMatch}"` };
+}
+
+/** 128 random bits. `crypto.randomUUID` is missing in pages without TLS. */
+function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,65 @@
+// The types of the package are those of openapi/openapi.json: this compiles only when each takes what the other gives. `schema.ts` is
+// made by openapi-typescript before.
+
+import type * as wire from "dragoman-client";
+import type { components } from "./schema.js";
+
+type Schemas = components["schemas"];
+type Free = Record<string, unknown>;
+
+/** Compiles when A can stand for B. */
+type Fits<A extends B, B> = A;
+/** Members that only one of the two has. */
+type Apart<A, B> = Exclude<keyof A, keyof B> | Exclude<keyof B, keyof A>;
+/** Compiles when there are none. */
+type None<Members extends [never]> = Members;
+
+// What is sent: what the package lets be said, the server takes.
+export type Sent = [
+  Fits<wire.CollectionOptions & { name: string }, Schemas["CreateCollectionRequest"]>,
+  Fits<wire.CollectionChange, Schemas["ChangeCollectionRequest"]>,
+  Fits<wire.DocumentInput, Schemas["DocumentInput"]>,
+  Fits<wire.DocumentPatch, Schemas["PatchDocumentRequest"]>,
+  Fits<wire.SearchRequest, Schemas["SearchDocumentsRequest"]>,
+  Fits<wire.HitOptions & { positive: wire.ExampleInputs }, Schemas["RecommendDocumentsRequest"]>,
+  Fits<Omit<wire.ListDocumentsOptions, "ids">, Schemas["ScrollDocumentsRequest"]>,
+  Fits<wire.RestoreOptions, Schemas["RestoreSnapshotRequest"]>,
+  Fits<Omit<wire.ClassifierOptions, "knn" | "mlp"> & { name: string; kind: wire.ClassifierKind }, Schemas["CreateClassifierRequest"]>,
+  Fits<wire.PredictOptions & { documents: wire.DocumentsById }, Schemas["PredictRequest"]>,
+  Fits<wire.ApplyOptions & { collection: string; field: string }, Schemas["ApplyClassifierRequest"]>,
+  Fits<wire.MiningOptions & { first: wire.MiningSide; second: wire.MiningSide }, Schemas["MinePairsRequest"]>,
+  Fits<wire.DuplicatesOptions, Schemas["FindDuplicatesRequest"]>,
+];
+
+// What is answered: what the server gives, the package has types for.
+export type Answered = [
+  Fits<Omit<Schemas["CollectionInfo"], "damage">, Omit<wire.CollectionInfo, "damage">>,
+  Fits<Schemas["StoredDocument"], wire.StoredDocument>,
+  Fits<Schemas["UpsertResult"], wire.UpsertResult>,
+  Fits<Omit<Schemas["SearchHit"], "explanation">, Omit<wire.SearchHit, "explanation">>,
+  Fits<Schemas["PredictResult"], wire.PredictResult>,
+  Fits<Omit<Schemas["JobInfo"], "details">, Omit<wire.JobInfo, "details">>,
+  Fits<Schemas["LanguageDetections"]["detections"], wire.LanguageDetection[]>,
+  Fits<Schemas["PairSimilarities"]["results"], wire.PairSimilarity[]>,
+  Fits<Schemas["SimilarityMatrix"], wire.SimilarityMatrix>,
+];
+
+// Every member has its place, on both sides.
+export type Complete = [
+  None<[Apart<wire.SearchRequest, Schemas["SearchDocumentsRequest"]>]>,
+  None<[Apart<wire.HitOptions & { positive: Free; negative: Free }, Schemas["RecommendDocumentsRequest"]>]>,
+  None<[Apart<wire.CollectionOptions & { name: string }, Schemas["CreateCollectionRequest"]>]>,
+  None<[Apart<wire.CollectionInfo, Schemas["CollectionInfo"]>]>,
+  None<[Apart<wire.DocumentInput, Schemas["DocumentInput"]>]>,
+  None<[Apart<wire.StoredDocument, Schemas["StoredDocument"]>]>,
+  None<[Apart<wire.SearchHit, Schemas["SearchHit"]>]>,
+  None<[Apart<wire.SearchResult, Schemas["SearchResult"]>]>,
+  None<[Apart<wire.FilterNode, Schemas["FilterNode"]>]>,
+  None<[Apart<wire.JobInfo, Schemas["JobInfo"]>]>,
+  None<[Apart<wire.SnapshotInfo, Schemas["SnapshotInfo"]>]>,
+  None<[Apart<wire.ClassifierInfo, Schemas["ClassifierInfo"]>]>,
+  None<[Apart<wire.ClassifierOptions & { name: string; kind: string }, Schemas["CreateClassifierRequest"]>]>,
+  None<[Apart<wire.MiningOptions & { first: Free; second: Free }, Schemas["MinePairsRequest"]>]>,
+  None<[Apart<wire.DuplicatesOptions, Schemas["FindDuplicatesRequest"]>]>,
+  None<[Apart<wire.ModelInfo, Schemas["LoadedModel"]>]>,
+];

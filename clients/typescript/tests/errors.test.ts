@@ -1,0 +1,169 @@
+// What the client says when something is wrong: the request, the key, the server, or the way to it.
+
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, test } from "node:test";
+import { inspect } from "node:util";
+import { Client, DragomanError } from "dragoman-client";
+import { Server } from "./server.js";
+
+const ADMIN_KEY = "an-admin-key-of-the-tests-0123456789";
+
+let server: Server;
+let guarded: Server;
+before(async () => {
+  [server, guarded] = await Promise.all([Server.start(), Server.start("--admin-key", ADMIN_KEY)]);
+});
+after(() => Promise.all([server.remove(), guarded.remove()]));
+
+async function errorOf(call: Promise<unknown>): Promise<DragomanError> {
+  const error = await call.then(
+    () => assert.fail("there is no error"),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof DragomanError, String(error));
+  return error;
+}
+
+test("a bad member is named with its limit and what came", async () => {
+  const client = new Client(server.url);
+  await client.createCollection("news");
+  const error = await errorOf(client.search("news", "Züge", { limit: 0 }));
+  assert.deepEqual([error.code, error.status, error.violations[0]?.field], ["invalid_request", 422, "/limit"]);
+  assert.match(error.violations[0]?.detail ?? "", /1.*got 0/);
+  assert.ok(error.requestId && error.message.includes(error.requestId));
+});
+
+test("a bad parameter is named", async () => {
+  const error = await errorOf(new Client(server.url).request("GET", "/v1/collections", { query: { limit: "many" } }));
+  assert.deepEqual([error.violations[0]?.parameter, error.violations[0]?.field], ["limit", "limit"]);
+});
+
+test("an unknown collection has its code", async () => {
+  const error = await errorOf(new Client(server.url).search("nowhere", "Züge"));
+  assert.deepEqual([error.code, error.status], ["collection_not_found", 404]);
+});
+
+test("an error in the shape of OpenAI is the same error", async () => {
+  const error = await errorOf(new Client(server.url).embed([" "]));
+  assert.deepEqual([error.code, error.status], ["invalid_request", 422]);
+  assert.match(error.violations[0]?.field ?? "", /input/);
+});
+
+test("a guarded server asks for a key, and a key may be too narrow", async () => {
+  const error = await errorOf(new Client(guarded.url).listModels());
+  assert.deepEqual([error.code, error.status], ["unauthorized", 401]);
+  const admin = new Client(guarded.url, { apiKey: ADMIN_KEY });
+  const { secret } = await admin.request<{ secret: string }>("POST", "/v1/keys", { json: { name: "reader", scope: "read" } });
+  const narrow = await errorOf(admin.with({ apiKey: secret }).createCollection("news"));
+  assert.deepEqual([narrow.code, narrow.status], ["forbidden", 403]);
+});
+
+test("a key is in no text of a client or of an error", async () => {
+  const client = new Client(guarded.url, { apiKey: ADMIN_KEY });
+  const error = await errorOf(client.getCollection("nowhere"));
+  const away = await errorOf(new Client("http://127.0.0.1:9", { apiKey: ADMIN_KEY, retries: 0 }).listModels());
+  const shown = inspect([client, error, away], { depth: 9, showHidden: true }) + JSON.stringify([client, error, away]);
+  assert.ok(!shown.includes(ADMIN_KEY));
+});
+
+test("a URL with a key, and a key that would end the header, are refused", () => {
+  assert.throws(() => new Client("http://user:secret@127.0.0.1:7700"), /url must be/);
+  assert.throws(() => new Client("http://127.0.0.1:7700/?key=1"), /url must be/);
+  assert.throws(() => new Client("http://127.0.0.1:7700", { apiKey: "key\r\nhost: elsewhere" }), /apiKey must be/);
+});
+
+test("a server that is away is unreachable after some attempts", async () => {
+  const error = await errorOf(new Client("http://127.0.0.1:9", { retries: 1 }).listModels());
+  assert.deepEqual([error.code, error.status], ["unreachable", undefined]);
+});
+
+test("a server that comes back is asked again", async () => {
+  const other = await Server.start();
+  const client = new Client(other.url, { retries: 8 });
+  await client.createCollection("kept");
+  await other.stop();
+  const [found] = await Promise.all([
+    client.getCollection("kept"),
+    new Promise((resolve) => setTimeout(resolve, 500)).then(() => other.start()),
+  ]);
+  assert.equal(found.name, "kept");
+  await other.remove();
+});
+
+interface Answer {
+  status: number;
+  headers?: Record<string, string>;
+  body: string;
+  /** Keeps the answer open. */
+  open?: boolean;
+}
+
+/** Asks a server of a few answers, one after the other, and gives the idempotency keys that it got. */
+async function answering(answers: Answer[], ask: (url: string) => Promise<unknown>): Promise<(string | undefined)[]> {
+  const asked: (string | undefined)[] = [];
+  const other = createServer((request, response) => {
+    asked.push(request.headers["idempotency-key"] as string | undefined);
+    const answer = answers[Math.min(asked.length, answers.length) - 1]!;
+    response.writeHead(answer.status, answer.headers);
+    response.write(answer.body);
+    if (!answer.open) response.end();
+  });
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  try {
+    await ask(`http://127.0.0.1:${(other.address() as AddressInfo).port}`);
+  } finally {
+    other.closeAllConnections();
+    other.close();
+  }
+  return asked;
+}
+
+const BUSY: Answer = { status: 503, headers: { "retry-after": "0" }, body: '{"code": "overloaded", "detail": "a queue is full"}' };
+const STORED: Answer = { status: 200, body: '{"results": [{"id": "a", "status": "created", "version": 1}], "failed": 0}' };
+
+test("a write that is sent again keeps its idempotency key", async () => {
+  const keys = await answering([BUSY, { ...BUSY, status: 429 }, STORED], async (url) => {
+    assert.equal((await new Client(url).upsert("news", { id: "a", text: "Hallo" })).failed, 0);
+  });
+  assert.equal(keys.length, 3);
+  assert.ok(keys[0] && new Set(keys).size === 1);
+});
+
+test("the attempts are bounded", async () => {
+  const keys = await answering([BUSY], async (url) => {
+    assert.equal((await errorOf(new Client(url, { retries: 2 }).listModels())).code, "overloaded");
+  });
+  assert.equal(keys.length, 3);
+});
+
+test("what may not be done twice is sent once", async () => {
+  const keys = await answering([BUSY], async (url) => {
+    assert.equal((await errorOf(new Client(url).createSnapshot())).code, "overloaded");
+  });
+  assert.deepEqual(keys, [undefined]);
+});
+
+test("an answer that no Dragoman gives is told as such", async () => {
+  await answering([{ status: 502, body: "<html>" }, { status: 200, body: "<html>" }], async (url) => {
+    const error = await errorOf(new Client(url).listModels());
+    assert.deepEqual([error.code, error.status], ["bad_answer", 502]);
+    assert.equal((await errorOf(new Client(url).listModels())).code, "bad_answer");
+  });
+});
+
+test("a server that is silent is given up, once", async () => {
+  const keys = await answering([{ status: 200, body: "{", open: true }], async (url) => {
+    assert.equal((await errorOf(new Client(url, { timeoutMs: 200 }).listModels())).code, "timeout");
+  });
+  assert.equal(keys.length, 1);
+});
+
+test("a caller ends a request with a reason of its own", async () => {
+  await answering([{ status: 200, body: "{", open: true }], async (url) => {
+    const signal = AbortSignal.timeout(200);
+    await assert.rejects(new Client(url, { signal }).listModels(), { name: "TimeoutError" });
+    await assert.rejects(new Client(url, { signal: AbortSignal.abort(new Error("no more")) }).listModels(), /no more/);
+  });
+});
