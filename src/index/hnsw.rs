@@ -23,7 +23,7 @@ use super::copies::{Copies, GAP, Removal};
 use super::engine::{Engine, GRAVES, Scored, check_head};
 use super::nearest::Nearest;
 use super::permits::Permits;
-use super::scan::Scan;
+use super::scan::{Among, Scan};
 use crate::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
 
 /// An index of at most so many nodes is searched by comparing with all of them, which is as fast as walking the graph and misses

@@ -15,4 +15,5 @@ pub mod snapshot;
 pub use error::IndexError;
 pub use exact::search_exact;
 pub use hnsw::{Compared, Index, IndexParameters, Neighbor};
+pub use scan::Among;
 pub use snapshot::{Loaded, load, save, saved_sequence};

@@ -15,6 +15,16 @@ use crate::domain::{Embedding, Metric, PassageId};
 /// The largest integer.
 const LARGEST: f32 = 127.0;
 
+/// Which passages are compared.
+pub enum Among<'a> {
+    /// All there are.
+    All,
+    /// All are looked at, and compared if this says so. It must not block.
+    Where(&'a dyn Fn(PassageId) -> bool),
+    /// These, as far as they are there: the better way for few.
+    Each(&'a mut dyn Iterator<Item = PassageId>),
+}
+
 /// The rows of an index.
 #[derive(Debug)]
 pub(super) struct Scan {
@@ -79,21 +89,28 @@ impl Scan {
         }
     }
 
-    /// About the nearest `limit` passages that `accept` accepts, in no order.
-    pub(super) fn nearest(&self, query: &Embedding, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<PassageId> {
+    /// About the nearest `limit` passages of those, nearest first.
+    pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
         let (asked, integers) = self.round(query.as_slice());
         let mut nearest = Nearest::new(limit);
-        for ((key, scale), row) in self.keys.iter().zip(&self.scales).zip(self.integers.chunks_exact(self.dimension)) {
-            if !accept(PassageId(*key)) {
-                continue;
-            }
+        let mut compare = |place: usize| {
+            let (row, scale) = (&self.integers[place * self.dimension..][..self.dimension], self.scales[place]);
             let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked.step * scale.step;
             let score = match self.metric {
                 Metric::Cosine | Metric::Dot => product,
-                // Twice the negative half of the squared distance is as good for a choice as the distance.
+                // As good for a choice as the distance.
                 Metric::L2 => 2.0 * product - scale.square - asked.square,
             };
-            nearest.offer(*key, score);
+            nearest.offer(self.keys[place], score);
+        };
+        match among {
+            Among::All => (0..self.keys.len()).for_each(compare),
+            Among::Where(accept) => {
+                (0..self.keys.len()).filter(|place| accept(PassageId(self.keys[*place]))).for_each(compare);
+            }
+            Among::Each(passages) => {
+                passages.filter_map(|passage| self.places.get(&passage.0)).for_each(|place| compare(*place as usize));
+            }
         }
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
     }

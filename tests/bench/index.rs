@@ -170,7 +170,8 @@ fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
         let part = Clusters { stored: data.stored[..size].to_vec(), queries: data.queries.clone() };
         let exact = part.exact(queries.len(), LIMIT, |_| true);
         let (index, _) = build(Quantization::F16, &stored[..size]);
-        let scan = |query: &Embedding| index.scan(query, LIMIT, |_| true).expect("found").expect("a small index");
+        let scan =
+            |query: &Embedding| index.scan(query, LIMIT, dragoman::index::Among::All).expect("found").expect("a small index");
         scan(&queries[0]);
         let row = |way: &str, search: &dyn Fn(&Embedding) -> Vec<dragoman::index::Neighbor>| {
             let (mut times, mut found) = (Vec::new(), Vec::new());

@@ -3,14 +3,17 @@
 //! The rows are made at the first search that wants them and follow each change from then on. They take a byte for each value,
 //! besides what the graph takes.
 
-use super::{EXACT_SIZE_MAX, GRAVES, Index, Neighbor, PassageId, Scan, read, write};
+use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, Neighbor, PassageId, Scan, read, write};
 use crate::domain::Embedding;
 use crate::index::IndexError;
 use crate::index::engine::Reading;
 
-/// Passages of an index that is searched so, at most: of more, a walk that finds 0.99 of the nearest takes less time
-/// (`tests/bench/index.rs`).
+/// Passages of an index that is searched so, at most, among some of them: bounds what the rows take. A walk that asks a filter about
+/// each node misses most where what matches lies elsewhere.
 pub(super) const SCAN_SIZE_MAX: usize = 1 << 17;
+
+/// The same among all of them: of more, a walk takes less time (`tests/bench/index.rs`).
+pub(super) const SCAN_WHOLE_MAX: usize = 1 << 15;
 
 /// Passages that are compared by their whole values for each that is wanted beyond those wanted, as a part, and at least: the order
 /// of the integers is wrong only among scores that are very near.
@@ -19,16 +22,11 @@ const COMPARED_PART: usize = 4;
 const COMPARED_MIN: usize = 32;
 
 impl Index {
-    /// The nearest `limit` of the passages that `accept` accepts, nearest first, by comparing with all; fewer mean that there are no
-    /// more. `None` where a walk is the better way: in a large index, or one of signs alone. `accept` must not block.
-    pub fn scan(
-        &self,
-        query: &Embedding,
-        limit: usize,
-        accept: impl Fn(PassageId) -> bool,
-    ) -> Result<Option<Vec<Neighbor>>, IndexError> {
-        let size = self.len();
-        if self.parameters.quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=SCAN_SIZE_MAX).contains(&size) {
+    /// The nearest `limit` of those passages, nearest first, by comparing with each; fewer mean that there are no more. `None` where a
+    /// walk is the better way: in a large index, or one of signs alone.
+    pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
+        let most = if matches!(among, Among::All) { SCAN_WHOLE_MAX } else { SCAN_SIZE_MAX };
+        if self.parameters.quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=most).contains(&self.len()) {
             return Ok(None);
         }
         let _span = tracing::info_span!("index_scan", limit).entered();
@@ -38,7 +36,7 @@ impl Index {
         }
         let compared = limit.saturating_add((limit / COMPARED_PART).max(COMPARED_MIN));
         let near = match read(&self.scan).as_ref() {
-            Some(scan) => scan.nearest(query, compared, accept),
+            Some(scan) => scan.nearest(query, compared, among),
             None => return Ok(None),
         };
         let Some(mut found) = self.search_among(query, limit, near.into_iter())? else { return Ok(None) };
@@ -134,7 +132,7 @@ mod tests {
         for metric in Metric::ALL {
             let index = filled(metric, Quantization::F16, 1..3_000);
             for query in (5_000..5_020).map(embedding) {
-                let found = index.scan(&query, 10, |_| true).unwrap().unwrap();
+                let found = index.scan(&query, 10, Among::All).unwrap().unwrap();
                 check(metric, &found, &exact(metric, &query, 1..3_000, 10));
             }
         }
@@ -143,21 +141,24 @@ mod tests {
     #[test]
     fn only_what_is_accepted_is_found_however_little_that_is() {
         let (index, query) = (filled(Metric::Cosine, Quantization::F16, 1..3_000), embedding(7_001));
-        let found = index.scan(&query, 10, |passage| passage.0 % 500 == 3).unwrap().unwrap();
-        check(Metric::Cosine, &found, &exact(Metric::Cosine, &query, (1..3_000).filter(|key| key % 500 == 3), 10));
+        let found = index.scan(&query, 10, Among::Where(&|passage| passage.0 % 500 == 3)).unwrap().unwrap();
+        let some = || (1..3_000).filter(|key| key % 500 == 3);
+        check(Metric::Cosine, &found, &exact(Metric::Cosine, &query, some(), 10));
         assert_eq!(found.len(), 6, "all there are");
-        assert_eq!(index.scan(&query, 10, |_| false).unwrap(), Some(Vec::new()));
-        assert_eq!(index.scan(&query, 0, |_| true).unwrap(), Some(Vec::new()));
+        let mut each = some().chain([9_999]).map(PassageId);
+        assert_eq!(index.scan(&query, 10, Among::Each(&mut each)).unwrap(), Some(found), "without the one that is not there");
+        assert_eq!(index.scan(&query, 10, Among::Where(&|_| false)).unwrap(), Some(Vec::new()));
+        assert_eq!(index.scan(&query, 0, Among::All).unwrap(), Some(Vec::new()));
     }
 
     #[test]
     fn the_rows_follow_what_is_added_replaced_and_removed() {
         let (index, query) = (filled(Metric::Cosine, Quantization::F16, 1..2_000), embedding(7_001));
-        index.scan(&query, 1, |_| true).unwrap().unwrap();
+        index.scan(&query, 1, Among::All).unwrap().unwrap();
         (2_000..2_500).for_each(|key| index.add(PassageId(key), &embedding(key)).unwrap());
         (1..2_500).step_by(3).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
         index.add(PassageId(2), &query).unwrap();
-        let found = index.scan(&query, 3_000, |_| true).unwrap().unwrap();
+        let found = index.scan(&query, 3_000, Among::All).unwrap().unwrap();
         assert_eq!((found[0].passage, found.len()), (PassageId(2), index.len()));
         let left = (1..2_500).filter(|key| key % 3 != 1 && *key != 2);
         check(Metric::Cosine, &found[1..], &exact(Metric::Cosine, &query, left, 3_000));
@@ -166,8 +167,8 @@ mod tests {
     #[test]
     fn a_small_index_and_one_of_signs_are_not_scanned() {
         let query = embedding(7_001);
-        assert_eq!(filled(Metric::Cosine, Quantization::F16, 1..1_000).scan(&query, 1, |_| true).unwrap(), None);
-        assert_eq!(filled(Metric::Cosine, Quantization::B1, 1..1_500).scan(&query, 1, |_| true).unwrap(), None);
+        assert_eq!(filled(Metric::Cosine, Quantization::F16, 1..1_000).scan(&query, 1, Among::All).unwrap(), None);
+        assert_eq!(filled(Metric::Cosine, Quantization::B1, 1..1_500).scan(&query, 1, Among::All).unwrap(), None);
     }
 
     #[test]

@@ -6,13 +6,16 @@ use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::matching::{PassageSet, Scope};
 use crate::domain::{Breadth, Embedding, PassageId};
-use crate::index::{Compared, Neighbor, search_exact};
+use crate::index::{Among, Compared, Neighbor, search_exact};
 
 /// Embeddings read from the store together: bounds the memory of comparing with many.
 const EMBEDDINGS_PER_READ: usize = 1_024;
 
 /// Passages that are compared again by their stored values, at least: of very few the wrong ones are easily the nearest.
 pub(in crate::service) const RESCORED_MIN: usize = 16;
+
+/// How many passages are asked whether they belong to a set, and compared if so, in the time in which one of the set is looked up.
+const LOOKUP_COST: usize = 5;
 
 /// Gives up to `limit` nearest passages that `accept` accepts, nearest first. Fewer mean that there are no more.
 pub(super) fn nearest(
@@ -40,7 +43,13 @@ pub(super) fn scanned(
         return Ok(None);
     }
     let index = collection.search_index()?.0;
-    Ok(index.scan(query, limit, |passage| set.is_none_or(|set| set.contains(passage)))?)
+    Ok(match set {
+        None => index.scan(query, limit, Among::All)?,
+        Some(set) if set.len().saturating_mul(LOOKUP_COST) < index.len() => {
+            index.scan(query, limit, Among::Each(&mut set.iter()))?
+        }
+        Some(set) => index.scan(query, limit, Among::Where(&|passage| set.contains(passage)))?,
+    })
 }
 
 /// The same by the values of the index alone.
