@@ -44,7 +44,7 @@ export const path = (...parts) => `/v1/${parts.map((part) => encodeURIComponent(
  * Sends a request and gives its answer. `body` is sent as JSON, unless `type` names another media type.
  * Asks for a key when the server wants one, and tries again with it.
  */
-export async function send(method, target, { body, type, query, signal } = {}) {
+export async function send(method, target, { body, type, encoding, query, signal } = {}) {
   const url = new URL(target, location.origin);
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined && value !== null && value !== '') url.searchParams.set(name, value);
@@ -54,6 +54,7 @@ export async function send(method, target, { body, type, query, signal } = {}) {
     const used = key;
     if (used !== null) headers.authorization = `Bearer ${used}`;
     if (body !== undefined) headers['content-type'] = type ?? 'application/json';
+    if (encoding) headers['content-encoding'] = encoding;
     const sent = { method, headers, signal, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' };
     if (body !== undefined) sent.body = type ? body : JSON.stringify(body);
     let answer;

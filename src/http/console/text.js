@@ -4,7 +4,11 @@ const englishNames = new Intl.DisplayNames(['en'], { type: 'language', fallback:
 const numbers = new Intl.NumberFormat('en');
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 const ordinals = new Intl.PluralRules('en', { type: 'ordinal' });
-const endonyms = new Map();
+// Names that browsers tend not to know.
+const endonyms = new Map(Object.entries({
+  eo: 'Esperanto', eu: 'euskara', gl: 'galego', hy: 'հայերեն', jv: 'Basa Jawa', ka: 'ქართული', ku: 'kurdî', mk: 'македонски',
+  mn: 'монгол', my: 'မြန်မာ', sq: 'shqip', yo: 'Yorùbá',
+}));
 
 /** A language's English name; of an unknown one its code. */
 export function languageName(code) {
