@@ -88,7 +88,7 @@ async function showOne(page, name, tab) {
   const { main, signal } = page;
   const state = { collection: await get(path('collections', name), {}, signal) };
   const summary = h('div');
-  const body = h('div', { cls: 'page' });
+  const body = h('div', { cls: 'stack' });
   const tabs = [['documents', 'Documents'], may('write') && ['import', 'Import'], ['about', 'Languages and settings']].filter(Boolean);
   const refresh = async () => {
     state.collection = await get(path('collections', name), {}, signal);

@@ -80,7 +80,7 @@ export async function browse({ signal }, collection, body, refresh) {
     const { deleted } = await post(`${documents}/delete`, { filter: chosen.filter });
     tell(`${plural(deleted, 'document')} deleted.`);
     await Promise.all([read(true), refresh()]);
-  }, { cls: 'small danger' }))), count, list, foot);
+  }, { cls: 'small danger' }))), count, h('h2', { cls: 'sr' }, 'Documents'), list, foot);
   await read(true);
 }
 

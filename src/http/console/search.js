@@ -104,7 +104,7 @@ class Search {
       const note = h('p', { cls: 'note' });
       const line = h('summary', null, settingsInWords(settings));
       const panel = () => settingsPanel(settings, () => { line.textContent = settingsInWords(settings); this.search(); }, context);
-      const section = h('section', { 'aria-label': two ? `Setting ${'AB'[at]}` : 'Hits' },
+      const section = h('section', { 'aria-label': two ? `Setting ${'AB'[at]}` : 'Hits' }, !two && h('h2', { cls: 'sr' }, 'Hits'),
         two && h('header', { cls: 'side' }, h('h2', null, 'AB'[at]), h('details', { cls: 'panel' }, line, panel()), at === 1 && button('', () => this.compare(), { sign: 'close', cls: 'plain', label: 'Back to one setting' })), note, list);
       return { list, note, section, panel };
     });
