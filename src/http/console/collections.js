@@ -1,14 +1,15 @@
 // Collections: all of them, a new one, and one alone with its documents, imports, languages and settings.
 
 import { call, download, get, path, pause, post, send } from './api.js';
-import { button, busy, confirmed, dialog, empty, field, fill, h, head, icon, languageBar, may, select, table, tell, tongue } from './dom.js';
+import { PLAIN, ask, button, busy, confirmed, empty, field, fill, h, head, icon, languageBar, listed, may, meter, select, table, tell, tongue, hint } from './dom.js';
 import { browse, writeDocument } from './documents.js';
 import { showJob } from './jobs.js';
-import { ago, bytes, languageName, number, plural } from './text.js';
+import { ago, bytes, languageName, link, number, plural, spoken } from './text.js';
 
 const PAGE = 60;
 const TYPES = { ndjson: 'application/x-ndjson', jsonl: 'application/x-ndjson', csv: 'text/csv', tsv: 'text/tab-separated-values' };
-const here = (...parts) => `#/collections/${parts.map(encodeURIComponent).join('/')}`;
+const INDEXES = 'Metadata fields that filters use often';
+const here = (...parts) => link('collections', ...parts);
 
 export async function show(page) {
   if (page.args[0]) await showOne(page, page.args[0], page.args[1] ?? 'documents');
@@ -27,8 +28,8 @@ async function showAll({ main, signal }) {
     const part = filter.value.trim().toLowerCase();
     const fitting = known.filter((one) => one.name.toLowerCase().includes(part));
     fill(grid, fitting.map(tile));
-    fill(foot, part && cursor && h('p', { cls: 'hint' }, `Among the ${number(known.length)} shown so far. Enter opens the collection of that name.`), cursor && button('More collections', read));
-    if (fitting.length === 0) fill(grid, part ? h('p', { cls: 'hint' }, 'None of these has that in its name.') : empty('No collections yet', 'A collection holds documents under one name, embedded by one model.', may('admin') && button('Make a collection', create, { cls: 'primary' })));
+    fill(foot, part && cursor && hint(`Among the ${number(known.length)} shown so far. Enter opens the collection of that name.`), cursor && button('More collections', read));
+    if (fitting.length === 0) fill(grid, part ? hint('None of these has that in its name.') : empty('No collections yet', 'A collection holds documents under one name, embedded by one model.', may('admin') && button('Make a collection', create, { cls: 'primary' })));
   };
   const read = async () => {
     const answer = await get('/v1/collections', { limit: PAGE, cursor }, signal);
@@ -44,43 +45,25 @@ async function showAll({ main, signal }) {
 function tile(one) {
   const pending = one.passages_pending > 0;
   return h('a', { cls: 'card tile', href: here(one.name) }, h('h2', null, one.name), one.description && h('p', { cls: 'hint', dir: 'auto' }, one.description),
-    languageBar(one.languages), h('p', { cls: 'facts' }, h('span', null, plural(one.documents, 'document')), h('span', null, plural(one.languages.filter((each) => each.language).length, 'language')), h('span', null, bytes(one.disk_bytes)),
+    languageBar(one.languages), h('p', { cls: 'facts' }, h('span', null, plural(one.documents, 'document')), h('span', null, plural(spoken(one.languages).length, 'language')), h('span', null, bytes(one.disk_bytes)),
       !one.model && h('span', { cls: 'state' }, 'own vectors'), pending && h('span', { cls: 'state busy' }, `${number(one.passages_pending)} to embed`), one.index_state !== 'ready' && h('span', { cls: 'state warn' }, one.index_state)));
 }
 
 /** Asks for a new collection, and opens it. */
 async function create() {
-  const made = await dialog('New collection', (close) => {
-    const name = h('input', { type: 'text', required: true, autocomplete: 'off', spellcheck: 'false', autofocus: true });
-    const description = h('input', { type: 'text', dir: 'auto' });
-    const dimension = h('input', { type: 'number', min: 1, max: 8192, value: 384 });
-    const own = field('Values per vector', dimension);
-    own.hidden = true;
-    const kind = select([['model', 'Texts, embedded by the model'], ['vectors', 'Vectors of my own']], 'model', (value) => { own.hidden = value === 'model'; });
-    const quantization = select([['', 'as the server sees fit'], ...['f32', 'bf16', 'f16', 'i8', 'b1'].map((one) => [one, one])], '');
-    const indexes = h('input', { type: 'text', placeholder: 'topic, year', spellcheck: 'false' });
-    const wrong = h('p', { cls: 'notice bad', hidden: true, role: 'alert' });
-    const go = h('button', { type: 'submit', cls: 'button primary' }, 'Make it');
-    const submit = (event) => {
-      event.preventDefault();
-      busy(go, async () => {
-        const body = { name: name.value.trim() };
-        if (description.value.trim()) body.description = description.value.trim();
-        if (!own.hidden) body.dimension = Number(dimension.value);
-        if (quantization.value) body.quantization = quantization.value;
-        const fields = indexes.value.split(',').map((one) => one.trim()).filter(Boolean);
-        if (fields.length > 0) body.metadata_indexes = fields;
-        try {
-          close(await post('/v1/collections', body));
-        } catch (error) {
-          wrong.hidden = false;
-          wrong.textContent = error.story ?? error.message;
-        }
-      });
-    };
-    return h('form', { onsubmit: submit }, field('Name', name), field('Description', description), field('What it holds', kind), own,
-      h('details', null, h('summary', null, 'More'), field('Stored values of the index', quantization), field('Metadata fields that filters use often', indexes)), wrong, h('footer', null, go));
-  });
+  const name = h('input', { ...PLAIN, required: true, autofocus: true });
+  const description = h('input', { type: 'text', dir: 'auto' });
+  const dimension = h('input', { type: 'number', min: 1, max: 8192, value: 384 });
+  const own = field('Values per vector', dimension);
+  own.hidden = true;
+  const kind = select([['model', 'Texts, embedded by the model'], ['vectors', 'Vectors of my own']], 'model', (value) => { own.hidden = value === 'model'; });
+  const quantization = select([['', 'as the server sees fit'], ...['f32', 'bf16', 'f16', 'i8', 'b1'].map((one) => [one, one])], '');
+  const indexes = h('input', { type: 'text', placeholder: 'topic, year', spellcheck: 'false' });
+  const made = await ask('New collection', [field('Name', name), field('Description', description), field('What it holds', kind), own,
+    h('details', null, h('summary', null, 'More'), field('Stored values of the index', quantization), field(INDEXES, indexes))], 'Make it', () => post('/v1/collections', {
+    name: name.value.trim(), ...(description.value.trim() && { description: description.value.trim() }), ...(!own.hidden && { dimension: Number(dimension.value) }),
+    ...(quantization.value && { quantization: quantization.value }), ...(listed(indexes).length > 0 && { metadata_indexes: listed(indexes) }),
+  }));
   if (made) location.hash = here(made.name);
 }
 
@@ -101,7 +84,7 @@ async function showOne(page, name, tab) {
       one.index_state !== 'ready' && h('span', { cls: 'state warn' }, `index ${one.index_state}`), one.damage?.length > 0 && h('span', { cls: 'state bad' }, plural(one.damage.length, 'damaged place'))));
   };
   draw();
-  fill(main, head(name, state.collection.description, h('a', { cls: 'button primary', href: `#/search/${encodeURIComponent(name)}` }, icon('search'), 'Search it'),
+  fill(main, head(name, state.collection.description, h('a', { cls: 'button primary', href: link('search', name) }, icon('search'), 'Search it'),
     button('Export', () => download(path('collections', name, 'export'), `${name}.ndjson`), { sign: 'down', title: 'All documents as lines of JSON' })), summary,
   h('nav', { cls: 'tabs', 'aria-label': 'Parts of the collection' }, tabs.map(([key, label]) => h('a', { href: here(name, key), 'aria-current': key === tab ? 'page' : null }, label))), body);
   if (may('write')) droppable(main, (files) => importFiles(page, state, files, refresh));
@@ -125,10 +108,10 @@ function droppable(area, take) {
 function showImport(page, state, body, refresh, first) {
   const picker = h('input', { type: 'file', multiple: true, accept: '.ndjson,.jsonl,.csv,.tsv,.gz,.zst', cls: 'sr', tabindex: '-1', 'aria-label': 'Files to import', onchange: () => importFiles(page, state, [...picker.files], refresh) });
   fill(body, h('div', { cls: 'drop' }, icon('down'), h('h2', null, first ? 'Drop a file of texts here' : 'Drop files here'),
-    h('p', { cls: 'hint' }, 'NDJSON, CSV or TSV, plain or packed with gzip or Zstandard. Languages are detected.'), picker, button('Choose files', () => picker.click(), { cls: 'primary' })),
+    hint('NDJSON, CSV or TSV, plain or packed with gzip or Zstandard. Languages are detected.'), picker, button('Choose files', () => picker.click(), { cls: 'primary' })),
   h('div', { id: 'imports', cls: 'list' }),
   h('details', null, h('summary', null, 'What a file looks like'), h('pre', { tabindex: '0' }, '{"id": "fr-1", "text": "Le train est en retard.", "metadata": {"topic": "travel"}}\n{"id": "ja-1", "text": "電車が遅れています。", "language": "ja"}'),
-    h('p', { cls: 'hint' }, 'In CSV and TSV the first row names the columns: text, and perhaps id, title and language. All others become metadata.')),
+    hint('In CSV and TSV the first row names the columns: text, and perhaps id, title and language. All others become metadata.')),
   first && may('write') && h('p', null, button('Or write one document', async () => { if (await writeDocument(state.collection.name)) reopen(state.collection.name); }, { sign: 'add' })));
 }
 
@@ -154,7 +137,7 @@ async function importFiles(page, state, files, refresh) {
         if (done.status !== 'succeeded') return;
         const failed = done.details.failed ?? 0;
         place.append(h('p', { cls: 'notice good', role: 'status' }, `${file.name} is searchable${failed > 0 ? `, except ${plural(failed, 'line')} that failed` : ''}. `,
-          h('a', { href: `#/search/${encodeURIComponent(name)}` }, 'Ask it something'), ' or ', h('a', { href: here(name, 'documents') }, 'look at the documents'), '.'));
+          h('a', { href: link('search', name) }, 'Ask it something'), ' or ', h('a', { href: here(name, 'documents') }, 'look at the documents'), '.'));
       } catch (error) {
         fill(place, h('p', { cls: 'notice bad', role: 'alert' }, `${file.name}: ${error.story ?? error.message}`));
       }
@@ -164,18 +147,10 @@ async function importFiles(page, state, files, refresh) {
 }
 
 async function sendFile(name, file) {
-  const [, kind, packed] = file.name.toLowerCase().match(/\.(ndjson|jsonl|json|csv|tsv)(\.gz|\.zst)?$/) ?? [];
+  const [, kind, packed] = file.name.toLowerCase().match(/\.(ndjson|jsonl|csv|tsv)(\.gz|\.zst)?$/) ?? [];
   const target = path('collections', name, 'import');
   if (kind === undefined) throw new Error('the name must end in .ndjson, .jsonl, .csv or .tsv, perhaps followed by .gz or .zst');
-  let content = file;
-  if (kind === 'json') {
-    const value = JSON.parse(await file.text());
-    const list = Array.isArray(value) ? value : value.documents;
-    if (!Array.isArray(list)) throw new Error('a .json file must hold an array of documents');
-    content = new Blob([list.map((one) => JSON.stringify(one)).join('\n')]);
-  }
-  const type = TYPES[kind] ?? TYPES.ndjson;
-  const answer = await send('POST', target, { body: content, type, encoding: packed && { '.gz': 'gzip', '.zst': 'zstd' }[packed] });
+  const answer = await send('POST', target, { body: file, type: TYPES[kind], encoding: packed && { '.gz': 'gzip', '.zst': 'zstd' }[packed] });
   return answer.json();
 }
 
@@ -184,11 +159,10 @@ function about(state, body, refresh) {
   const most = Math.max(...one.languages.map((each) => each.documents), 1);
   const facts = [['Model', one.model ?? 'none: own vectors'], ['Values per embedding', number(one.dimension)], ['Metric', one.metric], ['Stored as', one.quantization], ['Index', one.index_state], ['Made', ago(one.created_at)]];
   fill(body, h('dl', { cls: 'stats card' }, facts.map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value)))),
-    h('section', { cls: 'card' }, h('h2', null, 'Documents by language'), languageBar(one.languages), table('Documents by language', ['Language', '#Documents', 'Share'], [...one.languages].sort((a, b) => b.documents - a.documents).map((each) => h('tr', null,
-      h('td', null, each.language ? tongue(each.language) : 'No language'), h('td', { cls: 'num' }, number(each.documents)), h('td', null, h('span', { cls: 'meter', 'aria-hidden': 'true' }, h('i', { vars: { part: each.documents / most } }))))))),
-    one.damage?.length > 0 && h('section', { cls: 'card' }, h('h2', null, 'Damage'), table('Damage', ['Document', 'Problem'], one.damage.map((each) => h('tr', null, h('td', null, each.document ?? ''), h('td', null, each.problem))))),
+    h('section', { cls: 'card' }, h('h2', null, 'Documents by language'), languageBar(one.languages), table('Documents by language', ['Language', '#Documents', 'Share'], [...spoken(one.languages), ...one.languages.filter((each) => !each.language)].map((each) => [tongue(each.language), number(each.documents), meter(each.documents / most)]))),
+    one.damage?.length > 0 && h('section', { cls: 'card' }, h('h2', null, 'Damage'), table('Damage', ['Document', 'Problem'], one.damage.map((each) => [each.document ?? '', each.problem]))),
     may('admin') && change(one, refresh),
-    may('admin') && h('section', { cls: 'card' }, h('h2', null, 'Delete'), h('p', { cls: 'hint' }, 'Deletes the collection with all of its documents. Snapshots keep theirs.'), h('div', null, button('Delete this collection', async () => {
+    may('admin') && h('section', { cls: 'card' }, h('h2', null, 'Delete'), hint('Deletes the collection with all of its documents. Snapshots keep theirs.'), h('div', null, button('Delete this collection', async () => {
       if (!await confirmed(`Delete ${one.name}?`, `${plural(one.documents, 'document')} will be gone.`, 'Delete it', one.name)) return;
       await call('DELETE', path('collections', one.name));
       tell(`${one.name} is deleted.`);
@@ -200,10 +174,9 @@ function change(one, refresh) {
   const description = h('input', { type: 'text', dir: 'auto', value: one.description ?? '' });
   const languages = h('input', { type: 'text', value: one.default_languages.join(', '), placeholder: 'all', spellcheck: 'false' });
   const indexes = h('input', { type: 'text', value: one.metadata_indexes.join(', '), spellcheck: 'false' });
-  const list = (input) => input.value.split(',').map((part) => part.trim()).filter(Boolean);
-  return h('section', { cls: 'card' }, h('h2', null, 'Settings'), field('Description', description), field('Languages that searches look at when they name none', languages, list(languages).map(languageName).join(', ')), field('Metadata fields that filters use often', indexes),
+  return h('section', { cls: 'card' }, h('h2', null, 'Settings'), field('Description', description), field('Languages that searches look at when they name none', languages, listed(languages).map(languageName).join(', ')), field(INDEXES, indexes),
     h('div', null, button('Save', async () => {
-      await call('PATCH', path('collections', one.name), { body: { description: description.value.trim(), default_languages: list(languages), metadata_indexes: list(indexes) } });
+      await call('PATCH', path('collections', one.name), { body: { description: description.value.trim(), default_languages: listed(languages), metadata_indexes: listed(indexes) } });
       await refresh();
       tell('Saved.');
     }, { cls: 'primary' })));

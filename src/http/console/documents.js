@@ -1,10 +1,10 @@
 // Documents of a collection: browsing with a filter, and writing, changing and deleting them.
 
 import { call, get, path, post } from './api.js';
-import { button, busy, confirmed, dialog, empty, field, fill, h, may, passage, select, tell, tongue } from './dom.js';
+import { PLAIN, ask, button, busy, confirmed, empty, field, fill, h, may, passage, select, tongue } from './dom.js';
 import { also, filterEditor, inWords } from './filter.js';
 import { chips, openDocument } from './hits.js';
-import { ago, languageName, number, plural, short } from './text.js';
+import { ago, languageName, number, plural, short, spoken } from './text.js';
 
 const PAGE = 30;
 
@@ -60,11 +60,11 @@ export async function browse({ signal }, collection, body, refresh) {
       h('footer', null, tongue(one.language, { own: false }), h('span', { cls: 'mono hint', dir: 'auto' }, short(one.id, 40)), h('span', { cls: 'hint' }, ago(one.updated_at)), !one.indexed && h('span', { cls: 'state busy' }, 'waits for its embedding'), chips(one.metadata, (condition) => busy(list, () => filterBy(also(chosen.filter, condition))))));
     return element;
   };
-  const languages = [['', 'All languages'], ...[...collection.languages].filter((one) => one.language).sort((a, b) => b.documents - a.documents).map((one) => [one.language, `${languageName(one.language)} (${number(one.documents)})`])];
+  const languages = [['', 'All languages'], ...spoken(collection.languages).map((one) => [one.language, `${languageName(one.language)} (${number(one.documents)})`])];
   fill(filters, editor());
   fill(body, h('div', { cls: 'toolbar' },
     select(languages, '', (code) => busy(list, () => filterBy(code ? { field: 'language', eq: code } : undefined)), { 'aria-label': 'Language' }),
-    select([['id', 'By id'], ['-updated_at', 'Changed last first'], ['-created_at', 'Newest first'], ['created_at', 'Oldest first']], 'id', (value) => busy(list, () => {
+    select([['id', 'By id'], ['-updated_at', 'Changed last first'], ['-created_at', 'Newest first']], 'id', (value) => busy(list, () => {
       chosen.order = value.replace('-', '');
       chosen.descending = value.startsWith('-');
       return read(true);
@@ -73,61 +73,32 @@ export async function browse({ signal }, collection, body, refresh) {
       if (!await writeDocument(collection.name)) return;
       await Promise.all([read(true), refresh()]);
     }, { sign: 'add', label: 'New document' })),
-  h('details', null, h('summary', null, 'Filter'), filters, may('write') && h('p', null, button('Delete what fits the filter', async () => {
-    if (!chosen.filter) return tell('Set a filter first.', 'note');
-    const { documents: total } = await post(`${documents}/count`, { filter: chosen.filter });
-    if (!await confirmed('Delete by filter?', `${plural(total, 'document')}: ${inWords(chosen.filter)}`, 'Delete them', String(total))) return;
-    const { deleted } = await post(`${documents}/delete`, { filter: chosen.filter });
-    tell(`${plural(deleted, 'document')} deleted.`);
-    await Promise.all([read(true), refresh()]);
-  }, { cls: 'small danger' }))), count, h('h2', { cls: 'sr' }, 'Documents'), list, foot);
+  h('details', null, h('summary', null, 'Filter'), filters), count, h('h2', { cls: 'sr' }, 'Documents'), list, foot);
   await read(true);
 }
 
 /** Asks for a document, a new one or another version of `known`, and stores it. */
 export function writeDocument(collection, known) {
-  return dialog(known ? `Edit ${known.id}` : 'New document', (close) => {
-    const id = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false' });
-    const title = h('input', { type: 'text', dir: 'auto', value: known?.title ?? '' });
-    const text = h('textarea', { rows: 8, dir: 'auto', value: known?.text ?? '', autofocus: true, required: !known });
-    const language = h('input', { type: 'text', value: known && known.language_confidence === undefined ? known.language ?? '' : '', placeholder: 'detected', spellcheck: 'false', autocomplete: 'off' });
-    const metadata = h('textarea', { rows: 4, cls: 'mono', spellcheck: 'false', value: JSON.stringify(known?.metadata ?? {}, null, 2) });
-    const wrong = h('p', { cls: 'notice bad', hidden: true, role: 'alert' });
-    const go = h('button', { type: 'submit', cls: 'button primary' }, 'Save');
-    const save = async () => {
-      let values;
-      try {
-        values = JSON.parse(metadata.value.trim() || '{}');
-      } catch (error) {
-        throw new Error(`metadata is no JSON: ${error.message}`);
-      }
-      const given = { metadata: values };
-      if (title.value.trim()) given.title = title.value.trim();
-      if (language.value.trim()) given.language = language.value.trim();
-      const target = path('collections', collection, 'documents');
-      if (!known) {
-        const { results: [result] } = await post(target, { documents: [{ ...given, text: text.value, ...(id.value.trim() && { id: id.value.trim() }) }] });
-        if (result.status === 'failed') throw new Error(`${result.error.pointer}: ${result.error.detail}`);
-        return result;
-      }
-      const one = `${target}/${encodeURIComponent(known.id)}`;
-      // What stays the same keeps its embedding.
-      if (text.value === known.text) return call('PATCH', one, { body: { title: given.title ?? null, metadata: merged(known.metadata, values), ...(given.language && { language: given.language }) } });
-      return call('PUT', one, { body: { ...given, text: text.value } });
-    };
-    const submit = (event) => {
-      event.preventDefault();
-      busy(go, async () => {
-        try {
-          close(await save());
-        } catch (error) {
-          wrong.hidden = false;
-          wrong.textContent = error.story ?? error.message;
-        }
-      });
-    };
-    return h('form', { onsubmit: submit }, !known && field('Id', id, 'Left empty, the server gives one.'), field('Title', title), known?.text === '' ? null : field('Text', text), field('Language', language), field('Metadata', metadata), wrong, h('footer', null, go));
-  }, 'wide');
+  const id = h('input', { ...PLAIN });
+  const title = h('input', { type: 'text', dir: 'auto', value: known?.title ?? '' });
+  const text = h('textarea', { rows: 8, dir: 'auto', value: known?.text ?? '', autofocus: true, required: !known });
+  const language = h('input', { type: 'text', value: known && known.language_confidence === undefined ? known.language ?? '' : '', placeholder: 'detected', spellcheck: 'false', autocomplete: 'off' });
+  const metadata = h('textarea', { rows: 4, cls: 'mono', spellcheck: 'false', value: JSON.stringify(known?.metadata ?? {}, null, 2) });
+  const save = async () => {
+    const values = JSON.parse(metadata.value.trim() || '{}');
+    const given = { ...(title.value.trim() && { title: title.value.trim() }), ...(language.value.trim() && { language: language.value.trim() }) };
+    const target = path('collections', collection, 'documents');
+    if (!known) {
+      const { results: [result] } = await post(target, { documents: [{ ...given, metadata: values, text: text.value, ...(id.value.trim() && { id: id.value.trim() }) }] });
+      if (result.status === 'failed') throw new Error(`${result.error.pointer}: ${result.error.detail}`);
+      return result;
+    }
+    const one = `${target}/${encodeURIComponent(known.id)}`;
+    // What stays the same keeps its embedding.
+    if (text.value === known.text) return call('PATCH', one, { body: { title: null, ...given, metadata: merged(known.metadata, values) } });
+    return call('PUT', one, { body: { ...given, metadata: values, text: text.value } });
+  };
+  return ask(known ? `Edit ${known.id}` : 'New document', [!known && field('Id', id, 'Left empty, the server gives one.'), field('Title', title), known?.text !== '' && field('Text', text), field('Language', language), field('Metadata', metadata)], 'Save', save, 'wide');
 }
 
 /** A patch that makes `before` be `after`: fields that went are null. */

@@ -5,6 +5,9 @@ import { endonym, hue, languageName, number, pieces } from './text.js';
 
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'hidden', 'open', 'selected', 'htmlFor', 'indeterminate']);
 
+/** A text field that browsers neither complete nor correct. */
+export const PLAIN = { type: 'text', autocomplete: 'off', spellcheck: 'false' };
+
 /** An element: attributes, `on…` listeners, `vars` for custom properties; children are elements, texts, lists or nothing. */
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
@@ -142,11 +145,36 @@ export function dialog(title, build, cls = '') {
   });
 }
 
+/** A dialog with a form. `submit` gives what the dialog is closed with; what it throws is shown, and the form stays. */
+export function ask(title, fields, action, submit, cls) {
+  return dialog(title, (close) => {
+    const wrong = h('p', { cls: 'notice bad', hidden: true, role: 'alert' });
+    const go = h('button', { type: 'submit', cls: 'button primary' }, action);
+    return h('form', { onsubmit: (event) => {
+      event.preventDefault();
+      busy(go, async () => {
+        try {
+          close(await submit());
+        } catch (error) {
+          wrong.hidden = false;
+          wrong.textContent = error.story ?? error.message;
+        }
+      });
+    } }, fields, wrong, h('footer', null, go));
+  }, cls);
+}
+
+/** A remark in small letters. */
+export const hint = (...text) => h('p', { cls: 'hint' }, text);
+
+/** What a text field holds, as a list. */
+export const listed = (input) => input.value.split(',').map((one) => one.trim()).filter(Boolean);
+
 /** Asks before something is destroyed. With `word`, it has to be typed. */
 export function confirmed(title, text, action, word) {
   return dialog(title, (close) => {
     const go = h('button', { cls: 'button danger', type: 'submit', disabled: Boolean(word) }, action);
-    const typed = word && h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', oninput: () => { go.disabled = typed.value !== word; } });
+    const typed = word && h('input', { ...PLAIN, oninput: () => { go.disabled = typed.value !== word; } });
     const submit = (event) => {
       event.preventDefault();
       close(true);
@@ -201,11 +229,12 @@ export function head(title, text, ...actions) {
   return h('div', { cls: 'head' }, h('div', null, h('h1', { dir: 'auto' }, title), text && h('p', null, text)), h('div', { cls: 'actions' }, actions));
 }
 
-/** A table that scrolls by itself on a narrow screen. */
+/** A table that scrolls by itself on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers. */
 export function table(label, columns, rows) {
+  const number = columns.map((one) => (one.startsWith('#') ? 'num' : null));
+  const line = (row) => h('tr', null, row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h('td', { cls: number[at], dir: 'auto' }, cell))));
   return h('div', { cls: 'scroll', tabindex: '0', role: 'region', 'aria-label': label },
-    h('table', null, h('thead', null, h('tr', null, columns.map((one) => h('th', { scope: 'col', cls: one.startsWith('#') ? 'num' : null }, one.replace(/^#/, ''))))),
-      h('tbody', null, rows)));
+    h('table', null, h('thead', null, h('tr', null, columns.map((one, at) => h('th', { scope: 'col', cls: number[at] }, one.replace(/^#/, ''))))), h('tbody', null, rows.map(line))));
 }
 
 /** Whether the caller may do what needs `write`, `admin` or `everything`. */

@@ -1,8 +1,8 @@
 // Hits as cards: language, score, the passage with its marks, and why it was found.
 
 import { get, path } from './api.js';
-import { button, busy, dialog, fill, h, icon, meter, passage, tongue } from './dom.js';
-import { around, languageName, number, ordinal, pieces, score, short } from './text.js';
+import { button, busy, dialog, fill, h, icon, meter, passage, tongue, hint } from './dom.js';
+import { around, languageName, number, ordinal, pieces, score, short, when } from './text.js';
 
 const EVIDENCE = [
   ['dense', 'Meaning', 'How near the embeddings of query and passage are', 'similarity'],
@@ -39,7 +39,7 @@ function card(hit, context) {
     if (!reasons.hidden && !reasons.hasChildNodes()) reasons.append(...explain(hit, context));
   } }, icon('why'), 'Why?');
   const open = button('Open', () => openDocument(collection, hit.id, hit.passage), { sign: 'open', cls: 'small', label: `Open document ${hit.id}` });
-  return h('li', null, h('article', { cls: 'hit', tabindex: '-1', 'data-id': hit.id, onkeydown: (event) => keys(event, why, open) },
+  return h('li', null, h('article', { cls: 'hit', tabindex: '-1', 'data-id': hit.id, onkeydown: (event) => event.target === event.currentTarget && event.key === 'Enter' && open.click() },
     h('header', null, h('span', { cls: 'rank' }, place), tongue(hit.language), moved(hit, context),
       h('span', { cls: 'score', title: `score ${hit.score}` }, meter(relative), h('b', null, score(hit.score)), h('span', { cls: 'sr' }, ' score'))),
     hit.title && h('h3', { dir: 'auto', lang: hit.language ?? 'und' }, hit.title),
@@ -47,12 +47,6 @@ function card(hit, context) {
     h('footer', null, h('span', { cls: 'id', dir: 'auto', title: 'id of the document' }, hit.id), chips(hit.metadata, narrow),
       h('span', { cls: 'tools' }, why, alike && button('Similar', () => alike(hit.id), { sign: 'like', cls: 'small', title: 'Documents like this one' }), open)),
     reasons));
-}
-
-function keys(event, why, open) {
-  if (event.target !== event.currentTarget) return;
-  if (event.key === 'Enter') open.click();
-  else if (event.key === 'w') why.click();
 }
 
 /** Whether the other setting has this hit elsewhere. */
@@ -93,7 +87,7 @@ function explain(hit, { tops, mode, asked }) {
       return h('div', { cls: one ? null : 'not' }, h('dt', { title: says }, name),
         h('dd', null, meter(one ? one.score / (list === 'dense' ? 1 : tops[list]) : 0), h('span', null, one ? `${ordinal(one.rank)} · ${unit} ${score(one.score)}` : 'not among its candidates')));
     })),
-    mode === 'full' && h('p', { cls: 'hint' }, `Together that makes a relevance of ${score(hit.score)}: how likely the passage answers.`),
+    mode === 'full' && hint(`Together that makes a relevance of ${score(hit.score)}: how likely the passage answers.`),
     marked.length > 0 && h('p', { cls: 'words' }, 'Words that answer: ', marked.slice(0, 24).map((word) => [h('mark', { dir: 'auto', lang: hit.language ?? 'und' }, word), ' '])),
   ].filter(Boolean);
 }
@@ -101,12 +95,12 @@ function explain(hit, { tops, mode, asked }) {
 /** Shows a whole document, a passage of it marked. */
 export function openDocument(collection, id, found) {
   return dialog(id, () => {
-    const place = h('div', { cls: 'document', 'aria-busy': 'true' }, h('p', { cls: 'hint' }, 'Reading…'));
+    const place = h('div', { cls: 'document', 'aria-busy': 'true' }, hint('Reading…'));
     busy(h('i'), async () => {
       const one = await get(path('collections', collection, 'documents', id));
       const [before, within, after] = found ? around(one.text, found.start, found.end) : [one.text, '', ''];
       place.removeAttribute('aria-busy');
-      const facts = [['Passages', number(one.passages)], ['Written', new Date(one.updated_at).toLocaleString('en')], ['Version', number(one.version)]];
+      const facts = [['Passages', number(one.passages)], ['Written', when(one.updated_at)], ['Version', number(one.version)]];
       if (one.language_confidence !== undefined) facts.unshift(['Language detected', `${Math.round(one.language_confidence * 100)} % sure`]);
       fill(place,
         h('p', { cls: 'facts' }, tongue(one.language), facts.map(([name, value]) => h('span', null, `${name}: ${value}`)), !one.indexed && h('span', { cls: 'state warn' }, 'waits for its embedding')),

@@ -1,8 +1,8 @@
 // Jobs: progress, counts, errors and what can be done about them; also the card of one job that other pages show.
 
 import { ended, follow, get, lines, path, pause, post } from './api.js';
-import { button, busy, dialog, empty, fill, h, head, may, select, table, tell } from './dom.js';
-import { ago, bytes, duration, number, short } from './text.js';
+import { button, busy, dialog, empty, fill, h, head, may, select, table, tell, hint } from './dom.js';
+import { ago, bytes, duration, link, number, short, when } from './text.js';
 
 const TONES = { succeeded: 'good', failed: 'bad', canceled: 'warn', running: 'busy', queued: '' };
 const NAMES = { import: 'Import', snapshot: 'Snapshot', restore: 'Restore', train: 'Training', classify: 'Labeling', evaluate: 'Evaluation', mine: 'Mining', duplicates: 'Duplicates', reembed: 'Re-embedding' };
@@ -69,7 +69,7 @@ function content(job, update) {
   const { progress, details } = job;
   const open = !ended(job);
   const amount = (value) => (progress.unit === 'bytes' ? bytes(value) : `${number(value)}`);
-  const counts = Object.entries(details ?? {}).filter(([, value]) => typeof value === 'number' && value !== 0).slice(0, 8);
+  const counts = Object.entries(details ?? {}).filter(([name, value]) => typeof value === 'number' && value !== 0 && !/_(ms|bytes)$/.test(name)).slice(0, 8);
   const actions = h('span', { cls: 'actions' },
     ['failed', 'lines_failed', 'documents_failed'].some((name) => details?.[name] > 0) && button('What failed', () => showFailed(job), { cls: 'small' }),
     job.type === 'mine' && job.status === 'succeeded' && h('a', { cls: 'button small', href: `#/mining/${job.id}` }, 'Review'),
@@ -78,9 +78,9 @@ function content(job, update) {
   const took = job.started_at && duration((new Date(job.finished_at ?? Date.now()) - new Date(job.started_at)) / 1000);
   return [
     h('div', { cls: 'line' }, h('b', null, NAMES[job.type] ?? job.type),
-      job.collection && h('a', { href: `#/collections/${encodeURIComponent(job.collection)}`, dir: 'auto' }, job.collection),
+      job.collection && h('a', { href: link('collections', job.collection), dir: 'auto' }, job.collection),
       h('span', { cls: `state ${TONES[job.status]}` }, job.status),
-      h('span', { cls: 'hint', title: new Date(job.created_at).toLocaleString('en') }, [ago(job.created_at), ended(job) && took && `took ${took}`].filter(Boolean).join(' · ')), actions),
+      h('span', { cls: 'hint', title: when(job.created_at) }, [ago(job.created_at), ended(job) && took && `took ${took}`].filter(Boolean).join(' · ')), actions),
     open && h('progress', { max: Math.max(progress.total, 1), value: progress.done, 'aria-label': 'Progress' }),
     h('p', { cls: 'facts' }, h('span', null, `${amount(progress.done)} of ${amount(progress.total)}${progress.unit === 'bytes' ? '' : ` ${progress.unit}`}`),
       open && progress.rate > 0 && h('span', null, `${amount(Math.round(progress.rate))}${progress.unit === 'bytes' ? '' : ` ${progress.unit}`} a second`),
@@ -93,13 +93,12 @@ function content(job, update) {
 /** The lines of an import that were refused. */
 function showFailed(job) {
   return dialog('What failed', () => {
-    const place = h('div', { 'aria-busy': 'true' }, h('p', { cls: 'hint' }, 'Reading…'));
+    const place = h('div', { 'aria-busy': 'true' }, hint('Reading…'));
     busy(h('i'), async () => {
       const { lines: found, more } = await lines(path('jobs', job.id, 'results'), { query: { status: 'failed' }, most: FAILED_SHOWN });
       place.removeAttribute('aria-busy');
-      fill(place, found.length === 0 && h('p', null, 'No line failed.'), found.length > 0 && table('Failed lines', ['#Line', 'Document', 'Member', 'Problem'], found.map((one) => h('tr', null,
-        h('td', { cls: 'num' }, one.line === undefined ? '' : number(one.line)), h('td', { dir: 'auto' }, short(one.id ?? '')), h('td', { cls: 'mono' }, one.error?.pointer ?? ''), h('td', null, one.error?.detail ?? short(one))))),
-      more && h('p', { cls: 'hint' }, `The first ${FAILED_SHOWN}. All of them: GET ${path('jobs', job.id, 'results')}?status=failed`));
+      fill(place, found.length === 0 && h('p', null, 'No line failed.'), found.length > 0 && table('Failed lines', ['#Line', 'Document', 'Member', 'Problem'], found.map((one) => [one.line === undefined ? '' : number(one.line), short(one.id ?? ''), one.error?.pointer ?? '', one.error?.detail ?? short(one)])),
+      more && hint(`The first ${FAILED_SHOWN}. All of them: GET ${path('jobs', job.id, 'results')}?status=failed`));
     });
     return place;
   }, 'wide');

@@ -3,10 +3,9 @@
 import { get, lines, path, post, save } from './api.js';
 import { button, empty, field, fill, h, head, icon, may, passage, select, tongue } from './dom.js';
 import { card, showJob } from './jobs.js';
-import { languageName, number, plural, score, short } from './text.js';
+import { languageName, number, plural, score, short, spoken } from './text.js';
 
 const PAIRS_MOST = 20000;
-const BINS = 60;
 
 export async function show(page) {
   if (page.args[0]) await review(page, page.args[0]);
@@ -22,19 +21,19 @@ async function overview({ main, signal }) {
 }
 
 function form(collections) {
-  const side = (name) => {
+  const side = (name, rank) => {
     const place = h('div', { cls: 'pair' });
-    const chosen = { collection: collections[0].name, language: '' };
+    const chosen = { collection: collections[0].name, language: spoken(collections[0].languages)[rank]?.language ?? '' };
     const draw = () => {
       const one = collections.find(({ name: each }) => each === chosen.collection);
-      const spoken = [['', 'all languages'], ...one.languages.filter((each) => each.language).sort((a, b) => b.documents - a.documents).map((each) => [each.language, `${languageName(each.language)} (${number(each.documents)})`])];
+      const options = [['', 'all languages'], ...spoken(one.languages).map((each) => [each.language, `${languageName(each.language)} (${number(each.documents)})`])];
       fill(place, field(`${name} side`, select(collections.map((each) => [each.name, each.name]), chosen.collection, (value) => { chosen.collection = value; chosen.language = ''; draw(); })),
-        field('Language', select(spoken, chosen.language, (value) => { chosen.language = value; })));
+        field('Language', select(options, chosen.language, (value) => { chosen.language = value; })));
     };
     draw();
     return { place, body: () => ({ collection: chosen.collection, ...(chosen.language && { languages: [chosen.language] }) }) };
   };
-  const [first, second] = [side('First'), side('Second')];
+  const [first, second] = [side('First', 0), side('Second', 1)];
   const threshold = h('input', { type: 'number', step: '0.01', value: '1.1' });
   const neighbors = h('input', { type: 'number', min: 1, max: 64, value: '4' });
   return h('section', { cls: 'card' }, h('div', { cls: 'split' }, first.place, second.place), h('div', { cls: 'pair' },
@@ -70,7 +69,6 @@ class Review {
     this.count = h('output', { cls: 'hint' });
     this.now = h('article', { cls: 'card review', 'aria-live': 'polite' });
     this.queue = h('ol', { cls: 'queue card' });
-    this.histogram = h('div', { cls: 'histogram', 'aria-hidden': 'true' });
     this.slider = h('input', { type: 'range', min: this.low, max: this.high, step: (this.high - this.low) / 500 || 0.001, value: this.low, oninput: () => {
       this.threshold = Number(this.slider.value);
       this.draw();
@@ -78,7 +76,7 @@ class Review {
     fill(place, more && h('p', { cls: 'notice' }, `Only the best ${number(PAIRS_MOST)} pairs are shown. All of them: GET ${path('jobs', id, 'pairs')}`),
       this.now, h('div', { cls: 'line' }, this.say('Accept', 'A', 'accepted', 'check'), this.say('Reject', 'R', 'rejected', 'close'), this.say('Back', 'U', 'back', 'up'), this.count, h('span', { cls: 'actions' },
         button('Save accepted as TSV', () => this.save(), { sign: 'down' }))),
-      h('section', { cls: 'card' }, this.histogram, field('Least score', this.slider)), h('h2', null, 'What comes next'), this.queue);
+      h('section', { cls: 'card' }, field('Least score', this.slider)), h('h2', null, 'What comes next'), this.queue);
   }
 
   say(label, letter, action, sign) {
@@ -124,15 +122,6 @@ class Review {
       const state = this.decided.get(from + step);
       return h('li', { 'aria-current': from + step === this.at ? 'true' : null }, h('span', { cls: 'num' }, score(one.score)), h('p', { dir: 'auto', lang: one.first.language ?? 'und' }, short(one.first.text, 120)), h('p', { dir: 'auto', lang: one.second.language ?? 'und' }, short(one.second.text, 120)), h('span', null, state && h('span', { cls: `state ${state === 'accepted' ? 'good' : 'bad'}` }, state)));
     }));
-    this.bars();
-  }
-
-  bars() {
-    const counts = new Array(BINS).fill(0);
-    const width = (this.high - this.low) / BINS || 1;
-    for (const { score: value } of this.pairs) counts[Math.min(BINS - 1, Math.floor((value - this.low) / width))] += 1;
-    const most = Math.max(...counts);
-    fill(this.histogram, counts.map((count, at) => h('i', { cls: this.low + (at + 1) * width > this.threshold ? 'in' : null, vars: { part: (count / most).toFixed(3) } })));
   }
 
   save() {

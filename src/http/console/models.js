@@ -12,11 +12,11 @@ export async function show({ main, signal }) {
 function card(model) {
   const facts = [['Version', model.version], ['Languages', number(model.languages.length)], ['Values per embedding', number(model.dimension)], ['Tokens per passage', number(model.tokens_max)], ['Runs on', model.device]];
   const quality = Object.entries(model.quality);
-  const value = (name, one) => (one > 0 && one <= 1 ? percent(one) : score(one));
+  const value = (one) => (one > 0 && one <= 1 ? percent(one) : score(one));
   return h('section', { cls: 'card' }, h('h2', null, model.id), model.device_note && h('p', { cls: 'notice' }, model.device_note),
     h('dl', { cls: 'stats' }, facts.map(([name, one]) => h('div', null, h('dt', null, name), h('dd', null, one)))),
-    quality.length > 0 && [h('h3', null, 'Measured quality'), table('Measured quality', ['Measure', '#Value', ''], quality.map(([name, one]) => h('tr', null, h('td', { cls: 'mono' }, name), h('td', { cls: 'num' }, value(name, one)), h('td', null, meter(one > 1 ? one / 100 : one)))))],
-    h('h3', null, 'Languages'), h('ul', { cls: 'cloud' }, model.languages.map((one) => h('li', null, tongue(one.code)))), h('p', { cls: 'mono hint' }, `fingerprint ${model.fingerprint.slice(0, 16)}…`));
+    quality.length > 0 && [h('h3', null, 'Measured quality'), table('Measured quality', ['Measure', '#Value', 'Share'], quality.map(([name, one]) => [name.replaceAll('_', ' '), value(one), meter(one > 1 ? one / 100 : one)]))],
+    h('h3', null, 'Languages'), h('ul', { cls: 'cloud' }, model.languages.map((one) => h('li', null, tongue(one.code)))));
 }
 
 /** Two sentences: their languages, and how near they are. */

@@ -1,20 +1,22 @@
 // The search page: a question in any language, hits of all, why each was found, and two settings side by side.
 
 import { get, path, post } from './api.js';
-import { button, busy, empty, failed, fill, h, icon, languageBar, tell } from './dom.js';
+import { button, busy, empty, failed, fill, h, icon, languageBar, tell, hint } from './dom.js';
 import { also } from './filter.js';
 import { hitList } from './hits.js';
 import { showRequest } from './request.js';
 import { readSettings, requestOf, settingsInWords, settingsPanel, writeSettings } from './settings.js';
-import { endonym, hue, languageName, number, plural } from './text.js';
+import { endonym, hue, languageName, link, number, plural, spoken } from './text.js';
 
 const LISTED = 200;
+// The collection that was searched last, for when the page is opened again without one.
+let lastCollection = '';
 
 export async function show(page) {
   const { collections, next_cursor: more } = await get('/v1/collections', { limit: LISTED }, page.signal);
   if (collections.length === 0 && !more) {
-    fill(page.main, h('div', { cls: 'hero' }, h('h1', null, 'Ask in any language.', h('br'), 'Find answers in all of them.'),
-      h('p', null, 'There is no collection yet. Make one, drop a file of texts on it, and come back.'), h('a', { cls: 'button primary', href: '#/collections' }, 'Make a collection')));
+    fill(page.main, h('div', { cls: 'empty' }, h('h1', null, 'Ask in any language. Find answers in all of them.'), h('p', null, 'There is no collection yet. Make one, drop a file of texts on it, and come back.'),
+      h('a', { cls: 'button primary', href: '#/collections' }, 'Make a collection')));
     return;
   }
   const wanted = page.args[0] || lastCollection || collections.find((one) => one.documents > 0)?.name || collections[0].name;
@@ -24,9 +26,6 @@ export async function show(page) {
   });
   new Search(page, collection, collections, more).start();
 }
-
-/** The collection that was searched last in this tab. */
-let lastCollection = '';
 
 class Search {
   constructor(page, collection, collections, more) {
@@ -85,14 +84,14 @@ class Search {
     this.page.main.classList.add('new');
     this.said.textContent = '';
     if (collection.documents === 0) {
-      fill(this.results, empty('Nothing to find yet', `The collection ${collection.name} has no documents.`, h('a', { cls: 'button primary', href: `#/collections/${encodeURIComponent(collection.name)}` }, 'Add documents')));
+      fill(this.results, empty('Nothing to find yet', `The collection ${collection.name} has no documents.`, h('a', { cls: 'button primary', href: link('collections', collection.name) }, 'Add documents')));
       return;
     }
-    const languages = [...collection.languages].sort((a, b) => b.documents - a.documents);
+    const languages = spoken(collection.languages);
     fill(this.results, h('section', { cls: 'greet' },
-      h('h2', null, `${plural(collection.documents, 'document')} in ${plural(languages.filter((one) => one.language).length, 'language')}`), languageBar(languages),
-      h('ul', { cls: 'cloud' }, languages.slice(0, 62).map((one) => h('li', { vars: { hue: hue(one.language) } }, h('i', null), h('span', { lang: one.language ?? 'und', dir: 'auto' }, endonym(one.language) || languageName(one.language)), h('em', null, number(one.documents))))),
-      h('p', { cls: 'hint' }, 'Type a question in whichever language you like. “Words in quotes” must stand in a passage, and a -word must not.')));
+      h('h2', null, `${plural(collection.documents, 'document')} in ${plural(languages.length, 'language')}`), languageBar(collection.languages),
+      h('ul', { cls: 'cloud' }, languages.slice(0, 62).map((one) => h('li', { vars: { hue: hue(one.language) } }, h('i', null), h('span', { lang: one.language, dir: 'auto' }, endonym(one.language) || languageName(one.language)), h('em', null, number(one.documents))))),
+      hint('Type a question in whichever language you like. “Words in quotes” must stand in a passage, and a -word must not.')));
   }
 
   layout() {
@@ -142,7 +141,7 @@ class Search {
   }
 
   walk(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || !event.target.classList.contains('hit')) return;
     const hits = [...event.currentTarget.querySelectorAll('.hit')];
     const next = hits.indexOf(event.target) + step;

@@ -1,8 +1,8 @@
 // The settings of a search: what they are, how the address holds them, the panel that changes them, the request they make.
 
-import { check, choice, field, fill, h, select } from './dom.js';
+import { check, choice, field, fill, h, select, hint } from './dom.js';
 import { filterEditor, inWords } from './filter.js';
-import { endonym, hue, languageName, number } from './text.js';
+import { endonym, hue, languageName, number, spoken } from './text.js';
 
 const MODES = [
   ['full', 'Full', 'All evidence: meaning, words across languages, the same words'],
@@ -10,19 +10,16 @@ const MODES = [
   ['lexical', 'Words', 'Documents that share words with the query'],
   ['hybrid', 'Hybrid', 'Meaning and words, their ranks fused'],
 ];
-const NAMES = ['mode', 'languages', 'filter', 'balance', 'prefer', 'minimum', 'all', 'literal', 'margin', 'exact', 'limit'];
 
 export const modeName = (mode) => MODES.find(([key]) => key === mode)?.[1] ?? 'Full';
 
-/** Settings out of a part of the address; anything that does not fit is left out. */
+/** Settings out of a part of the address. */
 export function readSettings(text) {
-  const found = { mode: 'full', limit: 10 };
+  let sent = {};
   try {
-    const sent = JSON.parse(text || '{}');
-    for (const name of NAMES) if (sent[name] !== undefined) found[name] = sent[name];
+    sent = JSON.parse(text || '{}');
   } catch { /* an address that somebody cut short */ }
-  if (!MODES.some(([key]) => key === found.mode)) found.mode = 'full';
-  return found;
+  return { limit: 10, ...sent, mode: MODES.some(([key]) => key === sent.mode) ? sent.mode : 'full' };
 }
 
 /** The same the other way round: only what differs from the defaults. */
@@ -79,7 +76,7 @@ export function settingsPanel(settings, changed, { collection, languages, fields
     const minimum = h('input', { type: 'number', step: '0.05', value: settings.minimum ?? '', placeholder: 'any', onchange: () => set('minimum', minimum.value === '' ? undefined : Number(minimum.value)) });
     fill(place,
       model && choice('Mode', MODES, settings.mode, (mode) => set('mode', mode, true)),
-      model && h('p', { cls: 'hint' }, MODES.find(([key]) => key === settings.mode)[2]),
+      model && hint(MODES.find(([key]) => key === settings.mode)[2]),
       check('Balance languages', settings.balance, (on) => set('balance', on, true), 'They take turns, so that none fills the page'),
       !settings.balance && field('Prefer', select(tongues, settings.prefer ?? '', (code) => set('prefer', code || undefined))),
       languagePicker(languages, settings.languages ?? [], (codes) => set('languages', codes)),
@@ -100,7 +97,7 @@ export function settingsPanel(settings, changed, { collection, languages, fields
 /** Languages to tick; none ticked means all. */
 export function languagePicker(languages, chosen, changed) {
   const taken = new Set(chosen);
-  const known = [...languages].filter((one) => one.language).sort((a, b) => b.documents - a.documents);
+  const known = spoken(languages);
   for (const code of taken) if (!known.some((one) => one.language === code)) known.push({ language: code, documents: 0 });
   const summary = h('summary', null);
   const title = () => { summary.textContent = taken.size === 0 ? `Languages: all ${known.length}` : `Languages: ${[...taken].map(languageName).join(', ')}`; };

@@ -1,9 +1,9 @@
 // Snapshots: making, keeping, restoring and deleting them.
 
 import { call, download, get, path, post, send } from './api.js';
-import { button, busy, check, confirmed, dialog, empty, field, fill, h, head, select, tell } from './dom.js';
+import { PLAIN, ask, button, busy, check, confirmed, empty, field, fill, h, head, select, tell } from './dom.js';
 import { showJob } from './jobs.js';
-import { ago, bytes, number, plural } from './text.js';
+import { ago, bytes, number, plural, when } from './text.js';
 
 export async function show({ main, signal }) {
   const list = h('ul', { cls: 'list' });
@@ -20,14 +20,14 @@ export async function show({ main, signal }) {
   const item = (one) => {
     const total = one.collections.reduce((sum, each) => sum + each.documents, 0);
     const target = path('snapshots', one.id);
-    return h('li', null, h('div', { cls: 'line' }, h('b', null, new Date(one.created_at).toLocaleString('en')), h('span', { cls: 'hint' }, `${ago(one.created_at)} · ${bytes(one.archive_bytes)} · ${plural(total, 'document')}`), h('span', { cls: 'actions' },
+    return h('li', null, h('div', { cls: 'line' }, h('b', null, when(one.created_at)), h('span', { cls: 'hint' }, `${ago(one.created_at)} · ${bytes(one.archive_bytes)} · ${plural(total, 'document')}`), h('span', { cls: 'actions' },
       button('Download', () => download(`${target}/archive`, `${one.id}.tar.zst`), { cls: 'small', sign: 'down' }),
       button('Restore', async () => {
         const body = await askRestore(one);
         if (body && (await run(await post(`${target}/restore`, body))).status === 'succeeded') tell('Restored.');
       }, { cls: 'small' }),
       button('Delete', async () => {
-        if (!await confirmed('Delete this snapshot?', `Of ${new Date(one.created_at).toLocaleString('en')}, with ${plural(one.collections.length, 'collection')}.`, 'Delete it')) return;
+        if (!await confirmed('Delete this snapshot?', `Of ${when(one.created_at)}, with ${plural(one.collections.length, 'collection')}.`, 'Delete it')) return;
         await call('DELETE', target);
         await read();
       }, { cls: 'small' }))),
@@ -45,15 +45,11 @@ export async function show({ main, signal }) {
 }
 
 function askRestore(one) {
-  return dialog('Restore', (close) => {
-    const name = h('input', { type: 'text', placeholder: 'the same name', autocomplete: 'off', spellcheck: 'false' });
-    const rename = field('Under another name', name);
-    rename.hidden = true;
-    const what = select([['', 'All that it holds'], ...one.collections.map((each) => [each.name, each.name])], '', (value) => { rename.hidden = value === ''; });
-    let replace = false;
-    return h('form', { onsubmit: (event) => {
-      event.preventDefault();
-      close({ ...(what.value && { collection: what.value }), ...(what.value && name.value.trim() && { rename_to: name.value.trim() }), ...(replace && { replace }) });
-    } }, field('What', what), rename, check('Replace what has the name', false, (on) => { replace = on; }, 'What is there under these names now goes'), h('footer', null, h('button', { type: 'submit', cls: 'button primary' }, 'Restore')));
-  });
+  const name = h('input', { ...PLAIN, placeholder: 'the same name' });
+  const rename = field('Under another name', name);
+  rename.hidden = true;
+  const what = select([['', 'All that it holds'], ...one.collections.map((each) => [each.name, each.name])], '', (value) => { rename.hidden = value === ''; });
+  let replace = false;
+  return ask('Restore', [field('What', what), rename, check('Replace what has the name', false, (on) => { replace = on; }, 'What is there under these names now goes')], 'Restore',
+    () => ({ ...(what.value && { collection: what.value, ...(name.value.trim() && { rename_to: name.value.trim() }) }), ...(replace && { replace }) }));
 }

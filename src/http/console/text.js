@@ -40,6 +40,9 @@ export function hue(code) {
   return code ? Math.round((place * 137.508) % 360) : 0;
 }
 
+/** Counts by language, those without one left out, the most frequent first. */
+export const spoken = (counts) => counts.filter((one) => one.language).sort((a, b) => b.documents - a.documents);
+
 export const number = (value) => numbers.format(value);
 export const percent = (value) => `${(value * 100).toFixed(1)} %`;
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
@@ -71,6 +74,12 @@ export function duration(seconds) {
   const minutes = Math.round(seconds / 60);
   return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+
+/** The address of a page of the console. */
+export const link = (...parts) => `#/${parts.map(encodeURIComponent).join('/')}`;
+
+/** The day and the time. */
+export const when = (timestamp) => new Date(timestamp).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 
 /** How long ago something happened. */
 export function ago(timestamp) {
