@@ -64,11 +64,11 @@ test('a question in a sixth language finds documents in all five', async () => {
   await stage.visit('#/search/island');
   await stage.sees('30 documents in 5 languages');
   await stage.look('search-before');
-  await stage.write('Question', '¿A qué hora sale el barco del puerto?', 'searchbox');
+  await stage.write('Question', 'El barco sale del puerto por la mañana', 'searchbox');
   await stage.page.waitForSelector('.hit');
   await stage.sees('asked in Spanish');
   const first = await stage.page.$$eval('.hit', (hits) => hits.slice(0, 5).map((hit) => hit.dataset.id));
-  assert.ok(first.filter((id) => id.startsWith('ferry-')).length >= 3, `${first}`);
+  assert.ok(first.filter((id) => id.startsWith('ferry-')).length >= 4, `${first}`);
   const arabic = await stage.page.$eval('.hit .passage[lang=ar]', (passage) => getComputedStyle(passage).direction);
   assert.equal(arabic, 'rtl');
   await stage.look('search');

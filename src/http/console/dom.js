@@ -28,10 +28,10 @@ export function fill(element, ...children) {
 }
 
 const ICONS = {
-  close: 'M6 6l12 12M18 6L6 18', check: 'M5 12.500l4.500 4.500L19 7.500', copy: 'M9 9h10v11H9zM5 15V4h10', add: 'M12 5v14M5 12h14',
+  close: 'M6 6l12 12M18 6L6 18', check: 'M5 12.5l4.5 4.5L19 7.5', copy: 'M9 9h10v11H9zM5 15V4h10', add: 'M12 5v14M5 12h14',
   down: 'M12 4v13M6 12l6 6 6-6', up: 'M12 20V7M6 12l6-6 6 6', open: 'M5 12h14M13 6l6 6-6 6', code: 'M8 7l-5 5 5 5M16 7l5 5-5 5',
   sides: 'M4 5h16v14H4zM12 5v14', search: 'M16 16l4 4M11 17a6 6 0 1 1 0-12 6 6 0 0 1 0 12z', bin: 'M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13',
-  why: 'M12 17.500v.1M9 9a3 3 0 1 1 4.500 2.600c-1 .6-1.500 1.200-1.500 2.400', like: 'M4 12h6M14 12h6M10 6l4 12',
+  why: 'M12 17.5v.1M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4', like: 'M4 12h6M14 12h6M10 6l4 12',
 };
 
 export function icon(name) {

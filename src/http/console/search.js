@@ -204,6 +204,8 @@ class Search {
   }
 
   draw(answers, asked) {
+    // A hit that has the focus keeps it, or gives it to the first one.
+    const held = document.activeElement.closest('.hit')?.dataset.id;
     const places = answers.map(({ value }) => new Map(value?.hits.map((hit, at) => [hit.id, at + 1])));
     answers.forEach(({ value: answer, reason }, at) => {
       const { list, note } = this.columns[at];
@@ -239,6 +241,7 @@ class Search {
       }));
       list.onkeydown = (event) => this.walk(event);
     });
+    if (held) (this.results.querySelector(`.hit[data-id=${CSS.escape(held)}]`) ?? this.results.querySelector('.hit') ?? this.box).focus();
     this.say(answers[0].value, asked);
     this.count(answers.flatMap(({ value }) => value?.hits ?? []), answers.length);
   }
