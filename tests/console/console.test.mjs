@@ -116,7 +116,8 @@ test('a language in the tally narrows the search to it, and back', async () => {
   await stage.page.waitForSelector('.hit');
   const all = await stage.count('.hit');
   await stage.page.click('.tally button[title="Only Japanese"]');
-  await stage.page.waitForFunction(() => [...document.querySelectorAll('.hit .passage')].every((one) => one.lang === 'ja'));
+  await stage.page.waitForSelector('.tally button[title="All languages again"]');
+  assert.deepEqual(await stage.page.$$eval('.hit .passage', (hits) => [...new Set(hits.map((one) => one.lang))]), ['ja']);
   await stage.page.click('.tally button[title="All languages again"]');
   await stage.page.waitForFunction((count) => document.querySelectorAll('.hit').length === count, {}, all);
 });

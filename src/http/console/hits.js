@@ -39,7 +39,11 @@ function card(hit, context) {
     if (!reasons.hidden && !reasons.hasChildNodes()) reasons.append(...explain(hit, context));
   } }, icon('why'), 'Why?');
   const open = button('Open', () => openDocument(collection, hit.id, hit.passage), { sign: 'open', cls: 'small', label: `Open document ${hit.id}` });
-  return h('li', null, h('article', { cls: 'hit', tabindex: '-1', 'data-id': hit.id, onkeydown: (event) => event.target === event.currentTarget && event.key === 'Enter' && open.click() },
+  return h('li', null, h('article', { cls: 'hit', tabindex: '-1', 'data-id': hit.id, onkeydown: (event) => {
+    if (event.target !== event.currentTarget || event.key !== 'Enter') return;
+    event.preventDefault();
+    open.click();
+  } },
     h('header', null, h('span', { cls: 'rank' }, place), tongue(hit.language), moved(hit, context),
       h('span', { cls: 'score', title: `score ${hit.score}` }, meter(relative), h('b', null, score(hit.score)), h('span', { cls: 'sr' }, ' score'))),
     hit.title && h('h3', { dir: 'auto', lang: hit.language ?? 'und' }, hit.title),

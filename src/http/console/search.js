@@ -258,11 +258,10 @@ class Search {
   count(hits, sides) {
     const counts = new Map();
     for (const { language } of hits) counts.set(language, (counts.get(language) ?? 0) + 1);
-    const most = Math.max(...counts.values(), 1);
     const only = this.sides[0].languages ?? [];
     const lines = [...counts].sort((a, b) => b[1] - a[1]).map(([code, count]) => {
       const on = only.length === 1 && only[0] === code;
-      const bar = h('button', { type: 'button', cls: 'bar', 'aria-pressed': String(on), disabled: !code, vars: { hue: hue(code), part: (count / most).toFixed(3) },
+      const bar = h('button', { type: 'button', cls: 'bar', 'aria-pressed': String(on), disabled: !code, vars: { hue: hue(code), part: (count / hits.length).toFixed(3) },
         title: on ? 'All languages again' : `Only ${languageName(code)}`, onclick: () => busy(bar, async () => {
           for (const one of this.sides) one.languages = on ? [] : [code];
           this.layout();
