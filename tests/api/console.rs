@@ -2,7 +2,7 @@
 //! pages do is tested in a browser (`scripts/console_tests.sh`).
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use axum::body::Body;
 use axum::http::{Method, Request};
@@ -15,9 +15,12 @@ use crate::server::{Answer, Server};
 /// What the whole console may weigh, in bytes.
 const BYTES_MAX: u64 = 150_000;
 
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/console")
+}
+
 fn files() -> Vec<(String, u64)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/console");
-    let entries = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry"));
+    let entries = std::fs::read_dir(folder()).expect("the folder").map(|entry| entry.expect("an entry"));
     entries.map(|entry| (entry.file_name().into_string().expect("a name"), entry.metadata().expect("a size").len())).collect()
 }
 
@@ -40,7 +43,8 @@ async fn every_file_is_served_as_what_it_is_under_the_strict_policy() {
         };
         assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
-        let policy: BTreeSet<&str> = answer.header("content-security-policy").expect("a policy").split(';').map(str::trim).collect();
+        let policy: BTreeSet<&str> =
+            answer.header("content-security-policy").expect("a policy").split(';').map(str::trim).collect();
         let expect = [
             "default-src 'none'",
             "script-src 'self'",
@@ -89,16 +93,17 @@ async fn what_is_no_file_of_the_console_is_not_there() {
     let request = Request::builder().method(Method::POST).uri("/").body(Body::empty()).expect("a request");
     let answer = server.send_unchecked(request).await;
     assert_eq!((answer.status, answer.code()), (405, Some("method_not_allowed")));
-    assert!(http::document()["paths"].as_object().expect("paths").keys().all(|path| path != "/" && !path.starts_with("/console")));
+    assert!(
+        http::document()["paths"].as_object().expect("paths").keys().all(|path| path != "/" && !path.starts_with("/console"))
+    );
 }
 
 #[test]
 fn the_files_are_small_and_name_no_other_server() {
     let total: u64 = files().iter().map(|(_, bytes)| bytes).sum();
     assert!(total <= BYTES_MAX, "{total} bytes, more than {BYTES_MAX}");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/console");
     for (name, _) in files() {
-        let text = std::fs::read_to_string(folder.join(&name)).expect("text");
+        let text = std::fs::read_to_string(folder().join(&name)).expect("text");
         // Namespaces of SVG are names, not addresses.
         let text = text.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http://", "https://", "\"//", "'//", "url(", "@import"] {
@@ -111,8 +116,18 @@ fn the_files_are_small_and_name_no_other_server() {
 }
 
 #[test]
+fn the_sources_are_short_and_say_what_they_are_for() {
+    for (name, _) in files() {
+        let text = std::fs::read_to_string(folder().join(&name)).expect("text");
+        let opening =
+            [(".js", "// "), (".css", "/* ")].iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, start)| start);
+        assert!(text.starts_with(opening) && text.lines().count() < 500, "{name}");
+    }
+}
+
+#[test]
 fn the_page_itself_has_no_script_and_no_style() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/console/index.html")).expect("the page");
+    let page = std::fs::read_to_string(folder().join("index.html")).expect("the page");
     assert!(!page.contains("<style") && !page.contains("javascript:"), "{page}");
     for part in page.split("<script").skip(1) {
         let (tag, rest) = part.split_once('>').expect("the end of a tag");
