@@ -31,7 +31,7 @@ async function route() {
   } catch (error) {
     if (signal.aborted || error.name === 'AbortError') return;
     if (error.status === 403 || error.status === 404) {
-      main.replaceChildren(empty(error.status === 403 ? 'Not for this key' : 'Not there', error.story));
+      main.replaceChildren(empty({ 403: 'Refused', 404: 'Not there' }[error.status], error.story));
     } else failed(error);
   }
 }

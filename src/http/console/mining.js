@@ -86,7 +86,7 @@ class Review {
   key(event) {
     if (event.target.closest('input[type=text], textarea, select, dialog') || event.ctrlKey || event.metaKey || event.altKey) return;
     const slides = event.target === this.slider;
-    const action = { a: 'accepted', r: 'rejected', u: 'back', ...(!slides && { ArrowRight: 'accepted', ArrowLeft: 'rejected', ArrowUp: 'back' }) }[event.key];
+    const action = { a: 'accepted', r: 'rejected', u: 'back', ...(!slides && { ArrowRight: 'accepted', ArrowLeft: 'rejected' }) }[event.key];
     if (!action) return;
     event.preventDefault();
     this.decide(action);
