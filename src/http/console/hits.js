@@ -47,7 +47,7 @@ function card(hit, context) {
     h('header', null, h('span', { cls: 'rank' }, place), tongue(hit.language), moved(hit, context),
       h('span', { cls: 'score', title: `score ${hit.score}` }, meter(relative), h('b', null, score(hit.score)), h('span', { cls: 'sr' }, ' score'))),
     hit.title && h('h3', { dir: 'auto', lang: hit.language ?? 'und' }, hit.title),
-    hit.passage ? passage(hit.passage.text, hit.passage.marks, hit.language) : h('p', { cls: 'passage none' }, 'An embedding without a text.'),
+    hit.passage?.text ? passage(hit.passage.text, hit.passage.marks, hit.language) : h('p', { cls: 'passage none' }, 'An embedding without a text.'),
     h('footer', null, h('span', { cls: 'id', dir: 'auto', title: 'id of the document' }, hit.id), chips(hit.metadata, narrow),
       h('span', { cls: 'tools' }, why, alike && button('Similar', () => alike(hit.id), { sign: 'like', cls: 'small', title: 'Documents like this one' }), open)),
     reasons));
