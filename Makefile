@@ -6,7 +6,7 @@ export CARGO_TERM_COLOR ?= auto
 
 FUZZ_SECONDS ?= 600
 
-.PHONY: run test fuzz bench bench-peers clients train-smoke clean runtime training-runtime tools
+.PHONY: run test fuzz bench bench-peers clients console-test train-smoke clean runtime training-runtime tools
 
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
@@ -28,6 +28,9 @@ bench-peers: tools ## Installs the databases that `make bench` compares with int
 clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/
 	scripts/clients.sh
 	scripts/client_packages.sh
+
+console-test: runtime ## Clicks through the web console in headless Chromium, with the program that is built
+	scripts/console_tests.sh
 
 train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
 	scripts/train_smoke.sh

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use axum::http::Method;
 use serde_json::Value;
 
+use super::console;
 use crate::domain::{Code, Scope};
 
 /// What a request must bring.
@@ -118,7 +119,7 @@ pub const OPERATIONS: &[(&str, Access)] = &[
 pub const METRICS_PATH: &str = "/metrics";
 
 static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", key(Scope::Read, Reach::Everything)));
-/// The document and its pages.
+/// The document with its pages, and the console.
 static PAGE: LazyLock<Operation> = LazyLock::new(|| other("page", Access::Open));
 /// A path that no route has: it answers 404 to everybody.
 static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Access::Open));
@@ -139,7 +140,7 @@ pub fn access(id: &str) -> Access {
 /// The operation of a request, by its method and the route that it matched.
 pub fn find(method: &Method, route: Option<&str>) -> &'static Operation {
     let Some(route) = route else { return &UNMATCHED };
-    if ["/openapi.json", "/docs"].contains(&route) || route.starts_with("/docs/") {
+    if ["/openapi.json", "/docs", console::PAGE_PATH, console::FILE_PATH].contains(&route) || route.starts_with("/docs/") {
         return &PAGE;
     }
     if route == METRICS_PATH {

@@ -8,11 +8,19 @@ const NOTHING: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; 
 /// For the browser of the document. Its scripts are files of this server; it sets styles of elements by itself.
 const SWAGGER: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
     font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// For the console. Its scripts and styles are files of this server, and it calls no other one.
+const CONSOLE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Adds the headers to an answer to `path`.
 pub fn protect(path: &str, headers: &mut HeaderMap) {
     let swagger = path.starts_with("/docs") && path != "/docs/errors";
-    let policy = if swagger { SWAGGER } else { NOTHING };
+    let console = path == "/" || path.starts_with("/console/");
+    let policy = match (swagger, console) {
+        (true, _) => SWAGGER,
+        (_, true) => CONSOLE,
+        _ => NOTHING,
+    };
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));

@@ -9,6 +9,7 @@ mod browsers;
 pub mod classifiers;
 pub mod collection_settings;
 pub mod collections;
+mod console;
 pub mod cursor;
 pub mod detection;
 pub mod document_input;
@@ -90,6 +91,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         .route(access::METRICS_PATH, get(metrics::serve_metrics))
         .route("/docs/errors", get(openapi::serve_errors_page))
         .merge(openapi::swagger_ui())
+        .route(console::PAGE_PATH, get(console::serve_page))
+        .route(console::FILE_PATH, get(console::serve_file))
         .fallback(error::route_not_found)
         .layer(axum::middleware::from_fn_with_state(gate, guard::guard));
     let routes = match settings.cors() {

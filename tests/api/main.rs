@@ -14,6 +14,7 @@ mod browsers;
 mod classifiers;
 mod collections;
 mod comparison;
+mod console;
 mod documents;
 mod duplicates;
 mod embeddings;

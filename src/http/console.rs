@@ -1,0 +1,80 @@
+//! The web console at `/`: files inside the program, served to everybody. All that they do goes through the public API, which asks
+//! for keys.
+
+use std::sync::LazyLock;
+
+use axum::extract::Path;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use sha2::{Digest as _, Sha256};
+
+use super::error::{self, ApiError};
+
+/// The page.
+pub const PAGE_PATH: &str = "/";
+/// What the page loads.
+pub const FILE_PATH: &str = "/console/{file}";
+
+/// A file of the console.
+struct File {
+    name: &'static str,
+    content: &'static [u8],
+    /// Changes with the content.
+    etag: String,
+}
+
+/// Every file under `src/http/console/`.
+static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
+    macro_rules! files {
+        ($($name:literal)+) => { vec![$(File::new($name, include_bytes!(concat!("console/", $name)))),+] };
+    }
+    files!["index.html" "style.css" "pages.css" "icon.svg" "app.js" "api.js" "dom.js" "text.js" "filter.js" "settings.js" "hits.js"
+        "request.js" "search.js" "collections.js" "documents.js" "jobs.js" "mining.js" "classifiers.js" "models.js" "keys.js"
+        "snapshots.js"]
+});
+
+impl File {
+    fn new(name: &'static str, content: &'static [u8]) -> Self {
+        let digest = Sha256::digest(content);
+        let etag = format!("\"{}\"", digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>());
+        Self { name, content, etag }
+    }
+
+    fn content_type(&self) -> &'static str {
+        match self.name.rsplit_once('.') {
+            Some((_, "html")) => "text/html; charset=utf-8",
+            Some((_, "css")) => "text/css; charset=utf-8",
+            Some((_, "svg")) => "image/svg+xml",
+            _ => "text/javascript; charset=utf-8",
+        }
+    }
+
+    /// The file, or that the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
+    fn answer(&'static self, headers: &HeaderMap) -> Response {
+        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
+        let described = [(ETAG, self.etag.as_str()), (CACHE_CONTROL, "no-cache")];
+        if known.into_iter().any(|tag| tag == self.etag || tag == "*") {
+            return (StatusCode::NOT_MODIFIED, described).into_response();
+        }
+        (described, [(CONTENT_TYPE, self.content_type())], self.content).into_response()
+    }
+}
+
+/// Serves the page.
+pub async fn serve_page(headers: HeaderMap) -> Result<Response, ApiError> {
+    serve("index.html", &headers).await
+}
+
+/// Serves what the page loads.
+pub async fn serve_file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    serve(&name, &headers).await
+}
+
+async fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+    match FILES.iter().find(|file| file.name == name) {
+        Some(file) => Ok(file.answer(headers)),
+        None => Err(error::route_not_found().await),
+    }
+}
