@@ -1,5 +1,5 @@
 //! The search box on 100,000 passages of real text: what a question takes in each mode on one core, how many are answered for eight
-//! clients beside Chroma's dense search in the same run, what of the nearest embeddings is found under filters, and what a passage
+//! clients beside Chroma's dense search in the same run, what of the nearest embeddings is found under filters, and what a text
 //! takes for its tokens and its words.
 //!
 //! `DOCUMENTS` says how many passages, `TEXTS` and `QUERIES` which ones (`passages.rs`); `CHROMA` names Chroma's program. Chroma gets
@@ -91,7 +91,11 @@ fn fill(address: &str, passages: &[Passage]) -> Duration {
 /// Waits until everything is embedded and each way to search answers.
 fn wait(address: &str) {
     let mut connection = Connection::open(address);
-    while connection.get(COLLECTION)["passages_pending"] != 0 {
+    loop {
+        let collection = connection.get(COLLECTION);
+        if collection["passages_pending"] == 0 && collection["index_state"] == "ready" {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(200));
     }
     connection.call(&format!("{COLLECTION}/search"), &json!({"query": "warm"}));
@@ -159,12 +163,12 @@ fn ids(answer: &Value) -> Vec<String> {
     answer["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Bytes of a passage in the tables of the database that searches by words and tokens read.
+/// Bytes of a text in the tables of the database: of a long one all its passages.
 fn sizes(data: &Path, passages: usize) {
     let database = find(data).expect("the collection's database");
     let connection = rusqlite::Connection::open(database).expect("a database");
     let sum = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a sum") as f64 / passages as f64;
-    println!("| bytes of a passage | |\n|---|---:|");
+    println!("| bytes of a text | |\n|---|---:|");
     println!("| text | {:.0} |", sum("select sum(length(cast(text as blob))) from documents"));
     println!("| embedding | {:.0} |", sum("select sum(length(embedding)) from passages"));
     println!("| tokens | {:.0} |", sum("select sum(length(tokens)) from passage_tokens"));
