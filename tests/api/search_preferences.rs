@@ -92,7 +92,7 @@ async fn it_goes_along_with_filters_groups_and_the_least_score() {
 #[tokio::test(flavor = "multi_thread")]
 async fn auto_is_the_language_of_the_query() {
     // Words that are their own stems, and a language without rules for any: both are found by as many forms.
-    let query = "Le parc est ouvert ce matin avec un chat noir et un chien blanc au fond du jardin";
+    let query = "Le parc est ouvert ce matin avec un chat et un chien";
     let server = Server::with_documents(json!([
         {"id": "sw", "text": query, "language": "sw"},
         {"id": "fr", "text": format!("{query} demain"), "language": "fr"},
