@@ -3,7 +3,8 @@
 //!
 //! A row keeps x as s q, where q are integers from -127 to 127 and s is the step of that row. What rounding took away changes the
 //! product of two unit vectors of 256 values by some 0.001, so the scores are good for a choice and no more: whoever needs the order
-//! compares a few more than are wanted by their whole values.
+//! compares a few more than are wanted by their whole values. Of distances it would lose too much where vectors lie far from zero, so
+//! it is for cosines and products alone.
 
 use std::collections::HashMap;
 
@@ -35,21 +36,13 @@ pub(super) struct Scan {
     keys: Vec<u64>,
     /// [passages, dimension]
     integers: Vec<i8>,
-    scales: Vec<Scale>,
-}
-
-/// What the integers of a row stand for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Scale {
-    /// The value of 1; under cosine in a vector of unit length.
-    step: f32,
-    /// The squared length of the values.
-    square: f32,
+    /// What 1 stands for in each row; under cosine in a vector of unit length.
+    steps: Vec<f32>,
 }
 
 impl Scan {
     pub(super) fn new(dimension: usize, metric: Metric) -> Self {
-        Self { dimension, metric, places: HashMap::new(), keys: Vec::new(), integers: Vec::new(), scales: Vec::new() }
+        Self { dimension, metric, places: HashMap::new(), keys: Vec::new(), integers: Vec::new(), steps: Vec::new() }
     }
 
     /// How many passages it has.
@@ -59,18 +52,18 @@ impl Scan {
 
     /// Takes a passage in, or its new values.
     pub(super) fn put(&mut self, key: u64, values: &[f32]) {
-        let (scale, integers) = self.round(values);
+        let (step, integers) = self.round(values);
         match self.places.get(&key) {
             Some(&place) => {
                 let start = place as usize * self.dimension;
                 self.integers.splice(start..start + self.dimension, integers);
-                self.scales[place as usize] = scale;
+                self.steps[place as usize] = step;
             }
             None => {
                 self.places.insert(key, self.keys.len() as u32);
                 self.keys.push(key);
                 self.integers.extend(integers);
-                self.scales.push(scale);
+                self.steps.push(step);
             }
         }
     }
@@ -80,7 +73,7 @@ impl Scan {
         let Some(place) = self.places.remove(&key) else { return };
         let (place, last) = (place as usize, self.keys.len() - 1);
         self.keys.swap_remove(place);
-        self.scales.swap_remove(place);
+        self.steps.swap_remove(place);
         let start = last * self.dimension;
         self.integers.copy_within(start..start + self.dimension, place * self.dimension);
         self.integers.truncate(start);
@@ -94,14 +87,9 @@ impl Scan {
         let (asked, integers) = self.round(query.as_slice());
         let mut nearest = Nearest::new(limit);
         let mut compare = |place: usize| {
-            let (row, scale) = (&self.integers[place * self.dimension..][..self.dimension], self.scales[place]);
-            let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked.step * scale.step;
-            let score = match self.metric {
-                Metric::Cosine | Metric::Dot => product,
-                // As good for a choice as the distance.
-                Metric::L2 => 2.0 * product - scale.square - asked.square,
-            };
-            nearest.offer(self.keys[place], score);
+            let row = &self.integers[place * self.dimension..][..self.dimension];
+            let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[place];
+            nearest.offer(self.keys[place], product);
         };
         match among {
             Among::All => (0..self.keys.len()).for_each(compare),
@@ -115,12 +103,12 @@ impl Scan {
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
     }
 
-    fn round(&self, values: &[f32]) -> (Scale, Vec<i8>) {
+    fn round(&self, values: &[f32]) -> (f32, Vec<i8>) {
         let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
         let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
-        let square: f32 = values.iter().map(|value| value * value).sum();
-        let unit = if self.metric == Metric::Cosine && square > 0.0 { square.sqrt() } else { 1.0 };
         let integers = values.iter().map(|value| (value / step).round() as i8).collect();
-        (Scale { step: step / unit, square }, integers)
+        let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
+        let unit = if self.metric == Metric::Cosine && length > 0.0 { length } else { 1.0 };
+        (step / unit, integers)
     }
 }

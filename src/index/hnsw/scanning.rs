@@ -3,7 +3,7 @@
 //! The rows are made at the first search that wants them and follow each change from then on. They take a byte for each value,
 //! besides what the graph takes.
 
-use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, Neighbor, PassageId, Scan, read, write};
+use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, IndexParameters, Metric, Neighbor, PassageId, Scan, read, write};
 use crate::domain::Embedding;
 use crate::index::IndexError;
 use crate::index::engine::Reading;
@@ -17,16 +17,21 @@ pub(super) const SCAN_WHOLE_MAX: usize = 1 << 15;
 
 /// Passages that are compared by their whole values for each that is wanted beyond those wanted, as a part, and at least: the order
 /// of the integers is wrong only among scores that are very near.
-const COMPARED_PART: usize = 4;
+const COMPARED_PART: usize = 2;
 /// See `COMPARED_PART`.
-const COMPARED_MIN: usize = 32;
+const COMPARED_MIN: usize = 64;
+
+/// Values of the rows of an index, at most, for each passage that it may have: those of the shipped model. Of longer vectors there may
+/// be fewer.
+const DIMENSION_USUAL: usize = 256;
 
 impl Index {
     /// The nearest `limit` of those passages, nearest first, by comparing with each; fewer mean that there are no more. `None` where a
-    /// walk is the better way: in a large index, or one of signs alone.
+    /// walk is the better way: in a large index, or one of distances or signs alone.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
-        let most = if matches!(among, Among::All) { SCAN_WHOLE_MAX } else { SCAN_SIZE_MAX };
-        if self.parameters.quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=most).contains(&self.len()) {
+        let most = self.scanned(if matches!(among, Among::All) { SCAN_WHOLE_MAX } else { SCAN_SIZE_MAX });
+        let IndexParameters { metric, quantization, .. } = self.parameters;
+        if metric == Metric::L2 || quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=most).contains(&self.len()) {
             return Ok(None);
         }
         let _span = tracing::info_span!("index_scan", limit).entered();
@@ -80,15 +85,20 @@ impl Index {
             Some(embedding) => rows.put(passage.0, embedding.as_slice()),
             None => rows.remove(passage.0),
         }
-        if rows.len() > SCAN_SIZE_MAX {
+        if rows.len() > self.scanned(SCAN_SIZE_MAX) {
             *scan = None;
         }
+    }
+
+    /// How many passages that is with vectors of this length.
+    fn scanned(&self, passages: usize) -> usize {
+        passages.min(passages * DIMENSION_USUAL / self.parameters.dimension.max(1))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{IndexParameters, Metric, Quantization};
+    use super::super::Quantization;
     use super::*;
     use crate::domain::HnswSettings;
     use crate::index::search_exact;
@@ -128,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_by_whole_values_are_found_under_each_metric() {
-        for metric in Metric::ALL {
+    fn the_nearest_by_whole_values_are_found_under_cosine_and_product() {
+        for metric in [Metric::Cosine, Metric::Dot] {
             let index = filled(metric, Quantization::F16, 1..3_000);
             for query in (5_000..5_020).map(embedding) {
                 let found = index.scan(&query, 10, Among::All).unwrap().unwrap();
@@ -165,10 +175,20 @@ mod tests {
     }
 
     #[test]
-    fn a_small_index_and_one_of_signs_are_not_scanned() {
+    fn a_small_index_and_those_of_distances_and_signs_are_not_scanned() {
         let query = embedding(7_001);
         assert_eq!(filled(Metric::Cosine, Quantization::F16, 1..1_000).scan(&query, 1, Among::All).unwrap(), None);
+        assert_eq!(filled(Metric::L2, Quantization::F16, 1..1_500).scan(&query, 1, Among::All).unwrap(), None);
         assert_eq!(filled(Metric::Cosine, Quantization::B1, 1..1_500).scan(&query, 1, Among::All).unwrap(), None);
+    }
+
+    #[test]
+    fn of_long_vectors_fewer_are_scanned() {
+        let of = |dimension| {
+            let parameters = IndexParameters::of(dimension, Metric::Cosine, Quantization::F16, HnswSettings::default());
+            Index::create(&parameters).unwrap().scanned(SCAN_SIZE_MAX)
+        };
+        assert_eq!([24, 256, 1_024].map(of), [SCAN_SIZE_MAX, SCAN_SIZE_MAX, SCAN_SIZE_MAX / 4]);
     }
 
     #[test]
