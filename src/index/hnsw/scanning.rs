@@ -105,7 +105,7 @@ mod tests {
 
     /// Some direction for each number, and about every twentieth nearly the same as another.
     fn embedding(number: u64) -> Embedding {
-        let mut state = (if number % 20 == 0 { number / 20 } else { number }).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut state = (if number.is_multiple_of(20) { number / 20 } else { number }).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
             state ^= state << 13;
             state ^= state >> 7;
