@@ -190,7 +190,8 @@ pub(super) fn change(
         row.title,
         row.checksum(),
     ])?;
-    if language != document.language {
+    // With another title the caller puts other passages in their place.
+    if language != document.language && title == document.title {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
         lexical::renew(transaction.connection, key, language, terms_of)?;

@@ -218,6 +218,7 @@ fn fill(
     terms_of: TermsOf,
 ) -> Result<(), Fault> {
     let connection = transaction.connection;
+    // In the transaction: a language that changes after it was read would leave stems of the one before.
     let sql = "select d.language from passages p join documents d on d.key = p.document where p.id = ?1";
     let mut language_of = connection.prepare_cached(sql)?;
     for passage in passages {

@@ -54,8 +54,8 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
             "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language from documents where id = ?1",
         )?
         .query_row(params![document.id.as_str(), document.text, document.title], |row| {
-            let [created_at_ms, updated_at_ms] = [row.get(2)?, row.get(3)?];
-            Ok(Stored { key: row.get(0)?, same_text: row.get(1)?, created_at_ms, updated_at_ms, language: row.get(4)? })
+            let (key, same_text, created_at_ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(Stored { key, same_text, created_at_ms, updated_at_ms: row.get(3)?, language: row.get(4)? })
         })
         .optional()?;
     let Some(stored) = stored else {

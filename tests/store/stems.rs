@@ -1,7 +1,7 @@
 //! Stems: a search by words finds other forms of a word in the language of its document, whatever that is changed to.
 
 use dragoman::domain::{DocumentPatch, Language, Metadata, PassageId, Precondition, TitleChange};
-use dragoman::store::{DocumentStore, PreparedDocument, SearchFilter};
+use dragoman::store::{DocumentStore, PreparedDocument, Recut, SearchFilter};
 
 use crate::{document, id, put, store};
 
@@ -51,4 +51,17 @@ fn a_document_of_another_language_has_its_stems() {
     let patched = store.patch(&id("a"), to(language("de")), None, Precondition::default()).unwrap();
     assert!(matches!(patched, dragoman::store::PatchOutcome::Done(..)), "{patched:?}");
     assert_eq!(found(&store, "Mauer", "de"), 1);
+}
+
+#[test]
+fn a_title_and_a_language_that_change_together_both_count() {
+    let (_folder, store) = store();
+    let text = "Die Mauern stehen.";
+    put(&store, PreparedDocument { language: language("ja"), ..document("a", text) });
+    let title = Some("Türme".to_owned());
+    let recut =
+        Recut { title: title.clone(), text: text.to_owned(), passages: vec![(0..text.len()).into()], keeps_embedding: false };
+    let patch = DocumentPatch { title: TitleChange::Set("Türme".to_owned()), ..to(language("de")) };
+    store.patch(&id("a"), patch, Some(recut), Precondition::default()).unwrap();
+    assert_eq!(["Mauer", "Turm"].map(|query| found(&store, query, "de")), [1, 1]);
 }
