@@ -30,25 +30,29 @@ pub(super) fn nearest(
     if wanted > limit { rescored(collection, query, limit, found) } else { Ok(found) }
 }
 
-/// The same by comparing with all there are, and by the values of the index alone; `None` where the graph is the better way.
+/// The same by comparing with all of a set, or all there are, but those that are excluded, and by the values of the index alone; `None`
+/// where the graph is the better way.
 pub(super) fn scanned(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
     breadth: Breadth,
     set: Option<&PassageSet>,
+    excluded: &HashSet<PassageId>,
 ) -> Result<Option<Vec<Neighbor>>, Error> {
     // Who says how far a walk goes wants one.
     if breadth.expansion.is_some() {
         return Ok(None);
     }
     let index = collection.search_index()?.0;
+    let is_left = |passage: &PassageId| !excluded.contains(passage);
     Ok(match set {
-        None => index.scan(query, limit, Among::All)?,
+        None if excluded.is_empty() => index.scan(query, limit, Among::All)?,
+        None => index.scan(query, limit, Among::Where(&|passage| is_left(&passage)))?,
         Some(set) if set.len().saturating_mul(LOOKUP_COST) < index.len() => {
-            index.scan(query, limit, Among::Each(&mut set.iter()))?
+            index.scan(query, limit, Among::Each(&mut set.iter().filter(is_left)))?
         }
-        Some(set) => index.scan(query, limit, Among::Where(&|passage| set.contains(passage)))?,
+        Some(set) => index.scan(query, limit, Among::Where(&|passage| set.contains(passage) && is_left(&passage)))?,
     })
 }
 

@@ -113,7 +113,7 @@ pub(super) fn passages(
     }
     let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
     let wanted = rescored_of(collection, effort.breadth, limit).unwrap_or(limit);
-    if let Some(found) = scanned(collection, query, wanted, effort.breadth, set.as_deref())? {
+    if let Some(found) = scanned(collection, query, wanted, effort.breadth, set.as_deref(), &HashSet::new())? {
         let neighbors = if wanted > limit { rescored(collection, query, limit, found)? } else { found };
         return Ok(NearestPassages { neighbors, method: DenseMethod::Scan });
     }
@@ -130,7 +130,32 @@ pub(super) fn passages(
     }
 }
 
-/// Compares with all there are, again for more passages while those found are of too few documents; says whether it did.
+/// Takes nearest passages from `ask` until they are of enough documents, or there are no more. `ask` is told how many, and which ones not:
+/// those of documents that were found. Says whether it answered to the end.
+fn gather(
+    collection: &OpenCollection,
+    query: &Embedding,
+    breadth: Breadth,
+    found: &mut Candidates,
+    ask: impl Fn(usize, &HashSet<PassageId>) -> Result<Option<Vec<Neighbor>>, Error>,
+) -> Result<bool, Error> {
+    let passages = collection.search_index()?.0.len();
+    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
+    let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
+    let mut excluded: HashSet<PassageId> = HashSet::new();
+    while let Some(neighbors) = ask(wanted, &excluded)? {
+        let exhausted = neighbors.len() < wanted;
+        let looked_at = take(collection, query, breadth, neighbors, found)?;
+        if found.is_full() || exhausted {
+            return Ok(true);
+        }
+        excluded.extend(collection.store.passages_of(&looked_at)?);
+        wanted = wanted.saturating_mul(GROWTH).min(passages + 1);
+    }
+    Ok(false)
+}
+
+/// Compares with all there are, where that is the better way; says whether it did.
 fn find_scanning(
     collection: &OpenCollection,
     query: &Embedding,
@@ -138,46 +163,18 @@ fn find_scanning(
     breadth: Breadth,
     found: &mut Candidates,
 ) -> Result<bool, Error> {
-    let mut set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
-    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
-    let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
-    while let Some(neighbors) = scanned(collection, query, wanted, breadth, set.as_deref())? {
-        let exhausted = neighbors.len() < wanted;
-        let looked_at = take(collection, query, breadth, neighbors, found)?;
-        if found.is_full() || exhausted {
-            return Ok(true);
-        }
-        // All passages of what was found, in whatever place: the next look is for other documents.
-        let taken = collection.store.passages_of(&looked_at)?;
-        let rest = match &set {
-            Some(set) => set.without(&taken),
-            None => scope.passages(collection)?.without(&taken),
-        };
-        set = Some(rest.into());
-        wanted = wanted.saturating_mul(GROWTH);
-    }
-    Ok(false)
+    let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
+    let ask = |wanted, excluded: &_| scanned(collection, query, wanted, breadth, set.as_deref(), excluded);
+    gather(collection, query, breadth, found, ask)
 }
 
 fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadth, found: &mut Candidates) -> Result<(), Error> {
-    let passages = collection.search_index()?.0.len();
-    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
-    let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
-    let mut excluded: HashSet<PassageId> = HashSet::new();
-    loop {
-        let neighbors = if excluded.is_empty() {
-            indexed(collection, query, wanted, breadth, None)?
-        } else {
-            indexed(collection, query, wanted, breadth, Some(&|passage| !excluded.contains(&passage)))?
-        };
-        let exhausted = neighbors.len() < wanted;
-        let looked_at = take(collection, query, breadth, neighbors, found)?;
-        if found.is_full() || exhausted {
-            return Ok(());
-        }
-        excluded.extend(collection.store.passages_of(&looked_at)?);
-        wanted = wanted.saturating_mul(GROWTH).min(passages + 1);
-    }
+    let ask = |wanted, excluded: &HashSet<PassageId>| {
+        let others = |passage| !excluded.contains(&passage);
+        let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
+        indexed(collection, query, wanted, breadth, accept).map(Some)
+    };
+    gather(collection, query, breadth, found, ask).map(drop)
 }
 
 /// Takes the documents of passages that the index found, nearest first. Where its values are coarse, passages are compared again by
