@@ -26,6 +26,11 @@ pub const MODEL_FP16: &str = "model.fp16.onnx";
 pub const TOKEN_TABLE: &str = "tokens.safetensors";
 /// A token table that late interaction has of its own; without it, it reads the model's. No embedding depends on it.
 pub const LATE_TABLE: &str = "late.safetensors";
+/// int8 weights of an encoder of questions, which stands beside that of passages. It reads the same token table. No stored embedding
+/// depends on it.
+pub const QUESTIONS_INT8: &str = "questions.onnx";
+/// The same in fp16.
+pub const QUESTIONS_FP16: &str = "questions.fp16.onnx";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
 /// The head that recognizes languages; a bundle may do without.
@@ -219,9 +224,14 @@ impl Bundle {
         self.folder.join(file)
     }
 
+    /// The full path of a file that the bundle may have; `None` when it has not.
+    pub fn optional(&self, file: &str) -> Option<PathBuf> {
+        self.manifest.files.contains_key(file).then(|| self.path(file))
+    }
+
     /// The token table that late interaction reads; `None` when the bundle has none.
     pub fn late_interaction_table(&self) -> Option<PathBuf> {
-        [LATE_TABLE, TOKEN_TABLE].into_iter().find(|file| self.manifest.files.contains_key(*file)).map(|file| self.path(file))
+        [LATE_TABLE, TOKEN_TABLE].into_iter().find_map(|file| self.optional(file))
     }
 
     /// What decides an embedding, as one SHA-256: the text version, the preprocessing, the tokenizer and the weights. int8 and fp16 weights come

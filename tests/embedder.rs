@@ -366,6 +366,22 @@ fn language_head(tokenizer: &Tokenizer) -> LanguageHead {
     LanguageHead { languages, exponent: 0.5, temperature: 1.0, features, scales, weights }
 }
 
+#[tokio::test]
+async fn queries_go_through_the_encoder_of_questions_where_the_bundle_has_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let alike = Embedder::start(&bundle, &cpu()).unwrap();
+    let bundle_with = tiny_bundle::add_questions(&bundle);
+    let apart = Embedder::start(&bundle_with, &cpu()).unwrap();
+    assert_eq!(alike.model().fingerprint, apart.model().fingerprint, "collections stay");
+    for (embedder, as_query) in [(alike, [1.0, 0.0, 0.0, 0.0]), (apart, [0.0, 1.0, 0.0, 0.0])] {
+        let passage = embedder.embed(texts(&["north"]), Priority::Query).await.unwrap().remove(0);
+        let query = embedder.embed_queries(texts(&["north"]), Priority::Query).await.unwrap().remove(0);
+        assert_eq!(passage.embedding.as_slice(), [1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(query.embedding.as_slice(), as_query);
+    }
+}
+
 #[test]
 fn a_bundle_with_a_language_head_recognizes_languages_by_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -41,6 +41,9 @@ const TURN_BYTES: usize = 64 << 10;
 /// nearly as long.
 const BYTES_PER_TOKEN_MAX: usize = 256;
 
+/// Queries times longest query of one forward pass of an encoder of questions: they are short.
+const QUESTION_BATCH_TOKENS_MAX: usize = 1_024;
+
 /// How the encoder is run.
 #[derive(Debug, Clone)]
 pub struct EmbedOptions {
@@ -82,12 +85,33 @@ pub struct Embedder {
     parts: Arc<Parts>,
 }
 
+/// The queues before a model's encoders.
+struct Queues {
+    queue: Queue,
+    questions: Option<Queue>,
+}
+
+impl Queues {
+    /// One meter counts what both do.
+    fn start<E: Encode + 'static>(
+        encoders: Vec<E>,
+        bounds: QueueBounds,
+        questions: Option<(E, QueueBounds)>,
+    ) -> Result<Self, EmbedError> {
+        let meter = EmbedMeter::default();
+        let of_questions = |(encoder, bounds)| Queue::start(vec![encoder], bounds, meter.clone());
+        Ok(Self { questions: questions.map(of_questions).transpose()?, queue: Queue::start(encoders, bounds, meter)? })
+    }
+}
+
 struct Parts {
     info: ModelInfo,
     text: Box<dyn Read>,
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
     queue: Queue,
+    /// The queue before the encoder of questions, of a model that has one.
+    questions: Option<Queue>,
     /// Turns of callers who tokenize: as many as there are cores.
     tokenizing: Arc<Semaphore>,
 }
@@ -158,7 +182,9 @@ impl Embedder {
         // Encoders that work side by side share the budget: a query waits no longer for one of them, nor do they take more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
-        Self::of(info, (Box::new(text), detector, scorer), opened.encoders, bounds)
+        let question_bounds = QueueBounds { batch_tokens_max: batch_tokens_max.min(QUESTION_BATCH_TOKENS_MAX), ..bounds };
+        let queues = Queues::start(opened.encoders, bounds, opened.questions.map(|encoder| (encoder, question_bounds)))?;
+        Ok(Self::of(info, (Box::new(text), detector, scorer), queues))
     }
 
     /// Gives a deterministic stand-in without any model, for tests of everything above.
@@ -171,20 +197,17 @@ impl Embedder {
         let (text, encoder, control) = fake::make(options);
         let text: Box<dyn Read> = Box::new(text);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
-        let embedder = Self::of(options.model(), (text, LanguageDetector::by_rules(), None), vec![encoder], options.bounds())
-            .expect("a thread for the fake encoder");
-        (embedder, control)
+        let queues = Queues::start(vec![encoder], options.bounds(), None).expect("a thread for the fake encoder");
+        (Self::of(options.model(), (text, LanguageDetector::by_rules(), None), queues), control)
     }
 
     fn of(
         info: ModelInfo,
         (text, detector, scorer): (Box<dyn Read>, LanguageDetector, Option<TokenScorer>),
-        encoders: Vec<impl Encode + 'static>,
-        bounds: QueueBounds,
-    ) -> Result<Self, EmbedError> {
-        let queue = Queue::start(encoders, bounds)?;
+        Queues { queue, questions }: Queues,
+    ) -> Self {
         let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
-        Ok(Self { parts: Arc::new(Parts { info, text, detector, scorer, queue, tokenizing }) })
+        Self { parts: Arc::new(Parts { info, text, detector, scorer, queue, questions, tokenizing }) }
     }
 
     /// What is loaded.
@@ -199,20 +222,27 @@ impl Embedder {
         self.embed_in_context(texts.into_iter().map(EmbedText::from).collect(), priority).await
     }
 
+    /// Embeds queries, to be compared with what `embed` gives for passages. Most models read both alike.
+    pub async fn embed_queries(&self, queries: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
+        let span = tracing::info_span!("embed", texts = queries.len());
+        let queue = self.parts.questions.as_ref().unwrap_or(&self.parts.queue);
+        self.embed_now(queries.into_iter().map(EmbedText::from).collect(), priority, queue).instrument(span).await
+    }
+
     /// Embeds texts below their contexts, as `embed` does.
     pub async fn embed_in_context(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = texts.len());
-        self.embed_now(texts, priority).instrument(span).await
+        self.embed_now(texts, priority, &self.parts.queue).instrument(span).await
     }
 
-    async fn embed_now(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
-        self.parts.queue.check_room(texts.len())?;
+    async fn embed_now(&self, texts: Vec<EmbedText>, priority: Priority, queue: &Queue) -> Result<Vec<Embedded>, EmbedError> {
+        queue.check_room(texts.len())?;
         let tokens = if texts.iter().map(EmbedText::bytes).sum::<usize>() <= INLINE_BYTES_MAX {
             self.parts.tokens(&texts)?
         } else {
             self.tokens_in_turns(texts).await?
         };
-        self.parts.queue.submit(tokens, priority)?.wait().await
+        queue.submit(tokens, priority)?.wait().await
     }
 
     /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request keeps no small one waiting.
@@ -295,7 +325,7 @@ impl Embedder {
 
     /// Texts that wait now.
     pub fn queue_depth(&self) -> usize {
-        self.parts.queue.depth()
+        self.parts.queue.depth() + self.parts.questions.as_ref().map_or(0, Queue::depth)
     }
 
     /// What the queue and the encoder's thread have measured since the start.
@@ -306,6 +336,7 @@ impl Embedder {
     /// Takes no more texts and answers those that wait with `EmbedError::Stopping`, while other handles live on.
     pub fn stop(&self) {
         self.parts.queue.stop();
+        self.parts.questions.iter().for_each(Queue::stop);
     }
 }
 
@@ -414,9 +445,8 @@ mod tests {
         let (hold, wait) = mpsc::channel();
         let begun = Arc::new(AtomicUsize::new(0));
         let text = Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) };
-        let embedder =
-            Embedder::of(options.model(), (Box::new(text), LanguageDetector::by_rules(), None), vec![encoder], options.bounds())
-                .unwrap();
+        let queues = Queues::start(vec![encoder], options.bounds(), None).unwrap();
+        let embedder = Embedder::of(options.model(), (Box::new(text), LanguageDetector::by_rules(), None), queues);
         let turns = embedder.parts.tokenizing.available_permits();
         let texts = vec!["x".repeat(TURN_BYTES); 50];
         let request = tokio::spawn({

@@ -48,9 +48,9 @@ pub struct Queue {
 pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
 
 impl Queue {
-    /// Starts a thread for each of `encoders`, which must all give the same.
-    pub fn start(encoders: Vec<impl Encode + 'static>, bounds: QueueBounds) -> Result<Self, EmbedError> {
-        let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new(), meter: EmbedMeter::default() });
+    /// Starts a thread for each of `encoders`, which must all give the same. What they do is counted by `meter`.
+    pub fn start(encoders: Vec<impl Encode + 'static>, bounds: QueueBounds, meter: EmbedMeter) -> Result<Self, EmbedError> {
+        let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new(), meter });
         // Dropped with those that run already when one cannot be started.
         let mut queue = Self { shared, threads: Vec::with_capacity(encoders.len()) };
         for mut encoder in encoders {
@@ -392,7 +392,7 @@ mod tests {
     fn encoders_work_on_a_batch_each() {
         let place = Arc::new((Mutex::new(0), Condvar::new()));
         let bounds = QueueBounds { batch_tokens_max: 1, texts_max: 10 };
-        let queue = Queue::start(vec![Meeting(Arc::clone(&place)), Meeting(place)], bounds).unwrap();
+        let queue = Queue::start(vec![Meeting(Arc::clone(&place)), Meeting(place)], bounds, EmbedMeter::default()).unwrap();
         let texts = vec![Tokens { ids: vec![7], truncated: false }; 2];
         let pending = queue.submit(texts, Priority::Ingest).unwrap();
         let embedded = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(pending.wait());

@@ -15,7 +15,7 @@ use ort::value::{Outlet, TensorElementType, TensorRef, ValueType};
 
 use super::queue::Encode;
 use super::{DeviceChoice, EmbedError, EmbedOptions};
-use crate::bundle::{Bundle, MODEL_FP16, MODEL_INT8};
+use crate::bundle::{Bundle, MODEL_FP16, MODEL_INT8, QUESTIONS_FP16, QUESTIONS_INT8};
 use crate::domain::{Device, Embedding};
 use crate::text::Tokens;
 
@@ -37,6 +37,8 @@ pub const SESSIONS_MAX: usize = 4;
 pub struct Opened {
     /// The encoders, at least one.
     pub encoders: Vec<OnnxEncoder>,
+    /// The encoder of questions, of a bundle that has one.
+    pub questions: Option<OnnxEncoder>,
     /// Where it runs.
     pub device: Device,
     /// Why it does not run on CUDA, when it might have.
@@ -159,14 +161,16 @@ fn open_cpu(
     options: &EmbedOptions,
     note: Option<String>,
 ) -> Result<Opened, EmbedError> {
-    let open = |threads: usize| {
-        let session = cpu_session(environment, &bundle.path(MODEL_INT8), options, threads)?;
-        OnnxEncoder::new(session, bundle.manifest.dimension)
+    let open_file = |path: &Path, threads: usize| {
+        OnnxEncoder::new(cpu_session(environment, path, options, threads)?, bundle.manifest.dimension)
     };
+    let open = |threads: usize| open_file(&bundle.path(MODEL_INT8), threads);
     // Each session's share of the budget holds the longest text, or what runs at once would be more than the budget.
     let sessions_max = options.batch_tokens_max / bundle.manifest.tokens_max.max(1);
     let encoders = threads_of_sessions(options.threads, sessions_max).into_iter().map(open).collect::<Result<_, _>>()?;
-    Ok(Opened { encoders, device: Device::Cpu, note })
+    // Questions are short: one core gets through more of them than searches can follow.
+    let questions = bundle.optional(QUESTIONS_INT8).map(|path| open_file(&path, 1)).transpose()?;
+    Ok(Opened { encoders, questions, device: Device::Cpu, note })
 }
 
 /// The threads of each session. A batch on a thread of its own waits for no other thread after each of its operations, so several
@@ -189,17 +193,20 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
         return Err("this ONNX Runtime is built without CUDA".to_owned());
     }
     let number = i32::try_from(device).map_err(|_| format!("there is no device {device}"))?;
-    let build = || {
+    let build = |path: PathBuf| {
         Session::builder(environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
             .with_memory_pattern(false)?
             .with_execution_providers([CUDA::default().with_device_id(number).build().error_on_failure()])?
-            .commit_from_file(bundle.path(MODEL_FP16))
+            .commit_from_file(path)
     };
-    let session = build().map_err(|error: ort::Error| error.to_string())?;
-    // The first run is where a driver that does not fit shows.
-    let encoder = OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))?;
-    Ok(Opened { encoders: vec![encoder], device: Device::Cuda(device), note: None })
+    let open = |path: PathBuf| {
+        let session = build(path).map_err(|error: ort::Error| error.to_string())?;
+        // The first run is where a driver that does not fit shows.
+        OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))
+    };
+    let questions = bundle.optional(QUESTIONS_FP16).map(open).transpose()?;
+    Ok(Opened { encoders: vec![open(bundle.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
 }
 
 /// Where the library is: where the operator says, else beside the program, else where the system's loader finds it by name.

@@ -7,6 +7,11 @@ pub trait SentenceEncoder {
     /// Embeds `texts`.
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError>;
 
+    /// Embeds questions, to be compared with what `encode` gives for passages: most encoders read both alike.
+    fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
+        self.encode(questions)
+    }
+
     /// Scores each passage for each question by late interaction, [questions, passages]; `None` when there is no token table.
     fn late_scores(&mut self, _questions: &[String], _passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
         Ok(None)

@@ -68,28 +68,29 @@ pub struct Ranks {
 }
 
 /// A file: its languages and its pairs.
-struct File {
-    pair: String,
-    questions: Vec<String>,
-    /// The number of the right passage in the pool.
-    answers: Vec<usize>,
+#[derive(Debug, Clone)]
+pub struct File {
+    /// Its languages, `xx-yy`.
+    pub pair: String,
+    /// What is asked.
+    pub questions: Vec<String>,
+    /// The number of the right passage in the pool, of each question.
+    pub answers: Vec<usize>,
 }
 
 /// What is asked in one language.
-#[derive(Default)]
-struct Pool {
-    passages: Vec<String>,
+#[derive(Debug, Clone, Default)]
+pub struct Pool {
+    /// The passages of all files, each once.
+    pub passages: Vec<String>,
     /// The number of each passage.
     numbers: HashMap<String, usize>,
-    files: Vec<File>,
+    /// The files.
+    pub files: Vec<File>,
 }
 
-/// Measures every file in `folder`, at most `questions_max` questions of each, the first ones. Gives `None` when there is none.
-pub fn measure(
-    folder: &Path,
-    questions_max: usize,
-    encoder: &mut dyn SentenceEncoder,
-) -> Result<Option<PassagesReport>, EvaluationError> {
+/// Reads every file in `folder`, by the passages' language; of each file at most `questions_max` questions, the first ones.
+pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Pool>, EvaluationError> {
     let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
     for name in lines::names(folder)? {
         let Some(pair) = name.strip_prefix("retrieval.").and_then(|rest| rest.strip_suffix(".tsv")) else { continue };
@@ -108,13 +109,23 @@ pub fn measure(
         }
         files.push(file);
     }
+    Ok(pools)
+}
+
+/// Measures every file in `folder`, at most `questions_max` questions of each, the first ones. Gives `None` when there is none.
+pub fn measure(
+    folder: &Path,
+    questions_max: usize,
+    encoder: &mut dyn SentenceEncoder,
+) -> Result<Option<PassagesReport>, EvaluationError> {
+    let pools = pools(folder, questions_max)?;
     let mut pairs = BTreeMap::new();
     for Pool { passages, files, .. } in pools.into_values() {
         let embeddings = encoder.encode(&passages)?;
         for file in files {
             let mut ranks = [Vec::new(), Vec::new(), Vec::new()];
             for (questions, answers) in file.questions.chunks(BLOCK).zip(file.answers.chunks(BLOCK)) {
-                let dense = cosines(&encoder.encode(questions)?, &embeddings);
+                let dense = cosines(&encoder.encode_questions(questions)?, &embeddings);
                 let late = encoder.late_scores(questions, &passages)?;
                 for (row, &answer) in answers.iter().enumerate() {
                     let part = |scores: &[f32]| scores[row * passages.len()..][..passages.len()].to_vec();

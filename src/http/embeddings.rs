@@ -45,6 +45,11 @@ pub struct CreateEmbeddingsRequest {
     #[serde(default)]
     #[schema(nullable = false, minimum = 1)]
     pub dimensions: Option<usize>,
+    /// What the texts are: `document` when left out. A search by a text embeds it as `query`; do so, too, where you search by vectors of
+    /// your own making.
+    #[serde(default)]
+    #[schema(nullable = false, default = "document")]
+    pub input_type: Option<EmbeddingInputType>,
     /// Accepted for OpenAI's clients, without effect.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -69,6 +74,17 @@ pub enum EncodingFormat {
     Float,
     /// Little-endian 32-bit floats as base64.
     Base64,
+}
+
+/// What a text is embedded as. Some models read both alike.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbeddingInputType {
+    /// A text that is found, or compared with others of its kind.
+    #[default]
+    Document,
+    /// A text that documents are looked for by.
+    Query,
 }
 
 /// Embeddings, in OpenAI's shape.
@@ -145,7 +161,10 @@ pub async fn create_embeddings(
             texts
         }
     };
-    let embedded = api.service.embed(texts).await?;
+    let embedded = match body.input_type.unwrap_or_default() {
+        EmbeddingInputType::Document => api.service.embed(texts).await?,
+        EmbeddingInputType::Query => api.service.embed_queries(texts).await?,
+    };
     let tokens = embedded.iter().map(|one| one.tokens.len()).sum();
     let item = |(index, one): (usize, crate::domain::Embedded)| EmbeddingItem {
         object: "embedding",

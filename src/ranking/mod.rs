@@ -1,13 +1,15 @@
 //! How well a passage answers a question, as pure arithmetic on tokens and scores: no index, no store, no model.
 
 pub mod late_interaction;
+pub mod question;
 pub mod relevance;
 pub mod scorer;
 pub mod token_index;
 pub mod token_table;
 
 pub use late_interaction::LateInteraction;
+pub use question::{Question, TokenMatch};
 pub use relevance::{Evidence, lexical_share};
-pub use scorer::{Question, ScorerError, TokenMatch, TokenScorer};
+pub use scorer::{ScorerError, TokenScorer};
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};

@@ -2,7 +2,7 @@
 //!
 //! A connection works from the head of a request until its answer is handed on; before, between and after it is idle. When few
 //! places are free, one of those that were idle for the longest is closed, of the address that has most connections: whoever opens
-//! thousands pays with his own. A place is free once the other's file is closed, so the bound holds for files too. Some places are
+//! thousands pays with his own. One whose next request has come meanwhile stays, and the next one is asked. A place is free once the other's file is closed, so the bound holds for files too. Some places are
 //! cleared ahead of need, so a new connection does not wait until another one is closed. Requests have bounds of their own below this one, so there
 //! is always one that is idle.
 
@@ -147,9 +147,29 @@ impl Open {
 }
 
 impl Place {
-    /// Waits until another connection needs the place.
+    /// Waits until another connection needs the place; `must_go` says whether it gets it.
     pub(super) async fn given_away(&self) {
         self.close.notified().await;
+    }
+
+    /// Whether the connection is idle still, so that another one gets its place. It is not when a request has come since it was chosen,
+    /// though `unread` it may be: nobody who sent one is cut off without an answer.
+    pub(super) fn must_go(&self, unread: bool) -> bool {
+        let mut open = self.connections.lock();
+        let now = open.next();
+        let Some(entry) = open.by_id.get_mut(&self.id) else { return true };
+        if entry.working == 0 && !unread {
+            return true;
+        }
+        entry.gives_way = false;
+        if entry.working == 0 {
+            entry.idle_since = now;
+            open.idle.insert(now, self.id);
+        }
+        open.giving_way -= 1;
+        drop(open);
+        self.connections.changed.notify_one();
+        false
     }
 
     /// A request has come.
@@ -243,6 +263,23 @@ mod tests {
         assert!(connections.try_enter(address(2)).is_some());
         drop((busy, two));
         assert_eq!(connections.meter.open.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_connection_whose_request_has_come_stays_and_the_next_one_is_asked() {
+        let connections = Connections::new(2, ConnectionMeter::default());
+        let (one, two) = (connections.try_enter(address(1)).unwrap(), connections.try_enter(address(1)).unwrap());
+        assert!(connections.try_enter(address(2)).is_none() && is_closed(&one));
+        assert!(!one.must_go(true), "its request is unread");
+        assert!(connections.try_enter(address(2)).is_none() && is_closed(&two) && !is_closed(&one));
+        let working = two.work();
+        assert!(!two.must_go(false), "its request is being answered");
+        drop(working);
+        assert!(connections.try_enter(address(2)).is_none() && is_closed(&one));
+        assert!(one.must_go(false));
+        drop(one);
+        assert!(connections.try_enter(address(2)).is_some());
+        drop(two);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 //! for a client that takes nothing of its answer.
 
 mod connections;
+mod socket;
 pub mod tls;
 
 use std::convert::Infallible;
@@ -29,6 +30,7 @@ use crate::http::in_flight::InFlight;
 use crate::http::settings::{ConnectionMeter, Drain};
 use crate::http::traffic::ClientAddress;
 use connections::{Connections, Place};
+use socket::Socket;
 pub use tls::{Tls, TlsError};
 
 /// How long a client may take for the TLS handshake.
@@ -78,9 +80,16 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                 let (stream, address, place) = accepted;
                 let connection = Connection { shared: Arc::clone(&shared), address, place, alive: alive.clone() };
                 tokio::spawn(async move {
-                    tokio::select! {
-                        () = connection.run(stream) => (),
-                        () = connection.place.given_away() => tracing::debug!(%address, "an idle connection gave way to another"),
+                    let socket = Socket::new(stream);
+                    let mut running = std::pin::pin!(connection.run(socket.clone()));
+                    loop {
+                        tokio::select! {
+                            biased;
+                            () = running.as_mut() => return,
+                            () = connection.place.given_away() => if connection.place.must_go(socket.has_unread()) {
+                                return tracing::debug!(%address, "an idle connection gave way to another");
+                            },
+                        }
                     }
                 });
             }
@@ -125,10 +134,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 impl Connection {
-    async fn run(&self, stream: TcpStream) {
-        // Answers are written whole: waiting for more to send would only delay them.
-        let _ = stream.set_nodelay(true);
-        let mut stream = TimeoutStream::new(stream);
+    async fn run(&self, socket: Socket) {
+        let mut stream = TimeoutStream::new(socket);
         stream.set_write_timeout(Some(self.shared.write_timeout));
         let stream = Box::pin(stream);
         let Some(tls) = &self.shared.tls else { return self.speak(stream).await };

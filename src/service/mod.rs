@@ -157,6 +157,12 @@ impl Service {
         Ok(self.state.embedder.embed(texts, priority).await?)
     }
 
+    /// The same of queries, to be compared with what `embed` gives.
+    pub async fn embed_queries(&self, queries: Vec<String>) -> Result<Vec<Embedded>, Error> {
+        let priority = priority(queries.len());
+        Ok(self.state.embedder.embed_queries(queries, priority).await?)
+    }
+
     /// Finds an open collection by its name or an alias.
     fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
         self.state.collection(name)

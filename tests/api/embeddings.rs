@@ -60,6 +60,16 @@ async fn base64_holds_the_same_floats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_model_without_an_encoder_of_queries_reads_them_as_documents() {
+    let server = Server::start();
+    let plain = server.post(PATH, &json!({"input": "Guten Morgen"})).await;
+    for input_type in ["document", "query"] {
+        let answer = server.post(PATH, &json!({"input": "Guten Morgen", "input_type": input_type})).await;
+        assert_eq!((answer.status, &answer.body), (200, &plain.body), "{input_type}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_loaded_model_may_be_named() {
     let server = Server::start();
     let models = server.get("/v1/models").await;
@@ -85,6 +95,7 @@ async fn bad_requests_are_refused_in_open_ais_shape() {
     check(json!({"input": "a", "model": "other"}), Some("model"), "unknown_model", &["\"other\""]).await;
     check(json!({"input": "a", "dimensions": 3}), Some("dimensions"), invalid, &["64", "got 3"]).await;
     check(json!({"input": "a", "encoding_format": "hex"}), Some("encoding_format"), invalid, &["`float` or `base64`"]).await;
+    check(json!({"input": "a", "input_type": "text"}), Some("input_type"), invalid, &["`document` or `query`"]).await;
     check(json!({"input": "a", "inputs": "b"}), Some("inputs"), invalid, &["unknown field `inputs`"]).await;
 }
 

@@ -1,5 +1,6 @@
 //! Searching by words, in every kind of script, and by words and meaning together.
 
+use dragoman::embed::QueryText;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -235,18 +236,36 @@ async fn a_query_of_many_words_says_that_it_was_cut() {
     }
 }
 
-#[test]
-fn no_query_is_an_error() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let server = runtime.block_on(with_sentences());
-    let pieces = prop_oneof![
+/// Queries of any kind, most of them nothing that a person would write.
+fn queries() -> impl Strategy<Value = String> {
+    prop_oneof![
         any::<String>(),
         "[\"'*^:()+\\-{} ]{0,12}",
         "(NEAR|AND|OR|NOT|words|folded|rank|:|\"| |\\*){0,8}",
         "[ก-๛အ-႟가-힣一-十ぁ-ん]{0,20}",
-    ];
-    proptest!(ProptestConfig::with_cases(300), |(query in pieces, mode in prop_oneof![Just("lexical"), Just("hybrid")])| {
-        let answer = runtime.block_on(server.post(PATH, &json!({"query": query, "mode": mode})));
+    ]
+}
+
+#[test]
+fn no_query_without_operators_is_an_error() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(with_sentences());
+    proptest!(ProptestConfig::with_cases(200), |(query in queries(), mode in prop_oneof![Just("lexical"), Just("hybrid")])| {
+        let request = json!({"query": query, "mode": mode, "operators": false});
+        let answer = runtime.block_on(server.post(PATH, &request));
         prop_assert_eq!(answer.status, if query.trim().is_empty() { 422 } else { 200 }, "{:?}: {}", query, answer.text);
     });
+}
+
+#[test]
+fn a_query_with_operators_is_refused_only_when_it_has_minus_words_alone() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(with_sentences());
+    proptest!(ProptestConfig::with_cases(200), |(query in queries(), mode in prop_oneof![Just("lexical"), Just("hybrid")])| {
+        let answer = runtime.block_on(server.post(PATH, &json!({"query": query, "mode": mode})));
+        let says_something = !query.trim().is_empty() && QueryText::read(&query).check().is_ok();
+        prop_assert_eq!(answer.status, if says_something { 200 } else { 422 }, "{:?}: {}", query, answer.text);
+    });
+    let answer = runtime.block_on(server.post(PATH, &json!({"query": "-A", "mode": "lexical"})));
+    assert_eq!(answer.status, 422);
 }

@@ -47,9 +47,23 @@ pub const TRAINER: Layers = &[
     ("export", &["config", "error", "eval"]),
     ("import", &["config", "data", "error", "eval", "export", "model"]),
     ("language", &["config", "data", "error", "eval", "export"]),
+    ("relevance", &["error", "eval"]),
     (
         "commands",
-        &["checkpoint", "config", "data", "error", "eval", "export", "import", "language", "model", "progress", "train"],
+        &[
+            "checkpoint",
+            "config",
+            "data",
+            "error",
+            "eval",
+            "export",
+            "import",
+            "language",
+            "model",
+            "progress",
+            "relevance",
+            "train",
+        ],
     ),
     ("main", &["commands", "config", "data", "error", "import", "pack", "train"]),
 ];
@@ -64,6 +78,7 @@ pub const SHARED: Layers = &[
     ("import", &["ranking", "text", "bundle"]),
     ("language", &["text", "bundle", "domain"]),
     ("error", &["evaluation", "ranking", "text", "bundle"]),
+    ("relevance", &["evaluation", "ranking", "text", "bundle", "domain"]),
     ("commands", &["text", "bundle", "domain"]),
     ("main", &["text", "bundle", "domain"]),
 ];

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, FORMAT, LANGUAGE_HEAD, MODEL_INT8, Manifest, Preprocessing, TOKENIZER};
+use dragoman::bundle::{Bundle, FORMAT, LANGUAGE_HEAD, MODEL_INT8, Manifest, Preprocessing, QUESTIONS_INT8, TOKENIZER};
 
 /// Values per embedding.
 pub const DIMENSION: usize = 4;
@@ -40,7 +40,7 @@ impl Default for Shape {
 
 /// Writes the bundle into `folder`.
 pub fn write(folder: &Path, shape: &Shape) -> Bundle {
-    std::fs::write(folder.join(MODEL_INT8), model(shape)).expect("the folder takes a file");
+    std::fs::write(folder.join(MODEL_INT8), model(shape, |row| row)).expect("the folder takes a file");
     std::fs::write(folder.join(TOKENIZER), tokenizer()).expect("the folder takes a file");
     let manifest = Manifest {
         format: FORMAT,
@@ -65,6 +65,13 @@ pub fn add_language_head(bundle: &Bundle, head: &[u8]) -> Bundle {
     Bundle::seal(&bundle.folder, bundle.manifest.clone(), &[MODEL_INT8, TOKENIZER, LANGUAGE_HEAD]).expect("the bundle is whole")
 }
 
+/// Gives the bundle an encoder of questions, which turns north to east, east to up and up to where the unknown is.
+pub fn add_questions(bundle: &Bundle) -> Bundle {
+    let turned = |[a, b, c, d]: [f32; DIMENSION]| [d, a, b, c];
+    std::fs::write(bundle.path(QUESTIONS_INT8), model(&Shape::default(), turned)).expect("the folder takes a file");
+    Bundle::seal(&bundle.folder, bundle.manifest.clone(), &[MODEL_INT8, TOKENIZER, QUESTIONS_INT8]).expect("the bundle is whole")
+}
+
 fn tokenizer() -> String {
     let vocabulary: serde_json::Map<_, _> =
         TABLE.iter().enumerate().map(|(id, (token, _))| ((*token).to_owned(), id.into())).collect();
@@ -77,8 +84,8 @@ fn tokenizer() -> String {
 }
 
 /// sentence_embedding = ReduceSum(Gather(table, input_ids) * Unsqueeze(Cast(attention_mask)), axis 1).
-fn model(shape: &Shape) -> Vec<u8> {
-    let table: Vec<u8> = TABLE.iter().flat_map(|(_, row)| row).flat_map(|value| value.to_le_bytes()).collect();
+fn model(shape: &Shape, turn: impl Fn([f32; DIMENSION]) -> [f32; DIMENSION]) -> Vec<u8> {
+    let table: Vec<u8> = TABLE.iter().flat_map(|(_, row)| turn(*row)).flat_map(f32::to_le_bytes).collect();
     let nodes = [
         node("Gather", &["table", shape.input], "rows", None),
         // 1 is ONNX's number of float32.

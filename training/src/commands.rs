@@ -1,5 +1,7 @@
 //! What the larger subcommands do, each with its arguments.
 
+/// The subcommand `add-questions`.
+pub mod add_questions;
 /// The subcommand `eval` and its tasks.
 pub mod eval;
 /// The subcommand `export`.
@@ -8,6 +10,8 @@ pub mod export;
 pub mod from_bundle;
 /// The subcommands `language` and `language-eval`.
 pub mod language;
+/// The subcommand `relevance`.
+pub mod relevance;
 
 use std::path::Path;
 

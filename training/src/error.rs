@@ -107,6 +107,9 @@ pub enum Error {
     /// The bundle failed.
     #[error(transparent)]
     Bundle(#[from] dragoman::bundle::BundleError),
+    /// Late interaction failed.
+    #[error(transparent)]
+    Scorer(#[from] dragoman::ranking::ScorerError),
     /// The tokenizer's training failed.
     #[error("cannot train the tokenizer")]
     Tokenizer(#[source] Box<dyn std::error::Error + Send + Sync>),

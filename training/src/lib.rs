@@ -32,5 +32,7 @@ pub mod pack;
 pub mod plot;
 /// Log lines and the loss curve.
 pub mod progress;
+/// Weights of the evidence of a search.
+pub mod relevance;
 /// The loop.
 pub mod train;

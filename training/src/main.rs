@@ -7,10 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use dragoman_training::commands::add_questions::AddQuestionsArguments;
 use dragoman_training::commands::eval::EvalArguments;
 use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::commands::from_bundle::FromBundleArguments;
 use dragoman_training::commands::language::{LanguageArguments, LanguageEvalArguments};
+use dragoman_training::commands::relevance::RelevanceArguments;
 use dragoman_training::config::Config;
 use dragoman_training::error::Error;
 use dragoman_training::train::Outcome;
@@ -88,6 +90,10 @@ enum Command {
     Eval(Box<EvalArguments>),
     /// Writes a bundle from a run's weights, and proves that its ONNX graphs compute what was trained.
     Export(Box<ExportArguments>),
+    /// Adds an encoder of questions to the bundle that its run began with.
+    AddQuestions(Box<AddQuestionsArguments>),
+    /// Fits how search weighs a bundle's embeddings, late interaction and words, on questions whose passages are known.
+    Relevance(RelevanceArguments),
     /// Trains the head that recognizes languages, over the tokens of a tokenizer, and measures it.
     Language(LanguageArguments),
     /// Prints how many texts have their language recognized, as the bundle does it, by rules, and by whatlang alone.
@@ -195,6 +201,8 @@ fn run(command: Command) -> Result<(), Error> {
         }
         Command::Eval(arguments) => arguments.run(),
         Command::Export(arguments) => arguments.run(),
+        Command::Relevance(arguments) => arguments.run(),
+        Command::AddQuestions(arguments) => arguments.run(),
         Command::Pack { weights, out, piece_mib } => {
             let pieces = pack::pack(&weights, &out, piece_mib << 20)?;
             println!("{pieces} pieces written to {}", out.display());

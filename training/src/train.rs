@@ -93,6 +93,7 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     while state.position.stage < config.stages.len() {
         let stage = &config.stages[state.position.stage];
         let teachers = Teachers::open(stage, options.vocabulary, options.device)?;
+        let teachers = teachers.with_passages(stage, &config.model, &options.run, options.device)?;
         // Seeded by the stage, so that one that begins after an interruption begins as in an unbroken run.
         tch::manual_seed(seed(config, Position { step: 0, ..state.position }));
         forward::create(&mut state.parameters, config, stage, options.vocabulary, &teachers);

@@ -80,7 +80,7 @@ impl Encoder {
         match &self.place {
             Place::Server(client) => {
                 let client = Arc::clone(client);
-                self.runtime.spawn_blocking(move || by_server(&client, &texts, None))
+                self.runtime.spawn_blocking(move || by_server(&client, &texts, None, None))
             }
             Place::Here(embedder) => {
                 let embedder = embedder.clone();
@@ -107,7 +107,12 @@ async fn here(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Vector>, Cl
 }
 
 /// Asks a server, for the embeddings of `model` or of the model that it has. In base64: the exact values in a third of the bytes.
-pub fn by_server(client: &Client, texts: &[String], model: Option<&str>) -> Result<Vec<Vector>, CliError> {
+pub fn by_server(
+    client: &Client,
+    texts: &[String],
+    model: Option<&str>,
+    input_type: Option<&str>,
+) -> Result<Vec<Vector>, CliError> {
     if texts.is_empty() {
         return Ok(Vec::new());
     }
@@ -115,6 +120,9 @@ pub fn by_server(client: &Client, texts: &[String], model: Option<&str>) -> Resu
     let mut body = json!({ "input": texts, "encoding_format": "base64" });
     if let Some(model) = model {
         body["model"] = json!(model);
+    }
+    if let Some(input_type) = input_type {
+        body["input_type"] = json!(input_type);
     }
     let answer = client.send(&call.json(&body))?.body;
     let rows = answer["data"].as_array().filter(|rows| rows.len() == texts.len());

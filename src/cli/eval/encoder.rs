@@ -28,12 +28,12 @@ impl<'a> ServerEncoder<'a> {
     }
 
     /// Values of all embeddings, one after the other, and how many each has.
-    fn all(&self, texts: &[String]) -> Result<(Vec<f32>, usize), CliError> {
+    fn all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), CliError> {
         let mut values = Vec::new();
         let mut dimension = None;
         for numbers in batches(texts) {
             let count = numbers.len();
-            for embedding in by_server(self.client, &texts[numbers], self.model.as_deref())? {
+            for embedding in by_server(self.client, &texts[numbers], self.model.as_deref(), input_type)? {
                 let expected = *dimension.get_or_insert(embedding.values.len());
                 if embedding.values.len() != expected {
                     let got = embedding.values.len();
@@ -49,7 +49,12 @@ impl<'a> ServerEncoder<'a> {
 
 impl SentenceEncoder for ServerEncoder<'_> {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-        let (values, dimension) = self.all(texts).map_err(EvaluationError::measured)?;
+        let (values, dimension) = self.all(texts, None).map_err(EvaluationError::measured)?;
+        Embeddings::normalized(values, dimension)
+    }
+
+    fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
+        let (values, dimension) = self.all(questions, Some("query")).map_err(EvaluationError::measured)?;
         Embeddings::normalized(values, dimension)
     }
 }

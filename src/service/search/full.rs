@@ -94,7 +94,7 @@ impl Plan<'_> {
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
         let (ranked, question) = with_tokens(collection, |tokens| {
-            let question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
+            let mut question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
             if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
                 let late = question.nearest(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
                 exhausted &= late.len() < limit;
@@ -104,6 +104,9 @@ impl Plan<'_> {
             }
             if let Some(embedding) = &aim.embedding {
                 self.compare(embedding, &mut named)?;
+            }
+            if let Some(question) = &mut question {
+                question.read(named.keys().filter_map(|&passage| tokens.get(passage)))?;
             }
             Ok::<_, Error>((self.judge(named, question.as_ref(), tokens), question))
         })??;

@@ -104,7 +104,7 @@ impl Service {
         if asked == 0 {
             return Ok(Vec::new());
         }
-        let embedded = self.state.embedder.embed(texts, priority(asked)).await?;
+        let embedded = self.state.embedder.embed_queries(texts, priority(asked)).await?;
         if embedded.len() == asked { Ok(embedded) } else { Err(Error::EncoderAnswers { asked, got: embedded.len() }) }
     }
 }

@@ -44,6 +44,9 @@ struct Measured {
     /// The run's tokenizer.json.
     #[arg(long, requires = "weights")]
     tokenizer: Option<PathBuf>,
+    /// Weights of the encoder of questions, where a stage has trained one beside `--weights`.
+    #[arg(long, requires = "weights")]
+    question_weights: Option<PathBuf>,
     /// The model that the server is asked for; the loaded one when left out.
     #[arg(long, requires = "server")]
     model: Option<String>,
@@ -212,11 +215,14 @@ impl Measured {
             (Source { weights: Some(weights), .. }, Some(config), Some(tokenizer)) => {
                 let config = Config::read(config)?;
                 let parameters = train::load_weights(weights, Device::Cpu)?;
+                let questions =
+                    self.question_weights.as_deref().map(|path| train::load_weights(path, Device::Cpu)).transpose()?;
                 let encoder = TorchEncoder {
                     parameters: &parameters,
                     model: &config.model,
                     kind: kind_of(&parameters),
                     late_interaction: Some(late_interaction(&parameters)?),
+                    questions: questions.as_ref(),
                 };
                 let tokens_max = config.model.tokens_max as usize;
                 task(data, &mut TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder })?

@@ -1,8 +1,9 @@
 //! The subcommand `export`: from a run's weights to a bundle.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use dragoman::domain::RelevanceWeights;
 use dragoman::text::Tokenizer;
 use tch::Device;
 
@@ -78,22 +79,10 @@ impl ExportArguments {
             Some(path) => Some(encoder_weights(&config, vocabulary, &train::load_weights(path, Device::Cpu)?)?),
             None => None,
         };
-        let calibration = match &self.calibration {
-            Some(raw) => {
-                let texts = sample(raw, &config.corpora, config.seed, CALIBRATION_PER_LANGUAGE, |_| 1)?;
-                texts.into_values().flatten().collect()
-            }
-            None => Vec::new(),
-        };
+        let calibration = calibration_texts(&config, self.calibration.as_deref())?;
         let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|source| Error::file(path, source));
         let notes = self.notes.as_ref().map(read).transpose()?;
-        let relevance = match &self.relevance {
-            Some(path) => Some(serde_json::from_str(&read(path)?).map_err(|error| {
-                let problem = format!("expected dense, late, lexical, tokens and bias as numbers: {error}");
-                Error::Content { path: path.clone(), problem }
-            })?),
-            None => None,
-        };
+        let relevance = self.relevance.as_deref().map(read_relevance).transpose()?;
         let command = format!("dragoman-train eval --bundle models/{} --data DEV", config.name);
         let options = ExportOptions {
             name: &config.name,
@@ -112,14 +101,35 @@ impl ExportArguments {
             relevance,
             notes: notes.as_deref(),
         };
-        let mut reference =
-            TorchEncoder { parameters: &parameters, model: &config.model, kind: kind_of(&parameters), late_interaction: None };
+        let mut reference = TorchEncoder {
+            parameters: &parameters,
+            model: &config.model,
+            kind: kind_of(&parameters),
+            late_interaction: None,
+            questions: None,
+        };
         print!("{}", export::export(&options, &weights, &mut reference)?);
         Ok(())
     }
 }
 
-fn encoder_weights(config: &Config, vocabulary: usize, parameters: &Parameters) -> Result<EncoderWeights, Error> {
+/// A sample of the texts in `raw` in all languages; none without a folder.
+pub(super) fn calibration_texts(config: &Config, raw: Option<&Path>) -> Result<Vec<String>, Error> {
+    let Some(raw) = raw else { return Ok(Vec::new()) };
+    let texts = sample(raw, &config.corpora, config.seed, CALIBRATION_PER_LANGUAGE, |_| 1)?;
+    Ok(texts.into_values().flatten().collect())
+}
+
+/// Reads the weights of relevance from a file of JSON.
+pub(super) fn read_relevance(path: &Path) -> Result<RelevanceWeights, Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let problem = format!("expected dense, late, lexical, tokens and bias as numbers: {error}");
+        Error::Content { path: path.to_owned(), problem }
+    })
+}
+
+pub(super) fn encoder_weights(config: &Config, vocabulary: usize, parameters: &Parameters) -> Result<EncoderWeights, Error> {
     let shape = EncoderShape::new(&config.model, vocabulary, kind_of(parameters));
     EncoderWeights::from_tensors(shape, parameters.iter())
 }

@@ -57,7 +57,9 @@ pub fn begin(config: &Config, stage: &str, bundle: &Path, run: &Path) -> Result<
     if path.exists() {
         return Err(Error::Content { path, problem: "a run is there already".to_owned() });
     }
-    let weights = read_weights(config, &config.stages[number], bundle)?;
+    // A stage that lets the encoder rest leaves the one of the stage before.
+    let trained = config.stages[..=number].iter().rfind(|stage| !stage.leaves_encoder()).unwrap_or(&config.stages[number]);
+    let weights = read_weights(config, trained, bundle)?;
     let state = State {
         parameters: import::parameters(&weights),
         position: Position { stage: number + 1, step: 0 },

@@ -32,6 +32,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
         check_schedule(stage, config.model.tokens_max).map_err(named)?;
         check_objectives(stage).map_err(named)?;
         check_teachers(stage).map_err(named)?;
+        check_questions(stage).map_err(named)?;
     }
     check_order(config)
 }
@@ -193,6 +194,23 @@ fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
     Ok(())
 }
 
+/// What an encoder of questions can learn: nothing that needs both sides of a pair from it.
+fn check_questions(stage: &StageConfig) -> Result<(), Error> {
+    if stage.resting_passages.is_none() {
+        return Ok(());
+    }
+    if stage.contrastive.as_ref().is_none_or(|contrastive| contrastive.projection) {
+        return refuse("stages.resting_passages", "needs stages.contrastive, without projection");
+    }
+    if stage.has_other_than_contrastive() {
+        return refuse("stages.resting_passages", "goes with stages.contrastive alone: other objectives train both sides");
+    }
+    if stage.gradient_cache {
+        return refuse("stages.gradient_cache", "goes through both sides; leave it out beside stages.resting_passages");
+    }
+    Ok(())
+}
+
 /// What stages must have in common, since each starts from the weights of the one before.
 fn check_order(config: &Config) -> Result<(), Error> {
     let shape = |head: &VocabularyHeadConfig| (head.language_token, head.shared_embedding);
@@ -204,6 +222,10 @@ fn check_order(config: &Config) -> Result<(), Error> {
             let earlier = before.iter().any(|other| other.name == hard.stage);
             expect("stages.hard_negatives.stage", earlier, "the name of an earlier stage", &hard.stage)?;
             expect("stages.hard_negatives.pool", hard.pool >= 2, "at least 2", hard.pool)?;
+        }
+        if let Some(passages) = &stage.resting_passages {
+            let earlier = before.iter().any(|other| other.name == passages.stage);
+            expect("stages.resting_passages.stage", earlier, "the name of an earlier stage", &passages.stage)?;
         }
         if let Some(between) = &stage.interpolation {
             let earlier = before.iter().any(|other| other.name == between.stage && other.encoder == stage.encoder);
@@ -329,7 +351,7 @@ mod tests {
     fn a_bag_after_a_transformer_may_only_train_the_table_of_late_interaction() {
         let blamed = |change: fn(&mut StageConfig)| {
             let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
-            change(config.stages.last_mut().unwrap());
+            change(config.stages.iter_mut().find(|stage| stage.name == "late").unwrap());
             config.check().err().map(|error| error.to_string()).unwrap_or_default()
         };
         assert_eq!(blamed(|_| {}), "");
@@ -352,6 +374,29 @@ mod tests {
         };
         check(bag(1.5), "stages.interpolation.share");
         check(bag(0.5), "");
+    }
+
+    #[test]
+    fn an_encoder_of_questions_learns_from_the_contrastive_objective_alone() {
+        let contrastive = |projection| Some(ContrastiveConfig { weight: 1.0, temperature: 0.05, projection });
+        let questions = |stage: &mut StageConfig| {
+            (stage.xtr, stage.vocabulary_head, stage.contrastive) = (None, None, contrastive(false));
+            stage.resting_passages = Some(RestingPassagesConfig { stage: "smoke".to_owned() });
+        };
+        check(questions, "");
+        let changed = |change: fn(&mut StageConfig)| {
+            move |stage: &mut StageConfig| {
+                questions(stage);
+                change(stage);
+            }
+        };
+        check(changed(|stage| stage.alignment = objective(1.0)), "stages.resting_passages");
+        check(changed(|stage| stage.contrastive.as_mut().unwrap().projection = true), "stages.resting_passages");
+        check(changed(|stage| stage.gradient_cache = true), "stages.gradient_cache");
+        check(
+            changed(|stage| stage.resting_passages.as_mut().unwrap().stage = "joint".to_owned()),
+            "stages.resting_passages.stage",
+        );
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct StageConfig {
     pub anchor: Option<AnchorConfig>,
     /// A teacher.
     pub distillation: Option<DistillationConfig>,
+    /// The encoder of the right sides rests: what learns is an encoder of questions beside it.
+    pub resting_passages: Option<RestingPassagesConfig>,
 }
 
 /// What runs in a stage.
@@ -273,6 +275,15 @@ pub struct TeacherSimilarityConfig {
     pub temperature: f64,
 }
 
+/// An encoder of questions of its own: it learns to find the embeddings that an earlier encoder gives to passages, and these stay
+/// what they are (query-side fine-tuning: Lee et al., 2021, DensePhrases, section 4.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestingPassagesConfig {
+    /// The earlier stage whose encoder embeds the passages.
+    pub stage: String,
+}
+
 impl StageConfig {
     /// Whether any objective sees the sentence embedding through the two-layer projection.
     pub fn has_projection(&self) -> bool {
@@ -281,15 +292,23 @@ impl StageConfig {
 
     /// Whether it trains late interaction's own table alone, and no encoder.
     pub fn leaves_encoder(&self) -> bool {
-        let others = self.contrastive.is_some()
-            || self.additive_margin.is_some()
+        let own_table = self.late_interaction.as_ref().is_some_and(|late| late.own_table);
+        own_table && self.contrastive.is_none() && !self.has_other_than_late_and_contrastive()
+    }
+
+    /// Whether it has an objective besides the contrastive one.
+    pub fn has_other_than_contrastive(&self) -> bool {
+        self.late_interaction.is_some() || self.has_other_than_late_and_contrastive()
+    }
+
+    fn has_other_than_late_and_contrastive(&self) -> bool {
+        self.additive_margin.is_some()
             || self.vocabulary_head.is_some()
             || self.alignment.is_some()
             || self.similarity.is_some()
             || self.translation_mining.is_some()
             || self.anchor.is_some()
-            || self.distillation.is_some();
-        self.late_interaction.as_ref().is_some_and(|late| late.own_table) && !others
+            || self.distillation.is_some()
     }
 
     /// Whether one token of each pair is hidden from the encoder.

@@ -28,6 +28,8 @@ pub struct Batch {
     pub interaction: Option<Interaction>,
     /// The pairs that are translations, where a teacher holds on to these alone.
     pub translations: Option<Translations>,
+    /// The right sides, where their encoder rests; the rest of the batch has the left sides alone then, [pairs] for [2 x pairs].
+    pub passages: Option<Box<Batch>>,
     /// For each sentence the id of the token that is hidden from the encoder, or -1. [2 x pairs]
     pub masked: Option<Tensor>,
     /// Places in `distinct` of all tokens, sentence after sentence. [tokens]
@@ -58,6 +60,16 @@ impl Batch {
         let sentences = sides(pairs);
         let (distinct, placed) = place(&sentences);
         Self::assemble(&sentences, &distinct, &placed, group_rows)
+    }
+
+    /// The left sides for an encoder that learns, and the right ones apart for one that rests.
+    pub fn apart(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
+        let side = |sentences: Vec<&Sentence>| {
+            let (distinct, placed) = place(&sentences);
+            Self { pairs: pairs.len(), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
+        };
+        let passages = side(pairs.iter().map(|pair| &pair.1).collect());
+        Self { passages: Some(Box::new(passages)), ..side(pairs.iter().map(|pair| &pair.0).collect()) }
     }
 
     /// As `new`, with one token of some sentences hidden: `hidden` [2 x pairs] says where it stands. In its place the encoder sees
@@ -127,6 +139,7 @@ impl Batch {
             targets: None,
             interaction: None,
             translations: None,
+            passages: None,
             masked: None,
             flat: Tensor::from_slice(&placed.concat()),
             offsets: Tensor::from_slice(&offsets),
@@ -149,6 +162,7 @@ impl Batch {
                 batch: translations.batch.map(|batch| Box::new(batch.to_device(device))),
                 rows: translations.rows.to_device(device),
             }),
+            passages: self.passages.map(|passages| Box::new(passages.to_device(device))),
             masked: self.masked.map(|masked| masked.to_device(device)),
             flat: self.flat.to_device(device),
             offsets: self.offsets.to_device(device),
@@ -255,6 +269,17 @@ mod tests {
         let order: Vec<i64> = Vec::try_from(&batch.order).unwrap();
         let restored: Vec<_> = order.iter().map(|&row| rows[row as usize].clone()).collect();
         assert_eq!(restored, [vec![5, 6, 7, 8], vec![5, 5], vec![9], vec![7, 6, 5]]);
+    }
+
+    #[test]
+    fn sides_apart_keep_their_order_and_share_no_tensor() {
+        let pairs = [(sentence(&[5, 6, 7]), sentence(&[9])), (sentence(&[5]), sentence(&[7, 6]))];
+        let batch = Batch::apart(&pairs, 4);
+        let passages = batch.passages.unwrap();
+        let numbers = |tensor: &Tensor| Vec::<i64>::try_from(tensor).unwrap();
+        assert_eq!((numbers(&batch.distinct), numbers(&batch.offsets)), (vec![5, 6, 7], vec![0, 3]));
+        assert_eq!((numbers(&passages.distinct), numbers(&passages.flat)), (vec![9, 7, 6], vec![0, 1, 2]));
+        assert_eq!((batch.pairs, passages.pairs), (2, 2));
     }
 
     #[test]

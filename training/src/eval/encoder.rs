@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MODEL_INT8};
+use dragoman::bundle::{Bundle, MODEL_INT8, QUESTIONS_INT8};
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 use dragoman::ranking::{LateInteraction, TokenTable};
 use dragoman::text::Tokenizer;
@@ -25,6 +25,11 @@ pub trait TokenEncoder {
     /// What scores questions and passages by late interaction, where there is a token table at hand.
     fn late_interaction(&self) -> Option<&LateInteraction> {
         None
+    }
+
+    /// Embeds questions, for which some encoders have a graph of its own.
+    fn embed_questions(&mut self, questions: &[Vec<u32>]) -> Result<Embeddings, Error> {
+        self.embed(questions)
     }
 
     /// Embeds texts of at least one token each, in batches of neighbors in length; answers in the order of the texts.
@@ -101,10 +106,13 @@ impl TextEncoder<OnnxEncoder> {
         let bundle = Bundle::open(folder)?;
         let table = bundle.late_interaction_table().map(|path| TokenTable::read(&path));
         let late_interaction = table.transpose()?.map(|table| table.late_interaction());
+        let questions = bundle.optional(QUESTIONS_INT8).map(|path| OnnxEncoder::open(&path, threads)).transpose()?;
         Ok(Self {
             tokenizer: Tokenizer::open(&bundle)?,
             tokens_max: bundle.manifest.tokens_max,
-            encoder: OnnxEncoder::open(&bundle.path(MODEL_INT8), threads)?.with_late_interaction(late_interaction),
+            encoder: OnnxEncoder::open(&bundle.path(MODEL_INT8), threads)?
+                .with_late_interaction(late_interaction)
+                .with_questions(questions),
         })
     }
 }
@@ -113,6 +121,11 @@ impl<E: TokenEncoder> SentenceEncoder for TextEncoder<E> {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
         let ids = tokenize(&self.tokenizer, texts, self.tokens_max);
         ids.and_then(|ids| self.encoder.embed(&ids)).map_err(EvaluationError::measured)
+    }
+
+    fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
+        let ids = tokenize(&self.tokenizer, questions, self.tokens_max);
+        ids.and_then(|ids| self.encoder.embed_questions(&ids)).map_err(EvaluationError::measured)
     }
 
     fn late_scores(&mut self, questions: &[String], passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {

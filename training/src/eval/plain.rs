@@ -8,9 +8,16 @@ pub struct WithoutDiacritics<'e>(pub &'e mut dyn SentenceEncoder);
 
 impl SentenceEncoder for WithoutDiacritics<'_> {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-        let plain: Vec<String> = texts.iter().map(|text| without_diacritics(text).unwrap_or_else(|| text.clone())).collect();
-        self.0.encode(&plain)
+        self.0.encode(&plain(texts))
     }
+
+    fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
+        self.0.encode_questions(&plain(questions))
+    }
+}
+
+fn plain(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| without_diacritics(text).unwrap_or_else(|| text.clone())).collect()
 }
 
 #[cfg(test)]

@@ -59,9 +59,12 @@ impl ServerEncoder {
         Ok(Self { agent: config.into(), url, model })
     }
 
-    /// Embeddings of one batch, in order.
-    fn ask(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
+    /// Embeddings of one batch as documents, or as what `input_type` says, in order.
+    fn ask(&self, texts: &[String], input_type: Option<&str>) -> Result<Vec<Vec<f32>>, Error> {
         let mut body = json!({ "input": texts, "encoding_format": "float" });
+        if let Some(input_type) = input_type {
+            body["input_type"] = json!(input_type);
+        }
         if let Some(model) = &self.model {
             body["model"] = json!(model);
         }
@@ -76,11 +79,11 @@ impl ServerEncoder {
     }
 
     /// Embeddings of all texts, one after the other, and how wide they are.
-    fn all(&self, texts: &[String]) -> Result<(Vec<f32>, usize), Error> {
+    fn all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), Error> {
         let mut values = Vec::new();
         let mut dimension = None;
         for numbers in batches(texts) {
-            for embedding in self.ask(&texts[numbers])? {
+            for embedding in self.ask(&texts[numbers], input_type)? {
                 let expected = *dimension.get_or_insert(embedding.len());
                 if embedding.len() != expected || expected == 0 {
                     return Err(self.fail(format!("expected embeddings of {expected} values, got one of {}", embedding.len())));
@@ -118,7 +121,12 @@ impl ServerEncoder {
 
 impl SentenceEncoder for ServerEncoder {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-        let (values, dimension) = self.all(texts).map_err(EvaluationError::measured)?;
+        let (values, dimension) = self.all(texts, None).map_err(EvaluationError::measured)?;
+        Embeddings::normalized(values, dimension)
+    }
+
+    fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
+        let (values, dimension) = self.all(questions, Some("query")).map_err(EvaluationError::measured)?;
         Embeddings::normalized(values, dimension)
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use dragoman::evaluation::Embeddings;
 use dragoman::ranking::LateInteraction;
 use ort::environment::Environment;
 use ort::inputs;
@@ -21,6 +22,7 @@ pub struct OnnxEncoder {
     session: Session,
     dimension: usize,
     late_interaction: Option<LateInteraction>,
+    questions: Option<Box<OnnxEncoder>>,
 }
 
 impl OnnxEncoder {
@@ -45,12 +47,17 @@ impl OnnxEncoder {
             setting: "model",
             problem: "the graph's first output has no known width".to_owned(),
         })?;
-        Ok(Self { session, dimension, late_interaction: None })
+        Ok(Self { session, dimension, late_interaction: None, questions: None })
     }
 
     /// With what scores questions and passages by late interaction.
     pub fn with_late_interaction(self, late_interaction: Option<LateInteraction>) -> Self {
         Self { late_interaction, ..self }
+    }
+
+    /// With the graph of questions.
+    pub fn with_questions(self, questions: Option<Self>) -> Self {
+        Self { questions: questions.map(Box::new), ..self }
     }
 
     /// Runs one text and shows every float output by name.
@@ -74,6 +81,13 @@ impl TokenEncoder for OnnxEncoder {
 
     fn late_interaction(&self) -> Option<&LateInteraction> {
         self.late_interaction.as_ref()
+    }
+
+    fn embed_questions(&mut self, questions: &[Vec<u32>]) -> Result<Embeddings, Error> {
+        match &mut self.questions {
+            Some(encoder) => encoder.embed(questions),
+            None => self.embed(questions),
+        }
     }
 
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {

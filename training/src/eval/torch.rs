@@ -1,5 +1,6 @@
 //! Runs the encoder as it is trained, in libtorch: the reference of every exported graph.
 
+use dragoman::evaluation::Embeddings;
 use dragoman::ranking::LateInteraction;
 use tch::{Kind, Tensor};
 
@@ -20,6 +21,8 @@ pub struct TorchEncoder<'a> {
     pub kind: EncoderKind,
     /// What scores questions and passages by late interaction.
     pub late_interaction: Option<LateInteraction>,
+    /// The weights of the encoder of questions, where they have their own.
+    pub questions: Option<&'a Parameters>,
 }
 
 /// Late interaction with its own table, or with the token table, of `parameters`: by trained weights, or by the lengths of the rows.
@@ -41,6 +44,11 @@ impl TokenEncoder for TorchEncoder<'_> {
 
     fn late_interaction(&self) -> Option<&LateInteraction> {
         self.late_interaction.as_ref()
+    }
+
+    fn embed_questions(&mut self, questions: &[Vec<u32>]) -> Result<Embeddings, Error> {
+        let parameters = self.questions.unwrap_or(self.parameters);
+        TorchEncoder { parameters, model: self.model, kind: self.kind, late_interaction: None, questions: None }.embed(questions)
     }
 
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {

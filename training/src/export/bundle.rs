@@ -216,7 +216,7 @@ fn measure_all(
     Ok(measured)
 }
 
-fn write_graph(path: &Path, graph: &ModelProto) -> Result<(), Error> {
+pub(super) fn write_graph(path: &Path, graph: &ModelProto) -> Result<(), Error> {
     write(path, &encoded(&path.display().to_string(), graph)?)
 }
 
@@ -313,7 +313,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     std::fs::write(path, bytes).map_err(|source| Error::file(path, source))
 }
 
-fn remove_folder(folder: &Path) -> Result<(), Error> {
+pub(super) fn remove_folder(folder: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file(folder, error)),
         _ => Ok(()),

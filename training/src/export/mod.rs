@@ -13,6 +13,7 @@ pub mod origin;
 pub mod parity;
 pub mod proto;
 pub mod quantize;
+pub mod questions;
 pub mod tokens;
 pub mod weights;
 

@@ -24,8 +24,13 @@ pub struct TableFile {
 impl TableFile {
     /// Writes the token table of `weights` into the bundle in `folder`.
     pub fn write(folder: &Path, weights: &EncoderWeights) -> Result<Self, Error> {
+        token_table(weights)?.write(&folder.join(TOKEN_TABLE))?;
+        Self::open(folder)
+    }
+
+    /// The token table of the bundle in `folder`.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(TOKEN_TABLE);
-        token_table(weights)?.write(&path)?;
         let bytes = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
         let place = |name: &str| {
             let problem = || Error::Content { path: path.clone(), problem: format!("{name} is missing") };

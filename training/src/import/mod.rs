@@ -125,8 +125,13 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         notes: None,
     };
     let (parameters, model) = (parameters(weights), model_config(&weights.shape));
-    let mut reference =
-        TorchEncoder { parameters: &parameters, model: &model, kind: EncoderKind::Transformer, late_interaction: None };
+    let mut reference = TorchEncoder {
+        parameters: &parameters,
+        model: &model,
+        kind: EncoderKind::Transformer,
+        late_interaction: None,
+        questions: None,
+    };
     export::export(&export_options, weights, &mut reference)
 }
 

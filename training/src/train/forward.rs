@@ -98,7 +98,8 @@ impl Forward<'_> {
     /// The losses of a batch; leaves their gradient at the weights, but for the token table's. `seed` is what dropout draws from.
     pub fn backward(&self, batch: &Batch, seed: i64) -> Backward {
         tch::manual_seed(seed);
-        let leaf = |table| encoder::table_rows(self.parameters, table, batch).set_requires_grad(true);
+        let learns = self.stage.token_rate_scale > 0.0;
+        let leaf = |table| encoder::table_rows(self.parameters, table, batch).set_requires_grad(learns);
         let leaves: Vec<(&str, Tensor)> =
             std::iter::once(encoder::TOKENS).chain(self.late_table()).map(|table| (table, leaf(table))).collect();
         let rows = encoder::with_mask(self.parameters, leaves[0].1.shallow_clone(), batch);
@@ -152,6 +153,9 @@ impl Forward<'_> {
     /// interaction [distinct, d].
     fn losses_of(&self, embeddings: &Tensor, rows: &Tensor, batch: &Batch) -> Terms {
         let stage = self.stage;
+        if let Some((passages, encoder)) = batch.passages.as_ref().zip(self.teachers.passages.as_ref()) {
+            return self.losses_of_questions(embeddings, &encoder.embed(passages, stage.bf16));
+        }
         let pairs = batch.pairs as i64;
         let halves = |rows: &Tensor| (rows.narrow(0, 0, pairs), rows.narrow(0, pairs, pairs));
         let (left, right) = halves(embeddings);
@@ -190,6 +194,16 @@ impl Forward<'_> {
         }
         if let Some((config, teacher)) = stage.distillation.as_ref().zip(self.teachers.teacher.as_ref()) {
             self.add_distillation(&mut terms, config, teacher, embeddings, batch);
+        }
+        terms
+    }
+
+    /// The losses as a function of the embeddings of questions and of those of passages, which rest, both [pairs, d].
+    fn losses_of_questions(&self, questions: &Tensor, passages: &Tensor) -> Terms {
+        let mut terms = Terms::default();
+        if let Some(contrastive) = &self.stage.contrastive {
+            let loss = contrastive_loss(questions, passages, contrastive.temperature);
+            terms.add(Objective::Contrastive, contrastive.weight, loss);
         }
         terms
     }

@@ -78,6 +78,7 @@ impl Source {
             Some(head) if self.stage.masks_words() => {
                 Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))
             }
+            _ if self.stage.resting_passages.is_some() => Batch::apart(&pairs, self.group_rows),
             _ => Batch::new(&pairs, self.group_rows),
         };
         if self.stage.vocabulary_head.is_some() {

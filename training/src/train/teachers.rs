@@ -11,6 +11,7 @@ use crate::data::batch::Batch;
 use crate::error::Error;
 use crate::model::encoder::{self, Pass};
 use crate::model::parameters::Parameters;
+use crate::train::weights_path;
 
 /// The frozen encoders of a stage.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub struct Teachers {
     pub anchor: Option<Frozen>,
     /// The teacher of the distillation.
     pub teacher: Option<Frozen>,
+    /// What embeds passages beside an encoder of questions that learns.
+    pub passages: Option<Frozen>,
 }
 
 /// An encoder that does not learn.
@@ -62,7 +65,23 @@ impl Teachers {
         };
         let anchor = stage.anchor.as_ref().map(|it| open("stages.anchor.config", &it.config, &it.weights));
         let teacher = stage.distillation.as_ref().map(|it| open("stages.distillation.config", &it.config, &it.weights));
-        Ok(Self { anchor: anchor.transpose()?, teacher: teacher.transpose()? })
+        Ok(Self { anchor: anchor.transpose()?, teacher: teacher.transpose()?, passages: None })
+    }
+
+    /// Adds the encoder that an earlier stage of the run in `folder` left, where `stage` lets it embed passages.
+    pub fn with_passages(
+        mut self,
+        stage: &StageConfig,
+        model: &ModelConfig,
+        folder: &Path,
+        device: Device,
+    ) -> Result<Self, Error> {
+        if let Some(resting) = &stage.resting_passages {
+            let parameters = checkpoint::load(&weights_path(folder, &resting.stage), device)?.learned();
+            let kind = encoder::kind_of(&parameters);
+            self.passages = Some(Frozen { parameters, model: model.clone(), kind });
+        }
+        Ok(self)
     }
 }
 

@@ -1,0 +1,416 @@
+//! One question against the passages of a collection, token by token.
+
+use std::sync::Arc;
+
+use super::TokenIndex;
+use super::scorer::{Factor, NEAR, NearToken, Rows, ScorerError, dot};
+use crate::domain::PassageId;
+
+/// Distinct tokens of a question that are looked for; of a longer one those that say most.
+pub const QUESTION_TOKENS_MAX: usize = 2 * LANES;
+/// Tokens of the question that are compared together.
+pub(super) const LANES: usize = 16;
+/// What a cosine of 1 is kept as.
+pub(super) const ONE: f32 = i16::MAX as f32;
+/// Passages that are looked at for each passage there is, counted once for each token that leads to them; and that many always.
+/// Beyond, those tokens of the question that say least for what they cost find nothing by themselves.
+const VISITS_PER_PASSAGE: usize = 2;
+const VISITS_MIN: usize = 200_000;
+/// From this cosine on two tokens are taken for the same one, when it is asked whether that says anything.
+const SAME: f32 = 0.98;
+/// What a token of the question says at least, in parts of what all say on average, so that finding it means something.
+const TELLING: f32 = 0.5;
+
+/// A question against the vocabulary of a collection.
+pub struct Question {
+    table: Arc<Rows>,
+    /// Its distinct tokens; lane `n` is token `n`.
+    ids: Vec<u16>,
+    /// Their rows; `None` where there is no token.
+    own: Option<Factor>,
+    /// The weight of each of these, with sum 1; 0 where there is no token. In groups of `LANES`.
+    weights: Vec<[f32; LANES]>,
+    /// For each token of the question those with a cosine of `SCANNED` or more, nearest first.
+    near: Vec<Arc<[NearToken]>>,
+    /// Of tokens of passages.
+    cosines: Cosines,
+}
+
+/// What a token of a passage is to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenMatch {
+    /// The nearest there is to a token of the question that says much.
+    Near,
+    /// A token of the question that says little: "the", or what most passages have.
+    Light,
+    /// Neither.
+    Other,
+}
+
+/// The cosines of some tokens with those of a question, as parts of `ONE`. Below 0 is 0.
+struct Cosines {
+    /// For each token id one more than its place; 0 for one that has none.
+    places: Vec<u32>,
+    /// By place, `groups` of `LANES` each.
+    rows: Vec<[i16; LANES]>,
+    groups: usize,
+}
+
+impl Cosines {
+    fn new(vocabulary: usize, groups: usize) -> Self {
+        Self { places: vec![0; vocabulary], rows: Vec::new(), groups }
+    }
+
+    /// A token's cosines with a group; `None` for one that has no place.
+    fn get(&self, token: u16, group: usize) -> Option<&[i16; LANES]> {
+        let place = self.places.get(usize::from(token)).filter(|place| **place > 0)?;
+        self.rows.get((*place as usize - 1) * self.groups + group)
+    }
+
+    /// A token's cosines with all groups, of one that the vocabulary has: zeros at first.
+    fn entry(&mut self, token: u16) -> &mut [[i16; LANES]] {
+        let place = &mut self.places[usize::from(token)];
+        if *place == 0 {
+            self.rows.extend(std::iter::repeat_n([0; LANES], self.groups));
+            *place = (self.rows.len() / self.groups) as u32;
+        }
+        &mut self.rows[(*place as usize - 1) * self.groups..][..self.groups]
+    }
+}
+
+impl Question {
+    /// `weights` are those of the tokens `ids`, and `near` is what is near to each.
+    pub(super) fn new(
+        table: Arc<Rows>,
+        ids: &[u16],
+        weights: Vec<f32>,
+        near: Vec<Arc<[NearToken]>>,
+    ) -> Result<Self, ScorerError> {
+        let groups = ids.len().div_ceil(LANES).max(1);
+        let total: f32 = weights.iter().sum();
+        let mut grouped = vec![[0.0; LANES]; groups];
+        for (lane, weight) in weights.into_iter().enumerate() {
+            grouped[lane / LANES][lane % LANES] = weight / total;
+        }
+        let own = (!ids.is_empty()).then(|| Factor::new(table.gather(ids)?)).transpose()?;
+        let cosines = Cosines::new(table.len(), groups);
+        Ok(Self { table, ids: ids.to_vec(), own, weights: grouped, near, cosines })
+    }
+
+    /// Takes in the tokens of passages that will be scored: all at once is faster than each when it comes.
+    pub fn read<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
+        let Some(own) = &self.own else { return Ok(()) };
+        let mut new = Vec::new();
+        for &token in passages.flatten() {
+            if self.cosines.places.get(usize::from(token)) == Some(&0) {
+                self.cosines.entry(token);
+                new.push(token);
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let products = own.products(&self.table.gather(&new)?)?;
+        for (&token, products) in new.iter().zip(products.as_slice().chunks_exact(self.ids.len())) {
+            let row = self.cosines.entry(token);
+            for (lane, (&product, &id)) in products.iter().zip(&self.ids).enumerate() {
+                row[lane / LANES][lane % LANES] = self.table.cosine(product, token, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// How well a passage answers: the sum over the question's tokens of weight times the greatest cosine among the passage's tokens,
+    /// 0 to 1.
+    pub fn score(&self, tokens: &[u16]) -> f32 {
+        let own = |token, group| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
+        self.sum(tokens, own)
+    }
+
+    /// The same of any cosines of a token with a group.
+    fn sum(&self, tokens: &[u16], cosines: impl Fn(u16, usize) -> [i16; LANES]) -> f32 {
+        let mut score = 0.0;
+        for (group, weights) in self.weights.iter().enumerate() {
+            let mut greatest = [0_i16; LANES];
+            for &token in tokens {
+                let row = cosines(token, group);
+                greatest.iter_mut().zip(row).for_each(|(greatest, cosine)| *greatest = (*greatest).max(cosine));
+            }
+            let weighted = greatest.iter().zip(weights).map(|(&cosine, weight)| f32::from(cosine) * weight);
+            score += weighted.sum::<f32>();
+        }
+        score / ONE
+    }
+
+    /// The cosines of a token that was not read before. One that the table does not have is near to none.
+    fn compare(&self, token: u16, group: usize) -> [i16; LANES] {
+        let mut cosines = [0; LANES];
+        if let Some(row) = self.table.row(token) {
+            for (cosine, &id) in cosines.iter_mut().zip(self.ids.iter().skip(group * LANES)) {
+                *cosine = self.table.row(id).map_or(0, |own| self.table.cosine(dot(own, row), token, id));
+            }
+        }
+        cosines
+    }
+
+    /// What each token of a passage is to the question.
+    pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
+        let asked = self.weights.iter().flatten().filter(|&&weight| weight > 0.0).count();
+        let telling = TELLING / asked.max(1) as f32;
+        let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
+        let mut matches = vec![TokenMatch::Other; tokens.len()];
+        for (group, weights) in self.weights.iter().enumerate() {
+            let row = |&token: &u16| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
+            let rows: Vec<[i16; LANES]> = tokens.iter().map(row).collect();
+            for (lane, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+                let nearest = rows.iter().map(|row| row[lane]).max().unwrap_or(0);
+                for (found, cosine) in matches.iter_mut().zip(rows.iter().map(|row| row[lane])) {
+                    if weight >= telling && cosine >= near && cosine == nearest {
+                        *found = TokenMatch::Near;
+                    } else if weight < telling && cosine >= same && *found == TokenMatch::Other {
+                        *found = TokenMatch::Light;
+                    }
+                }
+            }
+        }
+        matches
+    }
+
+    /// The `limit` passages that answer best, best first. Only those that `accept` accepts, and that have a token near to one of
+    /// the question. Cosines below `SCANNED` count as none, and so do tokens that lead to too many passages for what they say
+    /// (`VISITS_PER_PASSAGE`), so scores may be lower than those of `score`.
+    pub fn nearest(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
+        let mut scores = vec![0.0_f32; index.slots()];
+        // Which token of the question has last found the passage of a slot: the first that does is the nearest.
+        let mut found_by = vec![0_u8; index.slots()];
+        for lane in self.affordable(index) {
+            let (own, weight) = (lane as u8 + 1, self.weights[lane / LANES][lane % LANES] / ONE);
+            for near in self.near[lane].iter() {
+                for &slot in index.posting(near.token) {
+                    let slot = slot as usize;
+                    if found_by[slot] != own {
+                        found_by[slot] = own;
+                        scores[slot] += weight * f32::from(near.cosine);
+                    }
+                }
+            }
+        }
+        self.add_tail(index, &mut scores);
+        let found = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0);
+        let mut found: Vec<(PassageId, f32)> =
+            found.filter_map(|(score, slot)| Some((index.passage(slot).filter(|&passage| accept(passage))?, score))).collect();
+        let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if found.len() > limit {
+            found.select_nth_unstable_by(limit, better);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by(better);
+        found
+    }
+
+    /// Scores the passages that no posting leads to.
+    fn add_tail(&self, index: &TokenIndex, scores: &mut [f32]) {
+        let mut tail = index.tail().peekable();
+        if tail.peek().is_none() {
+            return;
+        }
+        let mut cosines = Cosines::new(self.table.len(), self.weights.len());
+        for (lane, near) in self.near.iter().enumerate() {
+            for near in near.iter().filter(|near| index.frequency(near.token) > 0) {
+                cosines.entry(near.token)[lane / LANES][lane % LANES] = near.cosine;
+            }
+        }
+        for (slot, tokens) in tail {
+            scores[slot as usize] = self.sum(tokens, |token, group| cosines.get(token, group).copied().unwrap_or([0; LANES]));
+        }
+    }
+
+    /// The tokens of the question that passages are looked for by: those that say most for the passages that they lead to, within
+    /// bounds, and at least one.
+    fn affordable(&self, index: &TokenIndex) -> Vec<usize> {
+        let visits = |lane: usize| self.near[lane].iter().map(|near| index.posting(near.token).len()).sum::<usize>();
+        let worth = |lane: usize, visits: usize| self.weights[lane / LANES][lane % LANES] / (1 + visits) as f32;
+        let mut lanes: Vec<(usize, usize)> = (0..self.near.len()).map(|lane| (lane, visits(lane))).collect();
+        lanes.sort_by(|a, b| worth(b.0, b.1).total_cmp(&worth(a.0, a.1)));
+        let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * index.len());
+        let within = |&(number, (_, visits)): &(usize, (usize, usize))| {
+            left = left.saturating_sub(visits);
+            number == 0 || left > 0
+        };
+        lanes.into_iter().enumerate().take_while(within).map(|(_, (lane, _))| lane).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TokenTable;
+    use super::super::scorer::TokenScorer;
+    use super::*;
+    use crate::domain::TokenSet;
+
+    /// Rows of 300 tokens in five dimensions, of no pattern.
+    fn table() -> TokenTable {
+        let mut state = 7_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as i8
+        };
+        let rows: Vec<i8> = (0..300 * 5).map(|_| next().max(-127)).collect();
+        let weights = (0..300).map(|token| 0.5 + (token % 7) as f32).collect();
+        TokenTable { dimension: 5, rows, scales: vec![0.02; 300], weights }
+    }
+
+    fn passages() -> TokenIndex {
+        let mut index = TokenIndex::default();
+        for passage in 0..60_u32 {
+            let tokens: Vec<u32> = (0..8).map(|n| (passage * 13 + n * n * 29) % 280).collect();
+            index.insert(PassageId(passage.into()), &TokenSet::of(&tokens));
+        }
+        index
+    }
+
+    /// The formula as it stands at the top, in plain arithmetic.
+    fn plain(question: &[u32], passage: &[u16], index: &TokenIndex) -> f32 {
+        let table = table();
+        let vectors = table.vectors();
+        let row = |token: usize| &vectors[token * 5..][..5];
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        let cosine = |a: usize, b: usize| dot(row(a), row(b)) / (dot(row(a), row(a)) * dot(row(b), row(b))).sqrt();
+        let (mut sum, mut total) = (0.0, 0.0);
+        for &token in question {
+            let token = token as usize;
+            let near = (0..300).filter(|&other| cosine(token, other) >= NEAR);
+            let without: f32 = near.map(|other| 1.0 - index.frequency(other as u16) as f32 / index.len() as f32).product();
+            let share = (1.0 - without).max(1.0 / (index.len() as f32 + 1.0));
+            let weight = table.weights[token] * (1.0 + 1.0 / share).ln();
+            let greatest = passage.iter().map(|&other| cosine(token, usize::from(other))).fold(0.0, f32::max);
+            sum += weight * greatest;
+            total += weight;
+        }
+        sum / total
+    }
+
+    #[test]
+    fn scores_are_those_of_the_formula() {
+        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        let long: Vec<u32> = (0..25).map(|n| n * 11).collect();
+        for question in [&[5, 290, 5, 17][..], &[3], &long] {
+            let asked = scorer.question(question, &index).unwrap();
+            for (passage, tokens) in index.iter() {
+                let (got, expect) = (asked.score(tokens), plain(question, tokens, &index));
+                assert!((got - expect).abs() < 1e-4, "{question:?}, {passage:?}: {got}, expected {expect}");
+            }
+        }
+    }
+
+    #[test]
+    fn passages_that_were_read_before_score_the_same() {
+        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        for question in [&[5, 290, 17][..], &(0..25).map(|n| n * 11).collect::<Vec<_>>()] {
+            let fresh = scorer.question(question, &index).unwrap();
+            let mut asked = scorer.question(question, &index).unwrap();
+            asked.read(index.iter().map(|(_, tokens)| tokens).chain([&[299, 300, 65_535][..]])).unwrap();
+            for (passage, tokens) in index.iter() {
+                assert_eq!(asked.score(tokens), fresh.score(tokens), "{passage:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_near_is_remembered() {
+        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        let first = scorer.question(&[5, 120, 17], &index).unwrap();
+        let again = scorer.question(&[17, 5], &index).unwrap();
+        assert_eq!((again.ids.clone(), again.near.len()), (vec![5, 17], 2));
+        assert!(Arc::ptr_eq(&first.near[0], &again.near[0]) && Arc::ptr_eq(&first.near[1], &again.near[1]));
+    }
+
+    #[test]
+    fn the_best_passages_are_found_in_their_order() {
+        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        let asked = scorer.question(&[5, 120, 17], &index).unwrap();
+        let waiting = asked.nearest(&index, 60, |_| true);
+        index.prepare_now();
+        let (prepared, rounding) = (asked.nearest(&index, 60, |_| true), 1e-4);
+        assert!(waiting.len() == 60 && waiting.iter().zip(&prepared).all(|(a, b)| (a.1 - b.1).abs() < rounding));
+        let mut all: Vec<(PassageId, f32)> = index.iter().map(|(passage, tokens)| (passage, asked.score(tokens))).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let keys = |found: &[(PassageId, f32)]| found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>();
+        assert_eq!(keys(&asked.nearest(&index, 5, |_| true)), keys(&all[..5]));
+        let odd: Vec<_> = all.iter().copied().filter(|(passage, _)| passage.0 % 2 == 1).collect();
+        assert_eq!(keys(&asked.nearest(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
+    }
+
+    #[test]
+    fn a_token_that_nearly_all_passages_have_finds_none_of_them_by_itself_among_many() {
+        // Three tokens that say the same, and another one.
+        let rows = vec![127, 0, 0, 127, 127, 0, 127, 0];
+        let table = TokenTable { dimension: 2, rows, scales: vec![1.0; 4], weights: vec![1.0; 4] };
+        let mut index = TokenIndex::default();
+        for passage in 0..VISITS_MIN as u64 {
+            let tokens = if passage % 1_000 == 0 { &[0, 1, 2, 3][..] } else { &[0, 2, 3] };
+            index.insert(PassageId(passage), &TokenSet::of(tokens));
+        }
+        index.prepare();
+        let asked = TokenScorer::new(table).unwrap().question(&[0, 1], &index).unwrap();
+        let found = asked.nearest(&index, 1_000, |_| true);
+        assert_eq!(found.len(), 200, "those that have the rare token");
+        assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1])));
+    }
+
+    #[test]
+    fn a_question_without_known_tokens_finds_nothing() {
+        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        for question in [&[][..], &[400, 70_000]] {
+            let asked = scorer.question(question, &index).unwrap();
+            assert_eq!((asked.score(&[1, 2]), asked.nearest(&index, 9, |_| true)), (0.0, Vec::new()));
+        }
+        let nothing = TokenIndex::default();
+        assert_eq!(scorer.question(&[5], &nothing).unwrap().nearest(&nothing, 9, |_| true), []);
+    }
+
+    #[test]
+    fn tokens_of_passages_that_the_table_does_not_have_count_for_nothing() {
+        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        let before = scorer.question(&[5, 17], &index).unwrap().nearest(&index, 60, |_| true);
+        index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
+        let asked = scorer.question(&[5, 17], &index).unwrap();
+        assert_eq!(asked.score(&[300, 65_535]), 0.0);
+        let after = asked.nearest(&index, 60, |_| true);
+        assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
+    }
+
+    #[test]
+    fn the_nearest_tokens_of_a_passage_are_told_from_those_that_say_little() {
+        let scorer = TokenScorer::new(TokenTable {
+            dimension: 2,
+            rows: vec![127, 0, 0, 127, 120, 40, 90, 90, 126, 12],
+            scales: vec![1.0; 5],
+            weights: vec![1.0; 5],
+        });
+        let mut index = TokenIndex::default();
+        (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[1])));
+        (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0, 2, 3, 4])));
+        let asked = scorer.unwrap().question(&[0, 1], &index).unwrap();
+        let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
+        assert_eq!(asked.matches(&[0, 1, 2]), [near, light, other], "all passages have 1");
+        assert_eq!(asked.matches(&[2, 4, 4, 1, 999]), [other, near, near, light, other], "only the nearest");
+        assert_eq!(asked.matches(&[3]), [near], "as near as 0.7");
+        assert_eq!(asked.matches(&[]), []);
+    }
+
+    #[test]
+    fn a_token_that_most_passages_have_weighs_less() {
+        let scorer = TokenScorer::new(TokenTable {
+            dimension: 2,
+            rows: vec![127, 0, 0, 127, -127, 0],
+            scales: vec![1.0; 3],
+            weights: vec![1.0; 3],
+        });
+        let mut index = TokenIndex::default();
+        (0..10).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0])));
+        index.insert(PassageId(10), &TokenSet::of(&[1]));
+        let asked = scorer.unwrap().question(&[0, 1], &index).unwrap();
+        assert!(asked.score(&[1]) > 0.75 && asked.score(&[0]) < 0.25, "{} and {}", asked.score(&[1]), asked.score(&[0]));
+    }
+}

@@ -1,0 +1,111 @@
+//! A connection's socket, which can be asked whether a request waits in it while HTTP is spoken over it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// The socket of one connection. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Socket(Arc<TcpStream>);
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        // Answers are written whole: waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        Self(Arc::new(stream))
+    }
+
+    /// Whether bytes have come that nobody has read yet.
+    pub(super) fn has_unread(&self) -> bool {
+        let read = recv(&self.0, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        read.is_ok_and(|(bytes, _)| bytes > 0)
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(context))?;
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                read => return Poll::Ready(read.map(|bytes| buffer.advance(bytes))),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(context))?;
+            match self.0.try_write_vectored(slices) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(shutdown(&self.0, Shutdown::Write).map_err(io::Error::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Socket::new(listener.accept().await.unwrap().0), client)
+    }
+
+    #[tokio::test]
+    async fn bytes_go_both_ways_and_the_end_is_seen() {
+        let (mut socket, mut client) = pair().await;
+        client.write_all(b"question").await.unwrap();
+        let mut read = [0; 8];
+        socket.read_exact(&mut read).await.unwrap();
+        socket.write_all(&[7; 100_000]).await.unwrap();
+        socket.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+        assert_eq!((&read, answer.len()), (b"question", 100_000));
+    }
+
+    #[tokio::test]
+    async fn bytes_that_wait_are_seen_and_stay() {
+        let (mut socket, mut client) = pair().await;
+        assert!(!socket.has_unread());
+        client.write_all(b"?").await.unwrap();
+        assert!(socket.has_unread() && socket.has_unread());
+        assert_eq!(socket.read_u8().await.unwrap(), b'?');
+        assert!(!socket.has_unread());
+        drop(client);
+        assert!(!socket.has_unread(), "the end is no request");
+    }
+}

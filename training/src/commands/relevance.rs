@@ -1,0 +1,36 @@
+//! The subcommand `relevance`: how search should weigh what it knows of a passage.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::Error;
+use crate::relevance;
+
+/// What `relevance` reads and writes.
+#[derive(Debug, Args)]
+pub struct RelevanceArguments {
+    /// The bundle.
+    #[arg(long)]
+    pub bundle: PathBuf,
+    /// Folder of retrieval.xx-yy.tsv: question, tab, passage.
+    #[arg(long)]
+    pub data: PathBuf,
+    /// Questions of each file, at most: every other one teaches, the others judge.
+    #[arg(long, default_value_t = 60)]
+    pub questions: usize,
+    /// The JSON to write, for `export` and `add-questions`.
+    #[arg(long)]
+    pub out: PathBuf,
+}
+
+impl RelevanceArguments {
+    /// Fits, writes and prints.
+    pub fn run(&self) -> Result<(), Error> {
+        let fitted = relevance::fit(&self.bundle, &self.data, self.questions)?;
+        print!("{fitted}");
+        let json = serde_json::to_string_pretty(&fitted.weights)
+            .map_err(|error| Error::Content { path: self.out.clone(), problem: error.to_string() })?;
+        std::fs::write(&self.out, json + "\n").map_err(|source| Error::file(&self.out, source))
+    }
+}

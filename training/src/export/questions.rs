@@ -1,0 +1,190 @@
+//! An encoder of questions for a bundle that is there: its graphs come beside the bundle's own, which stay what they are to the last
+//! bit, and so does every embedding that was made with them.
+
+use std::path::Path;
+
+use dragoman::bundle::{Bundle, MODEL_CARD, QUESTIONS_FP16, QUESTIONS_INT8, TOKEN_TABLE, TOKENIZER};
+use dragoman::domain::RelevanceWeights;
+use dragoman::ranking::TokenTable;
+use dragoman::text::Tokenizer;
+use serde_json::json;
+
+use super::bundle::write_graph;
+use super::calibrate::calibrate;
+use super::golden;
+use super::onnx::{fp16_graph, int8_graph};
+use super::parity::{Parity, Sample, Variant, prove};
+use super::tokens::TableFile;
+use super::weights::{EncoderWeights, TOKENS};
+use crate::config::{Config, StageConfig};
+use crate::error::Error;
+use crate::eval::encoder::tokenize;
+use crate::eval::passages::{self, PassagesReport};
+use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
+
+/// The section of the model card.
+const SECTION: &str = "## Questions";
+/// How far a value of the token table may be from the bundle's, in steps of its row's bytes: rounding takes half of one.
+const STEPS_MAX: f32 = 0.51;
+
+/// What goes into the new bundle besides the weights.
+#[derive(Debug, Clone, Copy)]
+pub struct QuestionOptions<'a> {
+    /// The bundle that the run began with.
+    pub bundle: &'a Path,
+    /// Semantic version of the new one.
+    pub version: &'a str,
+    /// The folder to write; one that is there is replaced.
+    pub folder: &'a Path,
+    /// The run's configuration, and the stage in it that made the weights.
+    pub stage: (&'a Config, &'a StageConfig),
+    /// Texts that int8 ranges are found on; none means the golden texts.
+    pub calibration: &'a [String],
+    /// Folder of evaluation files: for the proof of parity, and to measure how high passages stand.
+    pub evaluation: Option<&'a Path>,
+    /// How search weighs the model's evidence; `None` leaves the bundle's.
+    pub relevance: Option<RelevanceWeights>,
+    /// What the card's section says besides, as Markdown.
+    pub notes: Option<&'a str>,
+}
+
+/// Writes the bundle with the encoder of questions that `weights` are; `reference` is the same in libtorch. Gives the section of the
+/// model card.
+pub fn add_questions(
+    options: &QuestionOptions<'_>,
+    weights: &EncoderWeights,
+    reference: &mut dyn TokenEncoder,
+) -> Result<String, Error> {
+    let before = Bundle::open(options.bundle)?;
+    check_table(&before, weights)?;
+    let partial = options.folder.with_extension("partial");
+    super::bundle::remove_folder(&partial)?;
+    std::fs::create_dir_all(&partial).map_err(|source| Error::file(&partial, source))?;
+    for file in before.manifest.files.keys() {
+        std::fs::copy(before.path(file), partial.join(file)).map_err(|source| Error::file(&before.path(file), source))?;
+    }
+    let parity = write_graphs(options, &partial, weights, reference)?;
+    let mut manifest = before.manifest.clone();
+    options.version.clone_into(&mut manifest.version);
+    manifest.relevance = options.relevance.or(manifest.relevance);
+    manifest.training["questions"] = json!({ "stage": options.stage.1, "sampling": options.stage.0.sampling, "parity": parity });
+    let files: Vec<String> = manifest.files.keys().cloned().chain([QUESTIONS_INT8, QUESTIONS_FP16].map(str::to_owned)).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    // Sealed once to be measured as a server opens it, and again with what came of that.
+    Bundle::seal(&partial, manifest.clone(), &files)?;
+    let measured = match options.evaluation {
+        Some(data) => {
+            [options.bundle, &partial].map(|folder| measure(folder, data)).into_iter().collect::<Result<Vec<_>, _>>()?
+        }
+        None => Vec::new(),
+    };
+    if let Some(after) = measured.last().and_then(Option::clone) {
+        manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
+    }
+    let section = section(options, &parity, &measured);
+    let card =
+        std::fs::read_to_string(before.path(MODEL_CARD)).map_err(|source| Error::file(&before.path(MODEL_CARD), source))?;
+    let card = with_section(&card, &format!("# {} {}", manifest.name, manifest.version), &section);
+    std::fs::write(partial.join(MODEL_CARD), card).map_err(|source| Error::file(&partial, source))?;
+    Bundle::seal(&partial, manifest, &files)?;
+    super::bundle::remove_folder(options.folder)?;
+    std::fs::rename(&partial, options.folder).map_err(|source| Error::file(options.folder, source))?;
+    Ok(section)
+}
+
+/// Both graphs read the bundle's own token table, so the stage must have let it rest.
+fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
+    let path = bundle.path(TOKEN_TABLE);
+    let (table, own) = (TokenTable::read(&path)?, &weights.get(TOKENS)?.values);
+    let scales = table.scales.iter().flat_map(|scale| std::iter::repeat_n(scale.max(f32::MIN_POSITIVE), table.dimension));
+    let steps = table.vectors().iter().zip(own).zip(scales).map(|((a, b), scale)| (a - b).abs() / scale).fold(0.0, f32::max);
+    if table.rows.len() == own.len() && steps <= STEPS_MAX {
+        return Ok(());
+    }
+    let problem = format!("is {steps} steps from that of the encoder of questions; train it with token_rate_scale 0");
+    Err(Error::Content { path, problem })
+}
+
+fn write_graphs(
+    options: &QuestionOptions<'_>,
+    folder: &Path,
+    weights: &EncoderWeights,
+    reference: &mut dyn TokenEncoder,
+) -> Result<Vec<Parity>, Error> {
+    let (tokenizer, tokens_max) = (Tokenizer::load(&folder.join(TOKENIZER))?, weights.shape.tokens_max);
+    let golden: Vec<String> = golden::by_language().into_values().flatten().collect();
+    let texts = if options.calibration.is_empty() { &golden } else { options.calibration };
+    let ranges = calibrate(weights, &tokenize(&tokenizer, texts, tokens_max)?)?;
+    let table = TableFile::open(folder)?;
+    let sample = Sample::read(options.evaluation, &tokenizer, tokens_max)?;
+    let expected = reference.embed(&sample.texts)?;
+    let graphs = [
+        (Variant::Fp16, QUESTIONS_FP16, fp16_graph(weights, &table)?),
+        (Variant::Int8, QUESTIONS_INT8, int8_graph(weights, &ranges, Some(&table))?),
+    ];
+    let mut parity = Vec::new();
+    for (variant, file, graph) in graphs {
+        write_graph(&folder.join(file), &graph)?;
+        parity.push(prove(variant, &sample, &expected, &mut OnnxEncoder::open(&folder.join(file), 0)?)?);
+    }
+    Ok(parity)
+}
+
+fn measure(bundle: &Path, data: &Path) -> Result<Option<PassagesReport>, Error> {
+    Ok(passages::measure(data, usize::MAX, &mut TextEncoder::open_bundle(bundle, 0)?)?)
+}
+
+fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<PassagesReport>]) -> String {
+    let mut text = format!(
+        "{SECTION}\n\nQueries are embedded by an encoder of their own (`{QUESTIONS_INT8}`, `{QUESTIONS_FP16}`), which learned to find the\nembeddings that the encoder of passages gives. This one stayed as it was.\n\n"
+    );
+    if let [Some(before), Some(after)] = measured {
+        text.push_str("| MRR@10 in percent | without it | with it |\n|---|---:|---:|\n");
+        let rows = [
+            ("the passages' language", before.same_language, after.same_language),
+            ("another language", before.across, after.across),
+            ("another language, one of both English", before.with_english, after.with_english),
+        ];
+        for (name, before, after) in rows {
+            let (a, b) = (before.dense.mrr_at_10, after.dense.mrr_at_10);
+            text.push_str(&format!("| questions in {name}, by embeddings | {a:.2} | {b:.2} |\n"));
+            if let (Some(before), Some(after)) = (before.both, after.both) {
+                text.push_str(&format!(
+                    "| the same with late interaction | {:.2} | {:.2} |\n",
+                    before.mrr_at_10, after.mrr_at_10
+                ));
+            }
+        }
+        text.push('\n');
+    }
+    let least: Vec<String> = parity.iter().map(|it| format!("{} {:.6}", it.variant.name(), it.cosine_min)).collect();
+    text.push_str(&format!("Least cosine with libtorch: {}.\n\n", least.join(", ")));
+    if let Some(notes) = options.notes {
+        text.push_str(notes.trim());
+        text.push_str("\n\n");
+    }
+    text
+}
+
+/// The card under another title, with `section` before its notes, in the place of the one that is there.
+fn with_section(card: &str, title: &str, section: &str) -> String {
+    let body = card.split_once('\n').map_or("", |(_, body)| body);
+    let (head, tail) = body.split_once("## Notes").unwrap_or((body, ""));
+    let head = head.split_once(SECTION).map_or(head, |(head, _)| head).trim_end();
+    let tail = if tail.is_empty() { String::new() } else { format!("## Notes{tail}") };
+    format!("{title}\n{head}\n\n{section}{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_card_gets_the_section_before_its_notes_and_only_once() {
+        let card = "# tiny 0.1.0\n\nAn encoder.\n\n## Notes\n\nNone.\n";
+        let once = with_section(card, "# tiny 0.2.0", "## Questions\n\nFirst.\n\n");
+        assert_eq!(once, "# tiny 0.2.0\n\nAn encoder.\n\n## Questions\n\nFirst.\n\n## Notes\n\nNone.\n");
+        let twice = with_section(&once, "# tiny 0.3.0", "## Questions\n\nSecond.\n\n");
+        assert_eq!(twice, "# tiny 0.3.0\n\nAn encoder.\n\n## Questions\n\nSecond.\n\n## Notes\n\nNone.\n");
+    }
+}

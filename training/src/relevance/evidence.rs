@@ -1,0 +1,126 @@
+//! What a search would know of a question's candidates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use dragoman::bundle::Bundle;
+use dragoman::domain::{Language, PassageId, RelevanceWeights, TokenSet};
+use dragoman::evaluation::SentenceEncoder as _;
+use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, lexical_share};
+
+use super::words::Words;
+use crate::error::Error;
+use crate::eval::encoder::tokenize;
+use crate::eval::passages::{self, Pool};
+use crate::eval::{Embeddings, OnnxEncoder, TextEncoder};
+
+/// Passages that each list names.
+const NAMED: usize = 50;
+
+/// A question with its candidates.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Whether it is in the language of the passages.
+    pub same_language: bool,
+    /// Whether it judges, and teaches nothing.
+    pub held_out: bool,
+    /// What is known of each candidate.
+    pub candidates: Vec<Evidence>,
+    /// The right one among them.
+    pub answer: usize,
+    /// Passages that are no candidates, taken at random: what a search leaves behind.
+    pub others: Vec<Evidence>,
+}
+
+/// The weights that the bundle has, and all questions with what is known of their candidates.
+pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(RelevanceWeights, Vec<Asked>), Error> {
+    let opened = Bundle::open(bundle)?;
+    let before = opened.manifest.relevance.unwrap_or_default();
+    let Some(table) = opened.late_interaction_table() else {
+        return Err(Error::Content { path: bundle.to_owned(), problem: "has no token table to score by".to_owned() });
+    };
+    let scorer = TokenScorer::new(TokenTable::read(&table)?)?;
+    let mut encoder = TextEncoder::open_bundle(bundle, 0)?;
+    let mut asked = Vec::new();
+    for (language, pool) in passages::pools(data, questions_max)? {
+        let collection = Collection::new(&scorer, &mut encoder, &pool, Language::parse(&language))?;
+        for file in &pool.files {
+            asked.extend(collection.ask(&mut encoder, file)?);
+        }
+    }
+    Ok((before, asked))
+}
+
+/// The passages of a language.
+struct Collection<'s> {
+    scorer: &'s TokenScorer,
+    language: Option<Language>,
+    embeddings: Embeddings,
+    tokens: TokenIndex,
+    words: Words,
+}
+
+impl<'s> Collection<'s> {
+    fn new(
+        scorer: &'s TokenScorer,
+        encoder: &mut TextEncoder<OnnxEncoder>,
+        pool: &Pool,
+        language: Option<Language>,
+    ) -> Result<Self, Error> {
+        let mut tokens = TokenIndex::default();
+        for (number, ids) in (0..).zip(tokenize(&encoder.tokenizer, &pool.passages, encoder.tokens_max)?) {
+            tokens.insert(PassageId(number), &TokenSet::of(&ids));
+        }
+        let words = Words::new(&pool.passages, language);
+        Ok(Self { scorer, language, embeddings: encoder.encode(&pool.passages)?, tokens, words })
+    }
+
+    fn ask(&self, encoder: &mut TextEncoder<OnnxEncoder>, file: &passages::File) -> Result<Vec<Asked>, Error> {
+        let languages = file.pair.split_once('-').map_or((None, None), |(a, b)| (Language::parse(a), Language::parse(b)));
+        let embedded = encoder.encode_questions(&file.questions)?;
+        let ids = tokenize(&encoder.tokenizer, &file.questions, encoder.tokens_max)?;
+        let mut asked = Vec::new();
+        for (number, ((text, embedding), ids)) in file.questions.iter().zip(embedded.rows()).zip(&ids).enumerate() {
+            let all = self.evidence(text, embedding, ids, languages.0)?;
+            let answer = file.answers[number];
+            let mut named: BTreeSet<usize> = [answer].into();
+            for by in [|e: &Evidence| e.dense, |e: &Evidence| e.late.unwrap_or(0.0), |e: &Evidence| e.lexical] {
+                let mut order: Vec<usize> = (0..all.len()).collect();
+                order.sort_by(|&a, &b| by(&all[b]).total_cmp(&by(&all[a])));
+                named.extend(order.into_iter().take(NAMED).filter(|&passage| by(&all[passage]) > 0.0));
+            }
+            let others = (0..all.len()).filter(|passage| !named.contains(passage));
+            asked.push(Asked {
+                same_language: languages.0 == languages.1,
+                held_out: number % 2 == 1,
+                answer: named.iter().position(|&passage| passage == answer).unwrap_or(0),
+                // Of files in no order of their own any step is as good as chance.
+                others: others.step_by(all.len().div_ceil(8).max(1)).map(|passage| all[passage]).collect(),
+                candidates: named.into_iter().map(|passage| all[passage]).collect(),
+            });
+        }
+        Ok(asked)
+    }
+
+    /// What is known of every passage.
+    fn evidence(&self, text: &str, embedding: &[f32], ids: &[u32], asked_in: Option<Language>) -> Result<Vec<Evidence>, Error> {
+        let mut question = self.scorer.question(ids, &self.tokens)?;
+        let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
+        question.read(tokens.values().copied())?;
+        // As the server, which stems a query of a language that the collection has not by the rules of most documents.
+        let language = if asked_in == self.language { asked_in } else { self.language };
+        let (words, terms) = self.words.scores(text, language);
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        let evidence = |(number, passage): (usize, &[f32])| {
+            let own = tokens.get(&(number as u64)).copied().unwrap_or_default();
+            let bm25 = words.get(&number).copied().unwrap_or(0.0) as f32;
+            Evidence {
+                dense: dot(embedding, passage),
+                late: Some(question.score(own)),
+                lexical: lexical_share(bm25, terms, self.embeddings.len()),
+                tokens: own.len(),
+            }
+        };
+        Ok(self.embeddings.rows().enumerate().map(evidence).collect())
+    }
+}

@@ -1,0 +1,153 @@
+//! Two fits of few numbers: by how the right candidate stands among the others, and by how likely a score is right.
+
+use dragoman::domain::RelevanceWeights;
+use dragoman::ranking::Evidence;
+
+use super::evidence::Asked;
+
+/// Numbers that the score is a weighted sum of.
+const FEATURES: usize = 4;
+/// Steps of gradient ascent: far more than the few numbers need.
+const STEPS: usize = 3_000;
+const RATE: f64 = 0.05;
+/// Pulls the proportions towards 0, so that evidence that tells nothing gets no weight.
+const SHRINKAGE: f64 = 1e-4;
+/// Of the wrong passages that the size is fitted on, the share that come closest; the others are any.
+const CLOSEST_SHARE: f64 = 0.2;
+
+type Features = [f64; FEATURES];
+
+/// Fits the weights on `asked`.
+pub fn weights(asked: &[Asked]) -> RelevanceWeights {
+    let direction = proportions(asked);
+    let (scale, bias) = size(asked, &direction);
+    let [dense, late, lexical, tokens] = direction.map(|weight| (weight * scale) as f32);
+    RelevanceWeights { dense, late, lexical, tokens, bias: bias as f32 }
+}
+
+/// Mean of one over the rank of the right candidate, 0 beyond ten, in percent: of questions in the passages' language, or in others.
+pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeights) -> f64 {
+    let counted: Vec<&Asked> = asked.iter().filter(|asked| asked.same_language == same_language).collect();
+    let reciprocal = |asked: &Asked| {
+        let scores: Vec<f32> = asked.candidates.iter().map(|evidence| evidence.relevance(weights)).collect();
+        let own = scores[asked.answer];
+        let rank = 1 + scores.iter().enumerate().filter(|(number, score)| *number != asked.answer && **score >= own).count();
+        if rank <= 10 { 1.0 / rank as f64 } else { 0.0 }
+    };
+    100.0 * counted.iter().map(|asked| reciprocal(asked)).sum::<f64>() / counted.len().max(1) as f64
+}
+
+fn features(evidence: &Evidence) -> Features {
+    let length = (1.0 + evidence.tokens as f64).ln();
+    [evidence.dense.into(), evidence.late.unwrap_or(0.0).into(), evidence.lexical.into(), length]
+}
+
+fn dot(a: &Features, b: &Features) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The weights by which a softmax over the candidates gives the right ones the most; questions in the passages' language and in others
+/// count as much together.
+fn proportions(asked: &[Asked]) -> Features {
+    let of_kind = |same: bool| asked.iter().filter(|asked| asked.same_language == same).count().max(1) as f64;
+    let share = [0.5 / of_kind(false), 0.5 / of_kind(true)];
+    let rows: Vec<(Vec<Features>, usize, f64)> = asked
+        .iter()
+        .map(|asked| (asked.candidates.iter().map(features).collect(), asked.answer, share[usize::from(asked.same_language)]))
+        .collect();
+    let gradient = |weights: &Features| {
+        let mut gradient = weights.map(|weight| -SHRINKAGE * weight);
+        for (candidates, answer, share) in &rows {
+            let scores: Vec<f64> = candidates.iter().map(|candidate| dot(weights, candidate)).collect();
+            let highest = scores.iter().copied().fold(f64::MIN, f64::max);
+            let odds: Vec<f64> = scores.iter().map(|score| (score - highest).exp()).collect();
+            let total: f64 = odds.iter().sum();
+            for (number, (candidate, odds)) in candidates.iter().zip(odds).enumerate() {
+                let error = share * (f64::from(u8::from(number == *answer)) - odds / total);
+                gradient.iter_mut().zip(candidate).for_each(|(gradient, value)| *gradient += error * value);
+            }
+        }
+        gradient
+    };
+    ascend([5.0, 5.0, 5.0, 0.0], gradient)
+}
+
+/// The scale of the score and what is added to it, so that the logistic function of both is how likely a passage is right, where a wrong
+/// one is met for each right one.
+fn size(asked: &[Asked], direction: &Features) -> (f64, f64) {
+    let score = |evidence: &Evidence| dot(direction, &features(evidence));
+    // [score, whether it is right, how much it counts]
+    let mut rows: Vec<(f64, f64, f64)> = Vec::new();
+    for asked in asked {
+        rows.push((score(&asked.candidates[asked.answer]), 1.0, 1.0));
+        let wrong = asked.candidates.iter().enumerate().filter(|(number, _)| *number != asked.answer);
+        let closest = wrong.map(|(_, evidence)| score(evidence)).max_by(f64::total_cmp);
+        let any_share = if asked.others.is_empty() { 0.0 } else { 1.0 - CLOSEST_SHARE };
+        rows.extend(closest.map(|closest| (closest, 0.0, 1.0 - any_share)));
+        rows.extend(asked.others.iter().map(|other| (score(other), 0.0, any_share / asked.others.len() as f64)));
+    }
+    let mean = rows.iter().map(|(score, ..)| score).sum::<f64>() / rows.len().max(1) as f64;
+    let count = rows.len().max(1) as f64;
+    let gradient = |weights: &[f64; 2]| {
+        let mut gradient = [0.0; 2];
+        for (score, right, counts) in &rows {
+            let likely = 1.0 / (1.0 + (-(weights[0] * (score - mean) + weights[1])).exp());
+            let error = counts * (right - likely) / count;
+            gradient[0] += error * (score - mean);
+            gradient[1] += error;
+        }
+        gradient
+    };
+    let [scale, offset] = ascend([1.0, 0.0], gradient);
+    (scale, offset - scale * mean)
+}
+
+/// Follows the gradient upwards, each number at a pace of its own (Adam; Kingma and Ba, 2015).
+fn ascend<const N: usize>(mut weights: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
+    let (mut first, mut second) = ([0.0; N], [0.0; N]);
+    for step in 1..=STEPS {
+        let rate = RATE * (1.0 - step as f64 / (STEPS + 1) as f64);
+        for (number, slope) in gradient(&weights).into_iter().enumerate() {
+            first[number] = 0.9 * first[number] + 0.1 * slope;
+            second[number] = 0.999 * second[number] + 0.001 * slope * slope;
+            let corrected = (second[number] / (1.0 - 0.999_f64.powi(step as i32))).sqrt() + 1e-12;
+            weights[number] += rate * first[number] / (1.0 - 0.9_f64.powi(step as i32)) / corrected;
+        }
+    }
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Questions whose right passage is told by late interaction, nearly always, and by nothing else.
+    fn asked() -> Vec<Asked> {
+        let noise = |n: usize| (n * 7_919 % 101) as f32 / 101.0;
+        let question = |n: usize| {
+            let other = |k: usize| Evidence {
+                dense: noise(n + k),
+                late: Some(0.2 + 0.3 * noise(n * 3 + k)),
+                lexical: noise(n * 5 + k) * 0.1,
+                tokens: 10 + (n * k) % 30,
+            };
+            let mut candidates: Vec<Evidence> = (1..9).map(other).collect();
+            candidates[n % 8].late = Some(0.45 + 0.2 * noise(n));
+            Asked { same_language: n % 2 == 0, held_out: false, candidates, answer: n % 8, others: vec![other(50), other(70)] }
+        };
+        (0..200).map(question).collect()
+    }
+
+    #[test]
+    fn what_tells_gets_the_weight_and_half_means_as_likely_as_not() {
+        let asked = asked();
+        let fitted = weights(&asked);
+        let RelevanceWeights { dense, late, .. } = fitted;
+        assert!(late > 10.0 && dense.abs() < late / 10.0, "{fitted:?}");
+        let flat = RelevanceWeights { dense: 1.0, late: 0.0, lexical: 0.0, tokens: 0.0, bias: 0.0 };
+        assert!(mrr_at_10(&asked, true, &fitted) > 85.0 && mrr_at_10(&asked, true, &flat) < 60.0);
+        let right = asked.iter().map(|asked| asked.candidates[asked.answer].relevance(&fitted)).sum::<f32>() / 200.0;
+        let wrong = asked.iter().flat_map(|asked| &asked.others).map(|other| other.relevance(&fitted)).sum::<f32>() / 400.0;
+        assert!(right > 0.75 && wrong < 0.25, "{right} and {wrong}");
+    }
+}

@@ -1,0 +1,84 @@
+//! An encoder of questions beside an encoder of passages that rests: trained, added to a bundle, and run as the server would run it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+#[path = "support/untrained.rs"]
+mod untrained;
+
+use std::path::PathBuf;
+
+use dragoman::bundle::{Bundle, MODEL_CARD, TOKEN_TABLE, TOKENIZER};
+use dragoman_training::commands::from_bundle::begin;
+use dragoman_training::config::{Config, ContrastiveConfig, EncoderKind, Norm, RestingPassagesConfig};
+use dragoman_training::error::Error;
+use dragoman_training::eval::{SentenceEncoder as _, TextEncoder, TorchEncoder};
+use dragoman_training::export::questions::{self, QuestionOptions};
+use dragoman_training::export::{EncoderShape, EncoderWeights};
+use dragoman_training::{data, train};
+use tch::Device;
+use untrained::{Model, alone, continued};
+
+/// As `continued`, where the next stage trains an encoder of questions.
+fn asking(model: &Model, token_rate_scale: f64) -> Config {
+    let mut config = continued(model);
+    let stage = config.stages.last_mut().unwrap();
+    stage.resting_passages = Some(RestingPassagesConfig { stage: "first".to_owned() });
+    stage.contrastive = Some(ContrastiveConfig { weight: 1.0, temperature: 0.05, projection: false });
+    (stage.xtr, stage.vocabulary_head, stage.token_rate_scale, stage.steps) = (None, None, token_rate_scale, 20);
+    config
+}
+
+/// Trains it and adds it to the bundle that is there; gives the path of the new one.
+fn add_questions(model: &Model, config: &Config) -> Result<PathBuf, Error> {
+    let (before, folder) = (model.path("models/tiny"), model.path("models/asking"));
+    data::prepare::prepare(&model.path("raw"), &[], &before.join(TOKENIZER), &model.path("shards")).unwrap();
+    begin(config, "first", &before, &model.path("run")).unwrap();
+    let options = support::options(&model.path("shards"), &model.path("run"));
+    {
+        let _alone = alone();
+        train::train(config, &train::Options { vocabulary: model.vocabulary as i64, ..options }).unwrap();
+    }
+    let parameters = train::load_weights(&model.path("run/next.safetensors"), Device::Cpu).unwrap();
+    let shape = EncoderShape::new(&config.model, model.vocabulary, model.kind);
+    let weights = EncoderWeights::from_tensors(shape, parameters.iter()).unwrap();
+    let options = QuestionOptions {
+        bundle: &before,
+        version: "0.2.0",
+        folder: &folder,
+        stage: (config, config.stages.last().unwrap()),
+        calibration: &[],
+        evaluation: Some(&model.path("evaluation")),
+        relevance: None,
+        notes: Some("Trained for a test."),
+    };
+    let mut reference =
+        TorchEncoder { parameters: &parameters, model: &config.model, kind: model.kind, late_interaction: None, questions: None };
+    questions::add_questions(&options, &weights, &mut reference)?;
+    Ok(folder)
+}
+
+#[test]
+fn an_encoder_of_questions_comes_into_a_bundle_whose_embeddings_stay() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    let before = model.export().unwrap().bundle;
+    let after = Bundle::open(&add_questions(&model, &asking(&model, 0.0)).unwrap()).unwrap();
+    assert_eq!((after.fingerprint(), after.manifest.version.as_str()), (before.fingerprint(), "0.2.0"));
+    let card = std::fs::read_to_string(after.path(MODEL_CARD)).unwrap();
+    assert!(card.starts_with("# tiny 0.2.0\n") && card.contains("Trained for a test."), "{card}");
+    let texts = ["a house by the sea", "the old bridge"].map(str::to_owned);
+    let mut encoders = [&before, &after].map(|bundle| TextEncoder::open_bundle(&bundle.folder, 1).unwrap());
+    let passages = encoders.each_mut().map(|encoder| encoder.encode(&texts).unwrap());
+    assert_eq!(passages[0], passages[1]);
+    let asked = encoders.each_mut().map(|encoder| encoder.encode_questions(&texts).unwrap());
+    assert_eq!(asked[0], passages[0], "without an encoder of their own questions are read as passages");
+    assert_ne!(asked[1], asked[0]);
+}
+
+#[test]
+fn an_encoder_of_questions_with_another_token_table_is_refused() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    model.export().unwrap();
+    let error = add_questions(&model, &asking(&model, 1.0)).unwrap_err().to_string();
+    assert!(error.contains(TOKEN_TABLE) && error.contains("token_rate_scale 0"), "{error}");
+}
