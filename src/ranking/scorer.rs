@@ -138,7 +138,8 @@ impl Rows {
 
     /// The rows of tokens, which the table has. [tokens, dimension]
     pub(super) fn gather(&self, tokens: &[u16]) -> Result<Tensor<i8>, ScorerError> {
-        let rows: Vec<i8> = tokens.iter().filter_map(|&token| self.row(token)).flatten().copied().collect();
+        let mut rows = Vec::with_capacity(tokens.len() * self.dimension);
+        tokens.iter().filter_map(|&token| self.row(token)).for_each(|row| rows.extend_from_slice(row));
         Tensor::try_from_slice(&rows, &[tokens.len(), self.dimension]).map_err(ScorerError::of)
     }
 

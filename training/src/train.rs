@@ -76,6 +76,7 @@ pub enum Outcome {
 
 /// Trains, or goes on with the checkpoint in the run's folder.
 pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
+    let config = &as_multiplied(config, options.device);
     std::fs::create_dir_all(&options.run).map_err(|source| Error::file(&options.run, source))?;
     let sampler = Arc::new(Sampler::open(config, &options.data)?);
     views::lines(&sampler.views()).iter().for_each(|line| println!("{line}"));
@@ -107,6 +108,26 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         steps_left = steps_left.saturating_sub(stage.steps.saturating_sub(begun.step));
     }
     Ok(Outcome::Finished)
+}
+
+/// The configuration as this machine runs it: a processor without instructions for bfloat16 makes each product of many conversions, some thirty
+/// times as slow as one in float32.
+fn as_multiplied(config: &Config, device: Device) -> Config {
+    let mut config = config.clone();
+    if device == Device::Cpu && !multiplies_bf16() && config.stages.iter().any(|stage| stage.bf16) {
+        println!("this processor has no instructions for bfloat16: stages that ask for it are trained in float32");
+        config.stages.iter_mut().for_each(|stage| stage.bf16 = false);
+    }
+    config
+}
+
+fn multiplies_bf16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("bf16");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
 }
 
 /// What random numbers of libtorch are drawn from at a step: a resumed run draws what an unbroken one would.

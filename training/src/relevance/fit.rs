@@ -133,7 +133,13 @@ mod tests {
             };
             let mut candidates: Vec<Evidence> = (1..9).map(other).collect();
             candidates[n % 8].late = Some(0.45 + 0.2 * noise(n));
-            Asked { same_language: n % 2 == 0, held_out: false, candidates, answer: n % 8, others: vec![other(50), other(70)] }
+            Asked {
+                same_language: n.is_multiple_of(2),
+                held_out: false,
+                candidates,
+                answer: n % 8,
+                others: vec![other(50), other(70)],
+            }
         };
         (0..200).map(question).collect()
     }
