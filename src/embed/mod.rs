@@ -52,7 +52,8 @@ pub struct EmbedOptions {
     /// Threads that encode on the CPU; 0 means one per core. Up to `session::SESSIONS_MAX` of them take a batch each, more share
     /// forward passes.
     pub threads: usize,
-    /// Upper bound on texts times longest text in the forward passes that run at once, padding included. A query may have to wait
+    /// Upper bound on texts times longest text in the forward passes that run at once, padding included; an encoder of questions has up to
+    /// `QUESTION_BATCH_TOKENS_MAX` of its own beside it. A query may have to wait
     /// for one of these batches of bulk work. On a CPU more than about 2,048 for each makes nothing faster.
     pub batch_tokens_max: usize,
     /// Texts that may wait; more get `EmbedError::QueueFull`.

@@ -242,6 +242,7 @@ def test_texts_are_detected_compared_and_embedded(client: Client) -> None:
     assert client.compare_sets(["Es regnet."], ["雨が降っています。"])["scores"][0][0] == pytest.approx(near["score"], abs=1e-4)
     (model,) = client.list_models()
     assert [len(values) for values in client.embed(["Es regnet.", "雨が降っています。"])] == [model["dimension"]] * 2
+    assert len(client.embed(["Wann regnet es?"], input_type="query")[0]) == model["dimension"]
 
 
 def test_a_snapshot_is_made_kept_and_restored(client: Client, news: str, tmp_path: Path) -> None:

@@ -287,9 +287,10 @@ export class Client {
 
   // Embeddings, comparison, mining, models
 
-  /** The embeddings of texts, of unit length, in their order. */
-  async embed(texts: string[]): Promise<number[][]> {
-    const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), { input: texts });
+  /** The embeddings of texts, of unit length, in their order: as documents, or as the queries that these are looked for by. */
+  async embed(texts: string[], options: { inputType?: "document" | "query" } = {}): Promise<number[][]> {
+    const body = { input: texts, ...(options.inputType && { input_type: options.inputType }) };
+    const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), body);
     return answer.data.map((item) => item.embedding);
   }
 

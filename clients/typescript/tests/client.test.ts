@@ -243,6 +243,7 @@ test("texts are detected, compared and embedded", async () => {
   assert.equal((await client.compareSets(["Es regnet.", "Es schneit."])).scores.length, 2);
   const [model] = await client.listModels();
   assert.deepEqual((await client.embed(["Es regnet."])).map((values) => values.length), [model?.dimension]);
+  assert.equal((await client.embed(["Wann regnet es?"], { inputType: "query" }))[0]?.length, model?.dimension);
 });
 
 test("a snapshot is made, downloaded and restored", async () => {

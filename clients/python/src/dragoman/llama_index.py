@@ -176,10 +176,10 @@ class DragomanEmbedding(BaseEmbedding):
         return self._client.embed([text])[0]
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return self._get_text_embedding(query)
+        return self._client.embed([query], input_type="query")[0]
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        return await asyncio.to_thread(self._get_text_embedding, query)
+        return await asyncio.to_thread(self._get_query_embedding, query)
 
 
 def _restrictions(ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[wire.FilterNode]:

@@ -21,6 +21,7 @@ BATCH_DOCUMENTS, BATCH_BYTES = 1000, 16 * 1024 * 1024
 FILTER_VALUES_MAX = 10_000
 
 LineStatus = Literal["created", "updated", "failed"]
+InputType = Literal["document", "query"]
 
 CONTENT_TYPES = {
     ".ndjson": "application/x-ndjson",
@@ -438,9 +439,9 @@ def delete_classifier(classifier: str) -> Call[None]:
 # Embeddings, comparison, mining, models
 
 
-def embed(texts: Sequence[str]) -> Flow[list[list[float]]]:
-    """The embeddings of texts, of unit length, in their order."""
-    answer = yield ask_by_post({"input": list(texts)}, "embeddings")
+def embed(texts: Sequence[str], *, input_type: InputType | None = None) -> Flow[list[list[float]]]:
+    """The embeddings of texts, of unit length, in their order: as documents, or as the queries that these are looked for by."""
+    answer = yield ask_by_post({"input": list(texts), "input_type": input_type}, "embeddings")
     return [item["embedding"] for item in answer["data"]]
 
 
