@@ -326,7 +326,12 @@ impl Embedder {
 
     /// Texts that wait now.
     pub fn queue_depth(&self) -> usize {
-        self.parts.queue.depth() + self.parts.questions.as_ref().map_or(0, Queue::depth)
+        self.passages_waiting() + self.parts.questions.as_ref().map_or(0, Queue::depth)
+    }
+
+    /// Those among them that a document's passages stand behind: without queries that wait for an encoder of their own.
+    pub fn passages_waiting(&self) -> usize {
+        self.parts.queue.depth()
     }
 
     /// What the queue and the encoder's thread have measured since the start.

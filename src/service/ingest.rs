@@ -131,7 +131,7 @@ impl Service {
 
     /// Refuses to store what the encoder has no room for anyway.
     pub(super) fn check_encoder(&self) -> Result<(), Error> {
-        let waiting = self.state.embedder.queue_depth();
+        let waiting = self.state.embedder.passages_waiting();
         let limit = self.state.limits.embed_queue_texts_max;
         if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
     }

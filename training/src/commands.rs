@@ -10,6 +10,8 @@ pub mod export;
 pub mod from_bundle;
 /// The subcommands `language` and `language-eval`.
 pub mod language;
+/// What the commands that write a bundle share.
+pub mod material;
 /// The subcommand `relevance`.
 pub mod relevance;
 

@@ -82,3 +82,15 @@ fn an_encoder_of_questions_with_another_token_table_is_refused() {
     let error = add_questions(&model, &asking(&model, 1.0)).unwrap_err().to_string();
     assert!(error.contains(TOKEN_TABLE) && error.contains("token_rate_scale 0"), "{error}");
 }
+
+#[test]
+fn a_run_does_not_begin_behind_the_stage_that_embeds_its_passages() {
+    let model = Model::new(EncoderKind::Transformer, Norm::Pre);
+    model.export().unwrap();
+    let mut config = asking(&model, 0.0);
+    let mut second = config.stages[0].clone();
+    second.name = "second".to_owned();
+    config.stages.insert(1, second);
+    let error = begin(&config, "second", &model.path("models/tiny"), &model.path("run")).unwrap_err().to_string();
+    assert!(error.contains("are embedded by first, whose weights the bundle has not; name second"), "{error}");
+}

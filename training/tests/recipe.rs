@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dragoman_training::commands::export::ExportArguments;
+use dragoman_training::commands::material::Material;
 use dragoman_training::config::{Config, EncoderKind};
 use dragoman_training::data;
 use dragoman_training::data::plain::PlainTexts;
@@ -93,21 +94,24 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
     let weights = |run: &str| std::fs::read(path(run).join("retrieve.safetensors")).unwrap();
     assert!(weights("first") == weights("again"), "the same seed gave other weights");
 
-    let export = ExportArguments {
+    let material = Material {
         config: path("config.toml"),
         weights: path("first/retrieve.safetensors"),
-        tokenizer: path("tokenizer.json"),
         bundle_version: "0.0.1".to_owned(),
         out: path("bundle"),
         calibration: Some(path("raw")),
         evaluation: None,
+        relevance: None,
+        notes: None,
+    };
+    let export = ExportArguments {
+        material,
+        tokenizer: path("tokenizer.json"),
         corpora: None,
         baseline_weights: Some(path("first/bag.safetensors")),
         previous: None,
         encoder_of: None,
-        relevance: None,
         language_head: None,
-        notes: None,
     };
     export.run().unwrap();
     let mut encoder = TextEncoder::open_bundle(&path("bundle"), 1).unwrap();

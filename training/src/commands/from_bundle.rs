@@ -49,9 +49,12 @@ pub fn begin(config: &Config, stage: &str, bundle: &Path, run: &Path) -> Result<
     }
     let (before, after) = (&config.stages[..number], &config.stages[number + 1..]);
     let miners = after.iter().filter_map(|stage| stage.hard_negatives.as_ref());
-    if let Some(hard) = miners.into_iter().find(|hard| before.iter().any(|stage| stage.name == hard.stage)) {
-        let problem = format!("are mined with {}, whose weights the bundle has not; name {stage}", hard.stage);
-        return Err(Error::Setting { setting: "stages.hard_negatives.stage", problem });
+    let miners = miners.map(|hard| ("stages.hard_negatives.stage", "are mined with", &hard.stage));
+    let resting = after.iter().filter_map(|stage| stage.resting_passages.as_ref());
+    let resting = resting.map(|passages| ("stages.resting_passages.stage", "are embedded by", &passages.stage));
+    if let Some((setting, how, name)) = miners.chain(resting).find(|(.., name)| before.iter().any(|stage| stage.name == **name)) {
+        let problem = format!("{how} {name}, whose weights the bundle has not; name {stage}");
+        return Err(Error::Setting { setting, problem });
     }
     let path = checkpoint::path(run);
     if path.exists() {

@@ -1,0 +1,79 @@
+//! What the commands that write a bundle have in common: from which weights, with what beside them, and where to.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dragoman::domain::RelevanceWeights;
+
+use crate::config::Config;
+use crate::data::tokenizer::sample;
+use crate::error::Error;
+use crate::export::{EncoderShape, EncoderWeights};
+use crate::model::encoder::kind_of;
+use crate::model::parameters::Parameters;
+
+/// Sentences per language that int8 ranges are found on.
+const CALIBRATION_PER_LANGUAGE: usize = 8;
+
+/// What a bundle is written from.
+#[derive(Debug, Clone, Args)]
+pub struct Material {
+    /// The run's configuration.
+    #[arg(long)]
+    pub config: PathBuf,
+    /// Weights of a stage, as `train` leaves them.
+    #[arg(long)]
+    pub weights: PathBuf,
+    /// Version of the bundle.
+    #[arg(long)]
+    pub bundle_version: String,
+    /// Folder of the bundle; one that is there is replaced.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Folder of corpora to calibrate int8 on; without it, the golden sentences.
+    #[arg(long)]
+    pub calibration: Option<PathBuf>,
+    /// Folder of evaluation files, as for `eval`: for the proof of parity and the measured quality.
+    #[arg(long)]
+    pub evaluation: Option<PathBuf>,
+    /// JSON of the weights that search gives to the model's evidence, as `relevance` writes it. Without it, those of the bundle that is
+    /// added to, or of the first models with late interaction.
+    #[arg(long)]
+    pub relevance: Option<PathBuf>,
+    /// Markdown that the model card has as it is: what its numbers and the recipe do not say.
+    #[arg(long)]
+    pub notes: Option<PathBuf>,
+}
+
+impl Material {
+    /// A sample of the texts to calibrate on in all languages; none without a folder.
+    pub(super) fn calibration_texts(&self, config: &Config) -> Result<Vec<String>, Error> {
+        let Some(raw) = &self.calibration else { return Ok(Vec::new()) };
+        let texts = sample(raw, &config.corpora, config.seed, CALIBRATION_PER_LANGUAGE, |_| 1)?;
+        Ok(texts.into_values().flatten().collect())
+    }
+
+    /// The weights of relevance.
+    pub(super) fn relevance_weights(&self) -> Result<Option<RelevanceWeights>, Error> {
+        let Some(path) = &self.relevance else { return Ok(None) };
+        serde_json::from_str(&read(path)?).map(Some).map_err(|error| {
+            let problem = format!("expected dense, late, lexical, tokens and bias as numbers: {error}");
+            Error::Content { path: path.clone(), problem }
+        })
+    }
+
+    /// What the card says besides.
+    pub(super) fn notes_text(&self) -> Result<Option<String>, Error> {
+        self.notes.as_deref().map(read).transpose()
+    }
+}
+
+/// The encoder that `parameters` are.
+pub(super) fn encoder_weights(config: &Config, vocabulary: usize, parameters: &Parameters) -> Result<EncoderWeights, Error> {
+    let shape = EncoderShape::new(&config.model, vocabulary, kind_of(parameters));
+    EncoderWeights::from_tensors(shape, parameters.iter())
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::file(path, source))
+}
