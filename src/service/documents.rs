@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::AnswerBudget;
+use super::reserved::Reservation;
 use super::runtime::OpenCollection;
 use super::{Error, Service, State, ingest};
 use crate::domain::{
@@ -102,17 +103,19 @@ impl Service {
             (Arc::clone(&self.state), id.clone(), wait == Wait::Indexed && patch.title != TitleChange::Keep);
         let patched = self.on_collection(&collection, move |collection| {
             let _bounds = bounds;
+            let announced = waits.then(|| collection.reserved.announce());
             let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
                 return Ok(None);
             };
             collection.damage.forget(std::slice::from_ref(&wanted));
             let pending = match waits && !pending.is_empty() {
-                true => Some(collection.reserve(pending, None)),
+                true => Some(Reservation::of(collection, pending, None)),
                 false => {
                     collection.wake.notify_one();
                     None
                 }
             };
+            drop(announced);
             Ok(Some((document, pending)))
         });
         let not_found = || Error::DocumentNotFound { collection: name.clone(), id: id.clone() };

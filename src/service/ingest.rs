@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
 use uuid::Uuid;
 
-use super::runtime::{OpenCollection, Reservation};
+use super::reserved::Reservation;
+use super::runtime::OpenCollection;
 use super::worker::{embed_passages, embed_tokens, store_embeddings};
 use super::{Error, Service, State, kept, priority};
 use crate::domain::{
@@ -251,6 +252,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
         }
     }
     let ids: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
+    let announced = (wait == Wait::Indexed).then(|| collection.reserved.announce());
     let upserted = match demand {
         _ if prepared.is_empty() => Vec::new(),
         Demand::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
@@ -268,13 +270,14 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     let pending = match wait {
         Wait::Indexed if upserted.iter().any(|upserted| !upserted.pending.is_empty()) => {
             let (pending, tokens) = with_tokens(upserted, tokens);
-            Some(collection.reserve(pending, tokens))
+            Some(Reservation::of(collection, pending, tokens))
         }
         Wait::Indexed | Wait::Stored => {
             collection.wake.notify_one();
             None
         }
     };
+    drop(announced);
     Ok(Stored { outcomes, pending, awaited: Vec::new() })
 }
 

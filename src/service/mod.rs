@@ -23,6 +23,7 @@ pub mod keys;
 mod leftovers;
 pub mod lifecycle;
 pub mod repair;
+mod reserved;
 mod runtime;
 pub mod search;
 pub mod shares;

@@ -4,7 +4,6 @@
 //! reached and takes them in, in order, one caller at a time. So the number that a saved index carries is exact, live writes
 //! and recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -14,12 +13,12 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::damage::FoundDamage;
+use super::reserved::ReservedPassages;
 use super::search::{CollectionTokens, PassageSets};
 use super::{Error, leftovers, upkeep};
-use crate::domain::{Collection, Limits, ModelInfo, PassageId, Sequence};
-use crate::embed::Tokens;
+use crate::domain::{Collection, Limits, ModelInfo, Sequence};
 use crate::index::{self, Index, IndexParameters};
-use crate::store::{Change, DocumentStore, PendingPassage, StoreError};
+use crate::store::{Change, DocumentStore, StoreError};
 
 /// Changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
@@ -74,10 +73,8 @@ pub(super) struct OpenCollection {
     save_changes: u64,
     /// When another save may be tried, after one failed.
     save_after: Mutex<Option<Instant>>,
-    /// Passages that requests embed themselves.
-    reserved: Mutex<HashSet<PassageId>>,
-    /// Passages that the encoder refused.
-    set_aside: Mutex<HashSet<PassageId>>,
+    /// Passages that the worker leaves alone.
+    pub(super) reserved: ReservedPassages,
     recovered: AtomicU64,
     recover_total: AtomicU64,
     deleted: AtomicBool,
@@ -91,15 +88,6 @@ pub(super) struct Applied {
     pub(super) sequence: Sequence,
     /// Changes taken in since the index was saved.
     pub(super) unsaved: u64,
-}
-
-/// Passages that a request embeds itself. Dropping it hands what is left to the worker.
-pub(super) struct Reservation {
-    collection: Arc<OpenCollection>,
-    /// The passages.
-    pub(super) passages: Vec<PendingPassage>,
-    /// The tokens of each, unless some are not known.
-    pub(super) tokens: Option<Vec<Tokens>>,
 }
 
 impl OpenCollection {
@@ -129,8 +117,7 @@ impl OpenCollection {
             mended: AtomicBool::new(false),
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
-            reserved: Mutex::new(HashSet::new()),
-            set_aside: Mutex::new(HashSet::new()),
+            reserved: ReservedPassages::default(),
             recovered: AtomicU64::new(0),
             recover_total: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
@@ -325,46 +312,15 @@ impl OpenCollection {
         self.recover_total.store(total, Ordering::Relaxed);
     }
 
-    /// Keeps the worker off `passages`, until the reservation is dropped.
-    pub(super) fn reserve(self: &Arc<Self>, passages: Vec<PendingPassage>, tokens: Option<Vec<Tokens>>) -> Reservation {
-        debug_assert!(tokens.as_ref().is_none_or(|tokens| tokens.len() == passages.len()));
-        lock(&self.reserved).extend(passages.iter().map(|passage| passage.id));
-        Reservation { collection: Arc::clone(self), passages, tokens }
-    }
-
-    /// Keeps the worker off a passage until the next start of the server.
-    pub(super) fn set_aside(&self, passage: PassageId) {
-        lock(&self.set_aside).insert(passage);
-    }
-
     /// How many passages wait for their embedding, without those that the worker leaves alone until the next start. Blocks.
     pub(super) fn waiting_count(&self) -> Result<u64, Error> {
-        let set_aside: Vec<PassageId> = lock(&self.set_aside).iter().copied().collect();
-        Ok(self.store.pending_count_besides(&set_aside)?)
-    }
-
-    /// Drops the passages that the worker must leave alone.
-    pub(super) fn retain_free(&self, passages: &mut Vec<PendingPassage>) {
-        let (reserved, set_aside) = (lock(&self.reserved), lock(&self.set_aside));
-        passages.retain(|passage| !reserved.contains(&passage.id) && !set_aside.contains(&passage.id));
+        Ok(self.store.pending_count_besides(&self.reserved.refused())?)
     }
 }
 
 /// The first digits of a fingerprint, for errors.
 pub(super) fn short(fingerprint: &str) -> String {
     fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let mut reserved = lock(&self.collection.reserved);
-        for passage in &self.passages {
-            reserved.remove(&passage.id);
-        }
-        drop(reserved);
-        // Also after success: the worker looks, finds nothing to embed, and saves the index when that is due.
-        self.collection.wake.notify_one();
-    }
 }
 
 /// Takes one read of changes in. Keys are never used twice, so whatever was removed stays removed: removals come last.

@@ -113,10 +113,11 @@ impl Worker {
     async fn next_batch(&self, after: &mut PassageId) -> Result<Option<Vec<PendingPassage>>, Error> {
         loop {
             let (collection, from) = (Arc::clone(&self.collection), *after);
+            let read = self.collection.reserved.begin_read();
             let mut batch = blocking(move || read_pending(&collection, from)).await?;
             let Some(last) = batch.last() else { return Ok(None) };
             *after = last.id;
-            self.collection.retain_free(&mut batch);
+            read.retain_free(&mut batch).await;
             if !batch.is_empty() {
                 return Ok(Some(batch));
             }
@@ -143,7 +144,7 @@ impl Worker {
             self.embedder.embed(vec![PROBE.to_owned()], Priority::Ingest).await?;
         }
         for (passage, error) in failed {
-            self.collection.set_aside(passage);
+            self.collection.reserved.set_aside(passage);
             let error = &error as &dyn std::error::Error;
             let (collection, passage) = (&self.collection.row.name, passage.0);
             tracing::error!(%collection, passage, error, "a passage cannot be embedded; it is tried again at the next start");
