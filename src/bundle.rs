@@ -31,6 +31,8 @@ pub const LATE_TABLE: &str = "late.safetensors";
 pub const QUESTIONS_INT8: &str = "questions.onnx";
 /// The same in fp16.
 pub const QUESTIONS_FP16: &str = "questions.fp16.onnx";
+/// What words of all languages mean: the table that search translates words by. No embedding depends on it.
+pub const TRANSLATIONS: &str = "translations.safetensors";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
 /// The head that recognizes languages; a bundle may do without.

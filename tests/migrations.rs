@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageId, Sequence, TokenSet};
+use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Sequence, TokenSet};
 use dragoman::store::{
     Adoption, Catalog, Change, DatabaseKind, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreError,
     StoreOptions, check_head, check_stranger,
@@ -25,6 +25,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0003_passage_tokens.sql", "baa41aa3ed5c0624d35eadc5eda90a424b2d053b417b8c474cb752335591b386"),
     ("collection/0004_titles.sql", "1eea71769872285c839712c2903c35f560313268c13e83b27e86284279340d6e"),
     ("collection/0005_stems.sql", "abe5e1a8dfd6eb7bd68b1a8483c3546b0dd5fa9ea8e93e5f76bb68b8e977ac77"),
+    ("collection/0006_passage_words.sql", "eea63e53c19205c7db37ba5ffc0e824fa350272a34e7e7c82e934441294ea056"),
 ];
 
 const OPTIONS: StoreOptions =
@@ -234,8 +235,24 @@ fn passages_of_every_version_have_their_tokens_once_filled() {
         let tokens_of =
             |passages: &[PendingPassage]| Ok::<_, ()>(passages.iter().map(|_| TokenSet::of(&[17, 204, 5_120])).collect());
         while store.fill_tokens(tokens_of).unwrap().unwrap().is_some() {}
-        let found = store.token_changes(None).unwrap().passages;
+        let found = store.token_changes(None, true).unwrap().passages;
         assert_eq!(found, [(PassageId(1), TokenSet::of(&[17, 204, 5_120]))], "a database of version {made}");
+    }
+}
+
+#[test]
+fn passages_of_every_version_have_their_words_once_filled() {
+    for made in 1..=newest("collection") {
+        let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
+        let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+        while store.fill_lexical().unwrap() {}
+        let found = store.token_changes(None, true).unwrap().words;
+        let [passage] = &store.passages(&[PassageId(1)]).unwrap()[..] else { panic!("the passage that is embedded") };
+        let Document { title, text, .. } = &passage.document;
+        let context = PassageContext { title: title.clone(), headings: None };
+        let expect = dragoman::embed::passage_terms(&context.with(text), None).plain;
+        assert!(!expect.is_empty());
+        assert_eq!(found, [(PassageId(1), expect)], "a database of version {made}");
     }
 }
 

@@ -12,6 +12,9 @@ pub struct RelevanceWeights {
     pub late: f32,
     /// Of BM25 as a share of what it can reach.
     pub lexical: f32,
+    /// Of words in any language, as a share of what they can reach; 0 for models without translations.
+    #[serde(default)]
+    pub translated: f32,
     /// Of the logarithm of 1 + the passage's distinct tokens.
     pub tokens: f32,
     /// Added to all.
@@ -21,6 +24,6 @@ pub struct RelevanceWeights {
 /// Those of the bundles whose manifest has none.
 impl Default for RelevanceWeights {
     fn default() -> Self {
-        Self { dense: 3.81, late: 6.08, lexical: 3.97, tokens: -0.51, bias: -1.04 }
+        Self { dense: 3.81, late: 6.08, lexical: 3.97, translated: 0.0, tokens: -0.51, bias: -1.04 }
     }
 }

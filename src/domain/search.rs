@@ -271,6 +271,8 @@ pub struct HitPlaces {
     pub late: Option<ListPlace>,
     /// Among the passages that share words; the score is BM25.
     pub lexical: Option<ListPlace>,
+    /// Among those that have the words or translations of them; the score is its own.
+    pub translated: Option<ListPlace>,
 }
 
 /// A place in a list.

@@ -7,7 +7,59 @@ pub struct PassageTerms {
     pub words: String,
     /// Words without their accents, of those that have any.
     pub folded: String,
+    /// Its words in their plain form, counted.
+    pub plain: WordCounts,
 }
+
+/// Bits of the number that stands for a word.
+pub const WORD_KEY_BITS: u32 = 28;
+/// Times that a word is counted at most.
+pub const WORD_COUNT_MAX: u8 = 15;
+
+/// The words of a passage in their plain form, each with how often it is there: what translations are looked for in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WordCounts(Vec<u32>);
+
+impl WordCounts {
+    /// Counts the numbers of words (`text::plain_words::word_key`).
+    pub fn of(mut keys: Vec<u32>) -> Self {
+        keys.sort_unstable();
+        let runs = keys.chunk_by(|a, b| a == b);
+        let entry = |run: &[u32]| (run[0] << COUNT_BITS) | run.len().min(usize::from(WORD_COUNT_MAX)) as u32;
+        Self(runs.map(entry).collect())
+    }
+
+    /// Each word with its count, words ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
+        self.0.iter().map(|entry| (entry >> COUNT_BITS, (entry & u32::from(WORD_COUNT_MAX)) as u8))
+    }
+
+    /// How many words it has, repeated ones as often as they are counted.
+    pub fn total(&self) -> usize {
+        self.iter().map(|(_, count)| usize::from(count)).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Little-endian u32 values, the count in the lowest four bits, as stored in SQLite.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|entry| entry.to_le_bytes()).collect()
+    }
+
+    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no ascending words with counts.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (fours, rest) = bytes.as_chunks::<4>();
+        let counts = Self(fours.iter().map(|four| u32::from_le_bytes(*four)).collect());
+        let is_sorted = counts.0.is_sorted_by(|a, b| a >> COUNT_BITS < b >> COUNT_BITS);
+        (rest.is_empty() && is_sorted && counts.iter().all(|(_, count)| count > 0)).then_some(counts)
+    }
+}
+
+/// Bits of a count, below those of its word.
+const COUNT_BITS: u32 = u32::BITS - WORD_KEY_BITS;
 
 /// The terms of a query: a passage that has any of them may be a hit, if it has what is required and nothing that is excluded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,5 +110,29 @@ impl QueryTerms {
     /// Whether it demands anything of passages beside sharing a word.
     pub fn demands(&self) -> bool {
         !self.required.is_empty() || !self.excluded.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_counted_and_come_back_from_their_bytes() {
+        let keys = [vec![9, 7, 9], vec![(1 << WORD_KEY_BITS) - 1; 40]].concat();
+        let counts = WordCounts::of(keys);
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [(7, 1), (9, 2), ((1 << WORD_KEY_BITS) - 1, WORD_COUNT_MAX)]);
+        assert_eq!(counts.total(), 18);
+        assert_eq!(WordCounts::from_bytes(&counts.to_bytes()), Some(counts));
+    }
+
+    #[test]
+    fn other_bytes_are_no_words() {
+        let bytes = |entries: &[u32]| entries.iter().flat_map(|entry| entry.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(WordCounts::from_bytes(&[1, 2, 3]), None);
+        assert_eq!(WordCounts::from_bytes(&bytes(&[0x20, 0x11])), None, "not ascending");
+        assert_eq!(WordCounts::from_bytes(&bytes(&[0x21, 0x22])), None, "a word twice");
+        assert_eq!(WordCounts::from_bytes(&bytes(&[0x20])), None, "no count");
+        assert_eq!(WordCounts::from_bytes(&[]), Some(WordCounts::default()));
     }
 }

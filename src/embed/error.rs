@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ranking::{ScorerError, TokenTableError};
+use crate::ranking::{ScorerError, TokenTableError, TranslationsError};
 use crate::text::TextError;
 
 /// An error of the embedder. It can be cloned, because one failed batch answers many callers.
@@ -34,6 +34,9 @@ pub enum EmbedError {
     /// The bundle's token table cannot be loaded.
     #[error(transparent)]
     TokenTable(Arc<TokenTableError>),
+    /// The bundle's table of translations cannot be loaded.
+    #[error(transparent)]
+    Translations(Arc<TranslationsError>),
     /// The bundle's token table cannot be used.
     #[error(transparent)]
     Scorer(Arc<ScorerError>),

@@ -11,6 +11,7 @@ pub mod queue;
 pub mod session;
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -20,12 +21,13 @@ pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
 
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
-use crate::ranking::{TokenScorer, TokenTable};
+use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 use crate::text::context::embedded_text;
 pub use crate::text::marks::{PassageWords, SoughtTerms, joined, meet};
+pub use crate::text::plain_words::{plain_words, word_key};
 pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
@@ -110,6 +112,7 @@ struct Parts {
     text: Box<dyn Read>,
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
+    translations: Option<Translations>,
     queue: Queue,
     /// The queue before the encoder of questions, of a model that has one.
     questions: Option<Queue>,
@@ -166,7 +169,7 @@ impl Embedder {
         let manifest = &bundle.manifest;
         let tokenizer = Tokenizer::open(bundle)?;
         let detector = LanguageDetector::open(bundle, &tokenizer)?;
-        let scorer = scorer(bundle)?;
+        let (scorer, translations) = (scorer(bundle)?, translations(bundle)?);
         let opened = session::open(bundle, options)?;
         let info = ModelInfo {
             name: manifest.name.clone(),
@@ -185,7 +188,7 @@ impl Embedder {
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
         let question_bounds = QueueBounds { batch_tokens_max: batch_tokens_max.min(QUESTION_BATCH_TOKENS_MAX), ..bounds };
         let queues = Queues::start(opened.encoders, bounds, opened.questions.map(|encoder| (encoder, question_bounds)))?;
-        Ok(Self::of(info, (Box::new(text), detector, scorer), queues))
+        Ok(Self::of(info, (Box::new(text), detector), (scorer, translations), queues))
     }
 
     /// Gives a deterministic stand-in without any model, for tests of everything above.
@@ -199,16 +202,17 @@ impl Embedder {
         let text: Box<dyn Read> = Box::new(text);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
         let queues = Queues::start(vec![encoder], options.bounds(), None).expect("a thread for the fake encoder");
-        (Self::of(options.model(), (text, LanguageDetector::by_rules(), None), queues), control)
+        (Self::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues), control)
     }
 
     fn of(
         info: ModelInfo,
-        (text, detector, scorer): (Box<dyn Read>, LanguageDetector, Option<TokenScorer>),
+        (text, detector): (Box<dyn Read>, LanguageDetector),
+        (scorer, translations): (Option<TokenScorer>, Option<Translations>),
         Queues { queue, questions }: Queues,
     ) -> Self {
         let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
-        Self { parts: Arc::new(Parts { info, text, detector, scorer, queue, questions, tokenizing }) }
+        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, queue, questions, tokenizing }) }
     }
 
     /// What is loaded.
@@ -314,6 +318,11 @@ impl Embedder {
         self.parts.scorer.as_ref()
     }
 
+    /// What words of all languages mean; `None` when the model has no translations.
+    pub fn translations(&self) -> Option<&Translations> {
+        self.parts.translations.as_ref()
+    }
+
     /// The tokens of texts, as embedding them finds; blocks for as long as tokenizing takes.
     pub fn token_sets(&self, texts: &[EmbedText]) -> Result<Vec<TokenSet>, EmbedError> {
         Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
@@ -358,6 +367,12 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
     let scorer = TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?;
     Ok(Some(scorer.weighing(bundle.manifest.relevance.unwrap_or_default())))
+}
+
+/// Reads the table of translations that the bundle may have.
+fn translations(bundle: &Bundle) -> Result<Option<Translations>, EmbedError> {
+    let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Translations(Arc::new(error)));
+    bundle.optional(TRANSLATIONS).map(read).transpose()
 }
 
 fn span(range: Range<usize>, context: PassageContext) -> PassageSpan {
@@ -452,7 +467,7 @@ mod tests {
         let begun = Arc::new(AtomicUsize::new(0));
         let text = Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) };
         let queues = Queues::start(vec![encoder], options.bounds(), None).unwrap();
-        let embedder = Embedder::of(options.model(), (Box::new(text), LanguageDetector::by_rules(), None), queues);
+        let embedder = Embedder::of(options.model(), (Box::new(text), LanguageDetector::by_rules()), (None, None), queues);
         let turns = embedder.parts.tokenizing.available_permits();
         let texts = vec!["x".repeat(TURN_BYTES); 50];
         let request = tokio::spawn({

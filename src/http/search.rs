@@ -163,6 +163,11 @@ pub struct HitExplanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub lexical: Option<ListRank>,
+    /// Among the passages that have the words of the query or translations of them, in any language; the score is about 0 to 1. Omitted
+    /// when it was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub translated: Option<ListRank>,
 }
 
 /// A place in a list.
@@ -328,7 +333,12 @@ impl From<HitPassage> for PassageMatch {
 impl From<HitPlaces> for HitExplanation {
     fn from(places: HitPlaces) -> Self {
         let rank = |place: ListPlace| ListRank { rank: place.rank, score: place.score };
-        Self { dense: places.dense.map(rank), late: places.late.map(rank), lexical: places.lexical.map(rank) }
+        Self {
+            dense: places.dense.map(rank),
+            late: places.late.map(rank),
+            lexical: places.lexical.map(rank),
+            translated: places.translated.map(rank),
+        }
     }
 }
 

@@ -6,6 +6,8 @@ pub mod relevance;
 pub mod scorer;
 pub mod token_index;
 pub mod token_table;
+pub mod translations;
+pub mod word_index;
 
 pub use late_interaction::LateInteraction;
 pub use question::{Question, TokenMatch};
@@ -13,3 +15,5 @@ pub use relevance::{Evidence, lexical_share};
 pub use scorer::{ScorerError, TokenScorer};
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};
+pub use translations::{Sense, Translations, TranslationsError};
+pub use word_index::{WordIndex, WordScores};

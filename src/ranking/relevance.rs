@@ -16,6 +16,9 @@ pub struct Evidence {
     pub late: Option<f32>,
     /// BM25 over the most that as many words could have, as `lexical_share` makes it.
     pub lexical: f32,
+    /// BM25 over words in any language, in proportion to what the question could reach, as `WordIndex::score` has it; 0 without
+    /// translations.
+    pub translated: f32,
     /// Distinct tokens of the passage; 0 when they are not known.
     pub tokens: usize,
 }
@@ -28,12 +31,13 @@ pub fn lexical_share(bm25: f32, terms: usize, passages: usize) -> f32 {
 impl Evidence {
     /// How likely the passage answers, 0 to 1.
     pub fn relevance(&self, weights: &RelevanceWeights) -> f32 {
-        let Self { dense, late, lexical, tokens } = *self;
+        let Self { dense, late, lexical, translated, tokens } = *self;
         let sum = match late {
             // A long passage has something near to every token.
             Some(late) => {
                 let length = (1.0 + tokens as f32).ln();
-                weights.dense * dense + weights.late * late + weights.lexical * lexical + weights.tokens * length + weights.bias
+                let words = weights.lexical * lexical + weights.translated * translated;
+                weights.dense * dense + weights.late * late + words + weights.tokens * length + weights.bias
             }
             None => 6.96 * dense + 10.21 * lexical - 1.72,
         };
@@ -49,7 +53,7 @@ mod tests {
         evidence.relevance(&RelevanceWeights::default())
     }
 
-    const SOME: Evidence = Evidence { dense: 0.4, late: Some(0.5), lexical: 0.1, tokens: 40 };
+    const SOME: Evidence = Evidence { dense: 0.4, late: Some(0.5), lexical: 0.1, translated: 0.0, tokens: 40 };
 
     #[test]
     fn each_evidence_raises_the_relevance() {
@@ -62,8 +66,8 @@ mod tests {
 
     #[test]
     fn relevance_is_a_probability() {
-        let all = Evidence { dense: 1.0, late: Some(1.0), lexical: 1.0, tokens: 5 };
-        let none = Evidence { dense: -1.0, late: Some(0.0), lexical: 0.0, tokens: 100 };
+        let all = Evidence { dense: 1.0, late: Some(1.0), lexical: 1.0, translated: 0.0, tokens: 5 };
+        let none = Evidence { dense: -1.0, late: Some(0.0), lexical: 0.0, translated: 0.0, tokens: 100 };
         assert!(relevance(all) > 0.9 && relevance(all) < 1.0, "{}", relevance(all));
         assert!(relevance(none) < 0.01 && relevance(none) > 0.0, "{}", relevance(none));
         assert!(relevance(Evidence { late: None, ..all }) > 0.9 && relevance(Evidence { late: None, ..none }) < 0.02);

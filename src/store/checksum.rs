@@ -45,6 +45,25 @@ impl DocumentRow<'_> {
     }
 }
 
+/// What is kept of a passage in a table of its own, followed by CRC-32 over the passage's key and these bytes.
+pub(super) fn seal_of_passage(passage: PassageId, mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.extend(checksum_of_passage(passage, &bytes).to_le_bytes());
+    bytes
+}
+
+/// The bytes that `seal_of_passage` has sealed; `None` when they are not these any more.
+pub(super) fn unseal_of_passage(passage: PassageId, sealed: &[u8]) -> Option<&[u8]> {
+    let (bytes, sum) = sealed.split_last_chunk()?;
+    (checksum_of_passage(passage, bytes).to_le_bytes() == *sum).then_some(bytes)
+}
+
+fn checksum_of_passage(passage: PassageId, bytes: &[u8]) -> u32 {
+    let mut hash = crc32fast::Hasher::new();
+    hash.update(&passage.0.to_le_bytes());
+    hash.update(bytes);
+    hash.finalize()
+}
+
 /// CRC-32 over a passage's row without its embedding: id, document, ordinal, start and end, and the headings above it.
 pub(super) fn passage_checksum(row: [i64; 5], headings: Option<&str>) -> u32 {
     let mut hash = crc32fast::Hasher::new();

@@ -6,6 +6,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
+use super::checksum::seal_of_passage;
 use super::error::Fault;
 use super::filter::Condition;
 use super::queries::passage_texts;
@@ -98,10 +99,12 @@ fn replace(connection: &Connection, passage: i64, terms: &PassageTerms) -> Resul
     insert(connection, passage, terms)
 }
 
-/// Writes the row of a new passage.
+/// Writes the rows of a new passage: its terms, and its words in their plain form.
 pub(super) fn insert(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
     let sql = "insert into lexical (rowid, words, folded) values (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![passage, terms.words, terms.folded])?;
+    let sql = "insert or replace into passage_words (passage, words) values (?1, ?2)";
+    connection.prepare_cached(sql)?.execute(params![passage, seal_of_passage(passage_id(passage)?, terms.plain.to_bytes())])?;
     Ok(())
 }
 

@@ -43,6 +43,7 @@ pub(super) static COLLECTION: Schema = Schema {
         include_str!("../../migrations/collection/0003_passage_tokens.sql"),
         include_str!("../../migrations/collection/0004_titles.sql"),
         include_str!("../../migrations/collection/0005_stems.sql"),
+        include_str!("../../migrations/collection/0006_passage_words.sql"),
     ],
     objects: OnceLock::new(),
 };

@@ -59,7 +59,7 @@ pub use labeled::{EmbeddedDocument, Patched, TextPatch};
 pub use lexical::{Demanded, TermsOf};
 pub use matching::{DeletedSome, Matching};
 pub use open_databases::OpenDatabases;
-pub use passage_tokens::{PassageTokens, TokenChanges};
+pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
 pub use sentences::PassageText;
 pub use strangers::{DatabaseKind, check_head, check_stranger, holds_documents};
 pub use writer::{Clock, system_clock};

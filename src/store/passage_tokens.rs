@@ -1,24 +1,24 @@
-//! The tokens of passages, as late interaction reads them: all at once, or what changed since a number of the sequence.
+//! The tokens and the words of passages, as search reads them: all at once, or what changed since a number of the sequence.
 //!
 //! Rows are written with the embedding of their passage; a trigger removes them with it. A database made before this table, or
 //! brought from elsewhere, gets its rows in steps. A row is made anew from the text whenever it is missing, so a damaged one costs time only.
 
 use rusqlite::{Connection, params};
 
+use super::checksum::{seal_of_passage, unseal_of_passage};
 use super::error::Fault;
 use super::queries::{self, passage_texts};
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, StoreError};
-use crate::domain::{PassageId, Sequence, TokenSet};
+use crate::domain::{PassageId, Sequence, TokenSet, WordCounts};
 
 /// Passages that get their tokens in one step: bounds how long the writer is held.
 const FILL_STEP: usize = 256;
-/// Bytes of CRC-32 behind the ids.
-const CHECKSUM_BYTES: usize = 4;
-
 /// Passages with their tokens.
 pub type PassageTokens = Vec<(PassageId, TokenSet)>;
+/// Passages with their words.
+pub type PassageWords = Vec<(PassageId, WordCounts)>;
 
 /// The tokens of passages, all or what changed of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,13 +31,15 @@ pub struct TokenChanges {
     pub removed: Vec<PassageId>,
     /// Passages with their tokens; those without any are left out.
     pub passages: PassageTokens,
+    /// The same passages with their words, if these were asked for.
+    pub words: PassageWords,
 }
 
 impl DocumentStore {
     /// Reads the tokens of passages; with `after`, only what changed after that number of the sequence, as far as the database
-    /// still knows. Damaged rows are left out: their passages count as having no tokens.
-    pub fn token_changes(&self, after: Option<Sequence>) -> Result<TokenChanges, StoreError> {
-        self.read("reading tokens", |connection| token_changes(connection, after))
+    /// still knows. With `words`, their words, too. Damaged rows are left out: their passages count as having none.
+    pub fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
+        self.read("reading tokens", |connection| token_changes(connection, after, words))
     }
 
     /// Gives some of the passages that were embedded before there were tokens what they lack, as `tokens_of` makes it of them. Gives these, and `None` when nothing is left to do. A crash costs no more than the step that ran. Waits for a place in the write
@@ -67,35 +69,59 @@ pub(super) fn insert(connection: &Connection, passage: PassageId, tokens: &Token
     Ok(())
 }
 
-fn token_changes(connection: &Connection, after: Option<Sequence>) -> Result<TokenChanges, Fault> {
+fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) -> Result<TokenChanges, Fault> {
     let sequence = queries::sequence(connection)?;
     let forgotten = queries::removals_forgotten(connection)?;
-    let mut changes = TokenChanges { sequence, complete: true, removed: Vec::new(), passages: Vec::new() };
-    let Some(after) = after.filter(|after| *after >= forgotten) else {
-        let mut statement = connection.prepare_cached("select passage, tokens from passage_tokens")?;
-        take(statement.query([])?, &mut changes.passages)?;
+    let after = after.filter(|after| *after >= forgotten);
+    let mut changes = TokenChanges { complete: after.is_none(), ..TokenChanges::at(sequence) };
+    if after.is_some_and(|after| after >= sequence) {
         return Ok(changes);
-    };
-    changes.complete = false;
-    if after < sequence {
+    }
+    if let Some(after) = after {
         let mut removed = connection.prepare_cached("select passage from removals where sequence > ?1")?;
         for id in removed.query_map([to_sql(after.0)], |row| row.get(0))? {
             changes.removed.push(passage_id(id?)?);
         }
-        let sql = "select t.passage, t.tokens from passages p indexed by passages_embedded
-                   cross join passage_tokens t on t.passage = p.id where p.embedded_sequence > ?1";
-        take(connection.prepare_cached(sql)?.query([to_sql(after.0)])?, &mut changes.passages)?;
+    }
+    changes.passages = kept_of_passages(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
+    if words {
+        // Other than tokens, words are there before their passage is embedded.
+        let after = Some(after.unwrap_or_default());
+        changes.words = kept_of_passages(connection, after, "passage_words", "words", WordCounts::from_bytes)?;
     }
     Ok(changes)
 }
 
-fn take(mut rows: rusqlite::Rows<'_>, passages: &mut Vec<(PassageId, TokenSet)>) -> Result<(), Fault> {
+/// What a table keeps of passages: of all, or of those that were embedded since.
+fn kept_of_passages<T>(
+    connection: &Connection,
+    after: Option<Sequence>,
+    table: &str,
+    column: &str,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Vec<(PassageId, T)>, Fault> {
+    let sql = match after {
+        None => format!("select k.passage, k.{column} from {table} k where ?1 is null"),
+        Some(_) => format!(
+            "select k.passage, k.{column} from passages p indexed by passages_embedded
+             cross join {table} k on k.passage = p.id where p.embedded_sequence > ?1"
+        ),
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([after.map(|after| to_sql(after.0))])?;
+    let mut kept = Vec::new();
     while let Some(row) = rows.next()? {
         let passage = passage_id(row.get(0)?)?;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        passages.extend(unseal(passage, bytes).map(|tokens| (passage, tokens)));
+        kept.extend(unseal_of_passage(passage, bytes).and_then(&parse).map(|kept| (passage, kept)));
     }
-    Ok(())
+    Ok(kept)
+}
+
+impl TokenChanges {
+    fn at(sequence: Sequence) -> Self {
+        Self { sequence, complete: false, removed: Vec::new(), passages: Vec::new(), words: Vec::new() }
+    }
 }
 
 /// The next passages that lack their tokens, and the number of the sequence that they reach; `None` when the filling is over.
@@ -131,21 +157,7 @@ fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(Passa
 }
 
 fn seal(passage: PassageId, tokens: &TokenSet) -> Vec<u8> {
-    let mut bytes = tokens.to_bytes();
-    bytes.extend(checksum(passage, &bytes).to_le_bytes());
-    bytes
-}
-
-fn unseal(passage: PassageId, bytes: &[u8]) -> Option<TokenSet> {
-    let (ids, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
-    (checksum(passage, ids).to_le_bytes() == *sum).then(|| TokenSet::from_bytes(ids)).flatten()
-}
-
-fn checksum(passage: PassageId, ids: &[u8]) -> u32 {
-    let mut hash = crc32fast::Hasher::new();
-    hash.update(&passage.0.to_le_bytes());
-    hash.update(ids);
-    hash.finalize()
+    seal_of_passage(passage, tokens.to_bytes())
 }
 
 #[cfg(test)]
@@ -154,6 +166,7 @@ mod tests {
 
     #[test]
     fn tokens_that_were_damaged_are_none() {
+        let unseal = |passage, bytes: &[u8]| unseal_of_passage(passage, bytes).and_then(TokenSet::from_bytes);
         let tokens = TokenSet::of(&[5, 9, 300]);
         let sealed = seal(PassageId(7), &tokens);
         assert_eq!(unseal(PassageId(7), &sealed), Some(tokens));

@@ -55,6 +55,16 @@ pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>>
     (!stem.is_empty() && stem != word).then_some(stem)
 }
 
+/// Whether there are rules for the stems of a language.
+pub fn has_rules(language: Language) -> bool {
+    stemmer(language).is_some()
+}
+
+/// A word in lower case, or its stem by the rules of `language`.
+pub fn stemmed(word: &str, language: Language) -> Cow<'_, str> {
+    stemmer(language).and_then(|stemmer| stem(&stemmer, word)).unwrap_or(Cow::Borrowed(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,10 +12,11 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::diacritics;
+use super::plain_words::word_key;
 use super::stems::{stem, stemmer};
+use super::{diacritics, plain_words};
 use crate::domain::Language;
-use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
+use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WordCounts};
 
 /// Characters of a term; what a longer one has beyond them is not looked at.
 const TERM_CHARS_MAX: usize = 64;
@@ -26,8 +27,10 @@ pub const QUERY_TERMS_MAX: usize = 200;
 /// The terms of a passage in a language, if that is known.
 pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     let (mut words, mut folded) = (String::new(), String::new());
+    let mut keys = Vec::new();
     let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
+        plain_words::each(&run, |word| keys.push(word_key(word)));
         match run.class {
             Class::Word => {
                 let word = cut(run.text);
@@ -51,7 +54,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
             }
         }
     }
-    PassageTerms { words, folded }
+    PassageTerms { words, folded, plain: WordCounts::of(keys) }
 }
 
 /// The other forms that a word of a query in a language may be found in: without its accents, and its stem.
@@ -165,12 +168,12 @@ pub(super) enum Class {
 }
 
 /// Neighboring characters of one class.
-struct Run<'a> {
-    class: Class,
-    text: &'a str,
+pub(super) struct Run<'a> {
+    pub(super) class: Class,
+    pub(super) text: &'a str,
 }
 
-fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
+pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let start = rest.find(|c| class(c).is_some())?;
@@ -240,7 +243,7 @@ fn digit(c: char) -> Option<char> {
 ///
 /// Only marks that readers take for an addition go: of Latin and Greek letters, stress in Cyrillic, vowel points in Arabic and
 /// Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
-fn fold(word: &str) -> Option<String> {
+pub(super) fn fold(word: &str) -> Option<String> {
     if word.is_ascii() {
         return None;
     }
@@ -274,7 +277,7 @@ fn is_accent(c: char) -> bool {
         || matches!(c, '\u{6d6}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
 }
 
-fn joined(pair: &[&str]) -> String {
+pub(super) fn joined(pair: &[&str]) -> String {
     cut(&pair.concat()).to_owned()
 }
 
@@ -294,11 +297,13 @@ fn push(terms: &mut String, term: &str) {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::plain_words::word_counts;
     use super::*;
 
     #[track_caller]
     fn check(text: &str, words: &str, folded: &str) {
-        let expect = PassageTerms { words: words.to_owned(), folded: folded.to_owned() };
+        let plain = word_counts(text);
+        let expect = PassageTerms { words: words.to_owned(), folded: folded.to_owned(), plain };
         assert_eq!(passage_terms(text, None), expect, "{text:?}");
     }
 

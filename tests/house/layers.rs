@@ -48,6 +48,7 @@ pub const TRAINER: Layers = &[
     ("import", &["config", "data", "error", "eval", "export", "model"]),
     ("language", &["config", "data", "error", "eval", "export"]),
     ("relevance", &["error", "eval"]),
+    ("translations", &["data", "error"]),
     (
         "commands",
         &[
@@ -63,6 +64,7 @@ pub const TRAINER: Layers = &[
             "progress",
             "relevance",
             "train",
+            "translations",
         ],
     ),
     ("main", &["commands", "config", "data", "error", "import", "pack", "train"]),
@@ -70,6 +72,7 @@ pub const TRAINER: Layers = &[
 
 /// What the trainer may import from the server's library. Only the shared modules exist for it.
 pub const SHARED: Layers = &[
+    ("translations", &["domain", "ranking", "text"]),
     ("data", &["text", "domain"]),
     ("model", &["bundle", "domain"]),
     ("objective", &[]),

@@ -14,6 +14,8 @@ pub mod language;
 pub mod material;
 /// The subcommand `relevance`.
 pub mod relevance;
+/// The subcommands `translations` and `add-translations`.
+pub mod translations;
 
 use std::path::Path;
 

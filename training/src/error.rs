@@ -37,6 +37,9 @@ pub enum Error {
     /// A token table cannot be read or written.
     #[error(transparent)]
     TokenTable(#[from] dragoman::ranking::TokenTableError),
+    /// A table of translations cannot be read or written.
+    #[error(transparent)]
+    Translations(#[from] dragoman::ranking::TranslationsError),
     /// A file's content is not what this program writes.
     #[error("{} is not usable: {problem}", path.display())]
     Content {

@@ -36,3 +36,5 @@ pub mod progress;
 pub mod relevance;
 /// The loop.
 pub mod train;
+/// What words mean in other languages.
+pub mod translations;

@@ -13,6 +13,7 @@ use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::commands::from_bundle::FromBundleArguments;
 use dragoman_training::commands::language::{LanguageArguments, LanguageEvalArguments};
 use dragoman_training::commands::relevance::RelevanceArguments;
+use dragoman_training::commands::translations::{AddTranslationsArguments, TranslationsArguments};
 use dragoman_training::config::Config;
 use dragoman_training::error::Error;
 use dragoman_training::train::Outcome;
@@ -94,6 +95,10 @@ enum Command {
     AddQuestions(Box<AddQuestionsArguments>),
     /// Fits how search weighs a bundle's embeddings, late interaction and words, on questions whose passages are known.
     Relevance(RelevanceArguments),
+    /// Learns from parallel text what words of all languages mean: the table that search translates words by.
+    Translations(TranslationsArguments),
+    /// Adds a table of translations to a bundle.
+    AddTranslations(AddTranslationsArguments),
     /// Trains the head that recognizes languages, over the tokens of a tokenizer, and measures it.
     Language(LanguageArguments),
     /// Prints how many texts have their language recognized, as the bundle does it, by rules, and by whatlang alone.
@@ -202,6 +207,8 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Eval(arguments) => arguments.run(),
         Command::Export(arguments) => arguments.run(),
         Command::Relevance(arguments) => arguments.run(),
+        Command::Translations(arguments) => arguments.run(),
+        Command::AddTranslations(arguments) => arguments.run(),
         Command::AddQuestions(arguments) => arguments.run(),
         Command::Pack { weights, out, piece_mib } => {
             let pieces = pack::pack(&weights, &out, piece_mib << 20)?;

@@ -136,6 +136,7 @@ fn embed_code(error: &EmbedError) -> Code {
         EmbedError::Stopping => Code::Unavailable,
         EmbedError::Text(_)
         | EmbedError::TokenTable(_)
+        | EmbedError::Translations(_)
         | EmbedError::Scorer(_)
         | EmbedError::Library { .. }
         | EmbedError::Model { .. }

@@ -7,7 +7,7 @@ use super::super::runtime::OpenCollection;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget,
 };
-use crate::embed::{Embedder, QueryError, QueryText};
+use crate::embed::{Embedder, QueryError, QueryText, plain_words, word_key};
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub(super) struct Aim {
     pub(super) embedding: Option<Embedding>,
     /// The tokens of the text, for late interaction.
     pub(super) tokens: Vec<u32>,
+    /// The words of the text by their numbers, for translations of them.
+    pub(super) words: Vec<u32>,
     /// For the lexical list.
     pub(super) terms: Option<QueryTerms>,
     /// Languages whose documents go before others that are about as good, the first one most.
@@ -68,6 +70,9 @@ pub(super) fn aim(
     match &request.target {
         SearchTarget::Text(_) => {
             if let Some(query) = query {
+                if matches!(request.mode, SearchMode::Full(_)) {
+                    aim.words = plain_words(&query.text).iter().map(|word| word_key(word)).collect();
+                }
                 let language = stemmed(collection, request, &query.text, embedder)?;
                 aim.terms = Some(query.terms(request.reading.all_words, language)?);
             }

@@ -1,7 +1,7 @@
-//! Search by all there is: embeddings, late interaction and words name passages, and each of these gets one relevance from all
-//! evidence.
+//! Search by all there is: embeddings, late interaction, words, and translations of words name passages, and each of these gets one
+//! relevance from all evidence.
 //!
-//! Passages are ranked, and their documents looked up only as far as the page reaches. How many passages each of the three names is
+//! Passages are ranked, and their documents looked up only as far as the page reaches. How many passages each of the four names is
 //! bounded (`FullSearch`); when they are of too few documents, each names more.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::candidates::among;
 use super::dense;
 use super::hits::Candidates;
 use super::matching::PassageSet;
-use super::ranking::{Plan, Ranking};
+use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms};
 use crate::index::Neighbor;
@@ -28,7 +28,7 @@ const NAMED_MAX: usize = 40_000;
 /// than a search should.
 const SCANNED_MAX: usize = 200_000;
 
-/// What the three lists say of a passage.
+/// What the four lists say of a passage.
 #[derive(Debug, Clone, Copy, Default)]
 struct Named {
     /// Its places in the lists that name it.
@@ -37,7 +37,7 @@ struct Named {
     similarity: Option<f32>,
 }
 
-/// What the three lists name together.
+/// What the four lists name together.
 struct Passages {
     /// Most relevant first.
     ranked: Vec<(Neighbor, HitPlaces)>,
@@ -93,13 +93,23 @@ impl Plan<'_> {
         }
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
-        let (ranked, question) = with_tokens(collection, |tokens| {
-            let mut question = self.scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
+        let ModelEvidence { scorer, translations } = self.evidence;
+        let (ranked, question) = with_tokens(collection, translations, |tokens, words| {
+            let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
+            let mut question = scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
             if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
-                let late = question.nearest(tokens, limit, |passage| set.as_ref().is_none_or(|set| set.contains(passage)));
+                let late = question.nearest(tokens, limit, accept);
                 exhausted &= late.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(late) {
                     named.entry(passage).or_default().places.late = Some(ListPlace { rank, score });
+                }
+            }
+            let translated = translations.map(|translations| words.scores(&aim.words, translations));
+            if let Some(scores) = &translated {
+                let found = words.nearest(scores, limit, accept);
+                exhausted &= found.len() < limit;
+                for (rank, (passage, score)) in (1..).zip(found) {
+                    named.entry(passage).or_default().places.translated = Some(ListPlace { rank, score });
                 }
             }
             if let Some(embedding) = &aim.embedding {
@@ -108,7 +118,8 @@ impl Plan<'_> {
             if let Some(question) = &mut question {
                 question.read(named.keys().filter_map(|&passage| tokens.get(passage)))?;
             }
-            Ok::<_, Error>((self.judge(named, question.as_ref(), tokens), question))
+            let by_words = |passage| translated.as_ref().map_or(0.0, |scores| words.score(scores, passage));
+            Ok::<_, Error>((self.judge(named, question.as_ref(), tokens, by_words), question))
         })??;
         Ok(Passages { ranked, exhausted, method, question })
     }
@@ -131,11 +142,12 @@ impl Plan<'_> {
         named: HashMap<PassageId, Named>,
         question: Option<&Question>,
         tokens: &TokenIndex,
+        translated: impl Fn(PassageId) -> f32,
     ) -> Vec<(Neighbor, HitPlaces)> {
         let terms = self.aim.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
-        let weights = self.scorer.map(TokenScorer::relevance).unwrap_or_default();
+        let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
         let judged = named.into_iter().map(|(passage, Named { mut places, similarity })| {
             let own = tokens.get(passage).unwrap_or_default();
             let late = question.map(|question| question.score(own));
@@ -143,6 +155,7 @@ impl Plan<'_> {
                 dense: similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
                 lexical: places.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
+                translated: translated(passage),
                 tokens: own.len(),
             };
             if let Some((place, late)) = places.late.as_mut().zip(late) {

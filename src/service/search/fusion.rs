@@ -158,7 +158,7 @@ mod tests {
         let found = fuse(vec![of_meaning], vec![of_words], &Fusion::default());
         assert_eq!(
             (found.len(), found[0].passage, found[0].places),
-            (1, PassageId(7), HitPlaces { dense: at(2), late: None, lexical: at(1) })
+            (1, PassageId(7), HitPlaces { dense: at(2), lexical: at(1), ..HitPlaces::default() })
         );
     }
 
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn being_near_in_one_list_is_enough_for_a_turn() {
         let place = |score| Some(ListPlace { rank: 1, score });
-        let near = candidate(1, "en", 0.03, HitPlaces { dense: place(0.9), late: None, lexical: place(8.0) });
+        let near = candidate(1, "en", 0.03, HitPlaces { dense: place(0.9), lexical: place(8.0), ..HitPlaces::default() });
         let next = candidate(2, "en", 0.02, HitPlaces { dense: place(0.8), ..HitPlaces::default() });
-        let by_words = candidate(3, "fr", 0.01, HitPlaces { dense: place(0.1), late: None, lexical: place(5.0) });
+        let by_words = candidate(3, "fr", 0.01, HitPlaces { dense: place(0.1), lexical: place(5.0), ..HitPlaces::default() });
         let far = candidate(4, "ja", 0.02, HitPlaces { dense: place(0.2), ..HitPlaces::default() });
         let found = take_turns(vec![near, next, by_words, far], Metric::Cosine);
         assert_eq!(found.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), [1, 3, 2, 4]);

@@ -135,7 +135,7 @@ fn answer(
     let started = Instant::now();
     let mut aim = aim::aim(collection, request, query, embedded, embedder)?;
     aim.preferred = preference::languages(request, embedder);
-    let page = Plan { collection, request, aim: &mut aim, scorer: embedder.scorer(), words: None }.page()?;
+    let page = Plan { collection, request, aim: &mut aim, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
     let marking = Marking::new(&request.target, aim.terms.take(), page.question, embedder);

@@ -11,8 +11,9 @@ use super::margin::rescore;
 use super::matching::{Scope, WordPassages};
 use super::preference;
 use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test};
+use crate::embed::Embedder;
 use crate::index::Neighbor;
-use crate::ranking::{Question, TokenScorer};
+use crate::ranking::{Question, TokenScorer, Translations};
 use crate::store::{SearchFilter, StoreError};
 
 /// Documents of each list that are fused, at least; more when the page reaches further. With fewer, a document's rank would
@@ -38,10 +39,25 @@ pub(super) struct Plan<'a> {
     pub(super) request: &'a SearchRequest,
     /// What to look for.
     pub(super) aim: &'a mut Aim,
-    /// What compares token by token, if the model can.
-    pub(super) scorer: Option<&'a TokenScorer>,
+    /// What the model compares besides embeddings.
+    pub(super) evidence: ModelEvidence<'a>,
     /// The passages that have what the words demand, for the lists that are not by words.
     pub(super) words: Option<WordPassages>,
+}
+
+/// What a model compares questions and passages by, besides embeddings.
+#[derive(Clone, Copy)]
+pub(super) struct ModelEvidence<'a> {
+    /// Token by token, if it can.
+    pub(super) scorer: Option<&'a TokenScorer>,
+    /// Word by word across languages, if it can.
+    pub(super) translations: Option<&'a Translations>,
+}
+
+impl<'a> From<&'a Embedder> for ModelEvidence<'a> {
+    fn from(embedder: &'a Embedder) -> Self {
+        Self { scorer: embedder.scorer(), translations: embedder.translations() }
+    }
 }
 
 /// The candidates that become hits.

@@ -1,5 +1,5 @@
-//! The tokens of a collection's passages in memory, for late interaction: read with the first search that needs them, then brought
-//! up to date from what changed since.
+//! The tokens and words of a collection's passages in memory, for late interaction and for translations: read with the first search
+//! that needs them, then brought up to date from what changed since.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -8,7 +8,7 @@ use super::super::runtime::OpenCollection;
 use super::super::worker::embed_text;
 use crate::domain::{PassageId, Sequence, TokenSet};
 use crate::embed::Embedder;
-use crate::ranking::TokenIndex;
+use crate::ranking::{TokenIndex, Translations, WordIndex};
 use crate::store::{PendingPassage, TokenChanges};
 
 /// What is known of a collection's tokens.
@@ -28,6 +28,7 @@ struct State {
 struct Known {
     sequence: Sequence,
     index: TokenIndex,
+    words: WordIndex,
 }
 
 impl CollectionTokens {
@@ -41,23 +42,34 @@ impl CollectionTokens {
 
     /// Takes in what was read when there had been so many steps of filling, unless that is no longer all there is to read, or
     /// another search was faster.
-    fn take(&self, changes: TokenChanges, filled: u64) {
+    fn take(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
         let mut state = self.write();
         if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
             return;
         }
-        let mut index = match state.known.take() {
-            Some(known) if !changes.complete => known.index,
-            _ => TokenIndex::default(),
+        let (mut index, mut words) = match state.known.take() {
+            Some(known) if !changes.complete => (known.index, known.words),
+            _ => Default::default(),
         };
         for passage in changes.removed {
             index.remove(passage);
+            words.remove(passage);
+        }
+        if let Some(translations) = translations {
+            changes.words.iter().for_each(|(passage, counts)| words.insert(*passage, counts, translations));
         }
         for (passage, tokens) in &changes.passages {
             index.insert(*passage, tokens);
         }
         index.prepare();
-        state.known = Some(Known { sequence: changes.sequence, index });
+        state.known = Some(Known { sequence: changes.sequence, index, words });
+    }
+
+    /// Forgets everything: passages got words that the sequence does not tell of.
+    fn forget(&self) {
+        let mut state = self.write();
+        state.filled += 1;
+        state.known = None;
     }
 
     /// Adds what passages lacked, if anything is known yet.
@@ -71,25 +83,36 @@ impl CollectionTokens {
     }
 }
 
-/// Hands the tokens of all passages, as they are now, to `use_them`.
-pub(super) fn with_tokens<T>(collection: &OpenCollection, use_them: impl FnOnce(&TokenIndex) -> T) -> Result<T, Error> {
+/// Hands the tokens of all passages, as they are now, to `use_them`, and their words if the model translates.
+pub(super) fn with_tokens<T>(
+    collection: &OpenCollection,
+    translations: Option<&Translations>,
+    use_them: impl FnOnce(&TokenIndex, &WordIndex) -> T,
+) -> Result<T, Error> {
     let now = collection.store.sequence()?;
     loop {
         let (reached, filled) = {
             let state = collection.tokens.read();
             match &state.known {
-                Some(known) if known.sequence >= now => return Ok(use_them(&known.index)),
+                Some(known) if known.sequence >= now => return Ok(use_them(&known.index, &known.words)),
                 known => (known.as_ref().map(|known| known.sequence), state.filled),
             }
         };
-        collection.tokens.take(collection.store.token_changes(reached)?, filled);
+        let changes = collection.store.token_changes(reached, translations.is_some())?;
+        collection.tokens.take(changes, filled, translations);
     }
 }
 
 /// Gives a collection that is older than searching by words, or than late interaction, what these lack. One of another model than the
 /// loaded one gets no tokens. Says whether it came to the end. Blocks.
 pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder) -> Result<bool, Error> {
-    while !collection.should_stop() && collection.store.fill_lexical()? {}
+    let mut filled = false;
+    while !collection.should_stop() && collection.store.fill_lexical()? {
+        filled = true;
+    }
+    if filled {
+        collection.tokens.forget();
+    }
     let own = collection.row.model.as_ref().filter(|own| own.fingerprint == embedder.model().fingerprint);
     let has_tokens = own.is_some() && embedder.scorer().is_some();
     while has_tokens && !collection.should_stop() {
@@ -108,7 +131,7 @@ mod tests {
 
     fn changes(sequence: u64, passages: &[u64]) -> TokenChanges {
         let passages = passages.iter().map(|&passage| (PassageId(passage), TokenSet::of(&[7]))).collect();
-        TokenChanges { sequence: Sequence(sequence), complete: true, removed: Vec::new(), passages }
+        TokenChanges { sequence: Sequence(sequence), complete: true, removed: Vec::new(), passages, words: Vec::new() }
     }
 
     fn known(tokens: &CollectionTokens) -> usize {
@@ -119,19 +142,31 @@ mod tests {
     fn what_was_read_before_a_step_of_filling_is_read_again() {
         let tokens = CollectionTokens::default();
         tokens.fill(&[(PassageId(2), TokenSet::of(&[7]))]);
-        tokens.take(changes(5, &[1]), 0);
+        tokens.take(changes(5, &[1]), 0, None);
         assert_eq!(known(&tokens), 0, "the passage that was just filled would be missing until the next start");
-        tokens.take(changes(5, &[1, 2]), 1);
+        tokens.take(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
         tokens.fill(&[(PassageId(3), TokenSet::of(&[7]))]);
         assert_eq!(known(&tokens), 3);
     }
 
     #[test]
+    fn what_is_forgotten_is_read_again_whole() {
+        let tokens = CollectionTokens::default();
+        tokens.take(changes(5, &[1, 2]), 0, None);
+        tokens.forget();
+        assert_eq!(known(&tokens), 0);
+        tokens.take(changes(5, &[1]), 0, None);
+        assert_eq!(known(&tokens), 0, "it was read before");
+        tokens.take(changes(5, &[1, 2]), 1, None);
+        assert_eq!(known(&tokens), 2);
+    }
+
+    #[test]
     fn an_older_state_does_not_replace_a_newer_one() {
         let tokens = CollectionTokens::default();
-        tokens.take(changes(7, &[1, 2]), 0);
-        tokens.take(changes(6, &[1]), 0);
+        tokens.take(changes(7, &[1, 2]), 0, None);
+        tokens.take(changes(6, &[1]), 0, None);
         assert_eq!(known(&tokens), 2);
     }
 }

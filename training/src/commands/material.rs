@@ -55,17 +55,27 @@ impl Material {
 
     /// The weights of relevance.
     pub(super) fn relevance_weights(&self) -> Result<Option<RelevanceWeights>, Error> {
-        let Some(path) = &self.relevance else { return Ok(None) };
-        serde_json::from_str(&read(path)?).map(Some).map_err(|error| {
-            let problem = format!("expected dense, late, lexical, tokens and bias as numbers: {error}");
-            Error::Content { path: path.clone(), problem }
-        })
+        relevance_weights(self.relevance.as_deref())
     }
 
     /// What the card says besides.
     pub(super) fn notes_text(&self) -> Result<Option<String>, Error> {
-        self.notes.as_deref().map(read).transpose()
+        notes_text(self.notes.as_deref())
     }
+}
+
+/// The weights of relevance in a file.
+pub(super) fn relevance_weights(path: Option<&Path>) -> Result<Option<RelevanceWeights>, Error> {
+    let Some(path) = path else { return Ok(None) };
+    serde_json::from_str(&read(path)?).map(Some).map_err(|error| {
+        let problem = format!("expected dense, late, lexical, translated, tokens and bias as numbers: {error}");
+        Error::Content { path: path.to_owned(), problem }
+    })
+}
+
+/// What a file says that a model card is to have.
+pub(super) fn notes_text(path: Option<&Path>) -> Result<Option<String>, Error> {
+    path.map(read).transpose()
 }
 
 /// The encoder that `parameters` are.

@@ -88,6 +88,18 @@ impl Corpus {
         }
     }
 
+    /// Itself with only these of its languages, where each has a file of its own: so that no other is read.
+    pub fn narrowed(&self, languages: &[Language]) -> Self {
+        let source = match &self.source {
+            Source::Tsv(..) => self.source.clone(),
+            Source::Lines(files) => {
+                let files = files.iter().filter(|(language, _)| languages.contains(language));
+                Source::Lines(files.map(|(language, path)| (*language, path.clone())).collect())
+            }
+        };
+        Self { source, ..self.clone() }
+    }
+
     /// Whether its pairs are a question and a passage that answers it.
     pub fn has_questions(&self) -> bool {
         self.name.ends_with(QUESTIONS)

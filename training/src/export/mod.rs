@@ -1,5 +1,6 @@
 //! From trained weights to a bundle: the graph without any Python, its quantization, the proof of parity, the folder.
 
+pub mod addition;
 pub mod bundle;
 pub mod calibrate;
 pub mod card;
@@ -15,6 +16,7 @@ pub mod proto;
 pub mod quantize;
 pub mod questions;
 pub mod tokens;
+pub mod translations;
 pub mod weights;
 
 pub use bundle::{ExportOptions, Exported, export};

@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
-use dragoman::bundle::{Bundle, MODEL_CARD, QUESTIONS_FP16, QUESTIONS_INT8, TOKEN_TABLE, TOKENIZER};
+use dragoman::bundle::{Bundle, QUESTIONS_FP16, QUESTIONS_INT8, TOKEN_TABLE, TOKENIZER};
 use dragoman::domain::RelevanceWeights;
 use dragoman::ranking::TokenTable;
 use dragoman::text::Tokenizer;
 use serde_json::json;
 
+use super::addition::Addition;
 use super::bundle::write_graph;
 use super::calibrate::calibrate;
 use super::golden;
@@ -55,40 +56,27 @@ pub fn add_questions(
     weights: &EncoderWeights,
     reference: &mut dyn TokenEncoder,
 ) -> Result<String, Error> {
-    let before = Bundle::open(options.bundle)?;
-    check_table(&before, weights)?;
-    let partial = options.folder.with_extension("partial");
-    super::bundle::remove_folder(&partial)?;
-    std::fs::create_dir_all(&partial).map_err(|source| Error::file(&partial, source))?;
-    for file in before.manifest.files.keys() {
-        std::fs::copy(before.path(file), partial.join(file)).map_err(|source| Error::file(&before.path(file), source))?;
-    }
-    let parity = write_graphs(options, &partial, weights, reference)?;
-    let mut manifest = before.manifest.clone();
-    options.version.clone_into(&mut manifest.version);
-    manifest.relevance = options.relevance.or(manifest.relevance);
-    manifest.training["questions"] = json!({ "stage": options.stage.1, "sampling": options.stage.0.sampling, "parity": parity });
-    let files: Vec<String> = manifest.files.keys().cloned().chain([QUESTIONS_INT8, QUESTIONS_FP16].map(str::to_owned)).collect();
-    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let mut addition = Addition::begin(options.bundle, options.folder)?;
+    check_table(&addition.before, weights)?;
+    let parity = write_graphs(options, addition.partial(), weights, reference)?;
+    options.version.clone_into(&mut addition.manifest.version);
+    addition.manifest.relevance = options.relevance.or(addition.manifest.relevance);
+    addition.manifest.training["questions"] =
+        json!({ "stage": options.stage.1, "sampling": options.stage.0.sampling, "parity": parity });
+    addition.files.extend([QUESTIONS_INT8, QUESTIONS_FP16].map(str::to_owned));
     // Sealed once to be measured as a server opens it, and again with what came of that.
-    Bundle::seal(&partial, manifest.clone(), &files)?;
+    addition.seal()?;
     let measured = match options.evaluation {
         Some(data) => {
-            [options.bundle, &partial].map(|folder| measure(folder, data)).into_iter().collect::<Result<Vec<_>, _>>()?
+            [options.bundle, addition.partial()].map(|folder| measure(folder, data)).into_iter().collect::<Result<Vec<_>, _>>()?
         }
         None => Vec::new(),
     };
     if let Some(after) = measured.last().and_then(Option::clone) {
-        manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
+        addition.manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
     }
     let section = section(options, &parity, &measured);
-    let card =
-        std::fs::read_to_string(before.path(MODEL_CARD)).map_err(|source| Error::file(&before.path(MODEL_CARD), source))?;
-    let card = with_section(&card, &format!("# {} {}", manifest.name, manifest.version), &section);
-    std::fs::write(partial.join(MODEL_CARD), card).map_err(|source| Error::file(&partial, source))?;
-    Bundle::seal(&partial, manifest, &files)?;
-    super::bundle::remove_folder(options.folder)?;
-    std::fs::rename(&partial, options.folder).map_err(|source| Error::file(options.folder, source))?;
+    addition.finish(SECTION, &section)?;
     Ok(section)
 }
 
@@ -164,27 +152,4 @@ fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<
         text.push_str("\n\n");
     }
     text
-}
-
-/// The card under another title, with `section` before its notes, in the place of the one that is there.
-fn with_section(card: &str, title: &str, section: &str) -> String {
-    let body = card.split_once('\n').map_or("", |(_, body)| body);
-    let (head, tail) = body.split_once("## Notes").unwrap_or((body, ""));
-    let head = head.split_once(SECTION).map_or(head, |(head, _)| head).trim_end();
-    let tail = if tail.is_empty() { String::new() } else { format!("## Notes{tail}") };
-    format!("{title}\n{head}\n\n{section}{tail}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_card_gets_the_section_before_its_notes_and_only_once() {
-        let card = "# tiny 0.1.0\n\nAn encoder.\n\n## Notes\n\nNone.\n";
-        let once = with_section(card, "# tiny 0.2.0", "## Questions\n\nFirst.\n\n");
-        assert_eq!(once, "# tiny 0.2.0\n\nAn encoder.\n\n## Questions\n\nFirst.\n\n## Notes\n\nNone.\n");
-        let twice = with_section(&once, "# tiny 0.3.0", "## Questions\n\nSecond.\n\n");
-        assert_eq!(twice, "# tiny 0.3.0\n\nAn encoder.\n\n## Questions\n\nSecond.\n\n## Notes\n\nNone.\n");
-    }
 }

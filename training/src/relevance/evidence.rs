@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use dragoman::bundle::Bundle;
+use dragoman::bundle::{Bundle, TRANSLATIONS};
 use dragoman::domain::{Language, PassageId, RelevanceWeights, TokenSet};
 use dragoman::evaluation::SentenceEncoder as _;
-use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, lexical_share};
+use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, Translations, WordIndex, lexical_share};
+use dragoman::text::plain_words::{plain_words, word_counts, word_key};
 
 use super::words::Words;
 use crate::error::Error;
@@ -40,10 +41,11 @@ pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(Rele
         return Err(Error::Content { path: bundle.to_owned(), problem: "has no token table to score by".to_owned() });
     };
     let scorer = TokenScorer::new(TokenTable::read(&table)?)?;
+    let translations = opened.optional(TRANSLATIONS).map(|path| Translations::read(&path)).transpose()?.unwrap_or_default();
     let mut encoder = TextEncoder::open_bundle(bundle, 0)?;
     let mut asked = Vec::new();
     for (language, pool) in passages::pools(data, questions_max)? {
-        let collection = Collection::new(&scorer, &mut encoder, &pool, Language::parse(&language))?;
+        let collection = Collection::new((&scorer, &translations), &mut encoder, &pool, Language::parse(&language))?;
         for file in &pool.files {
             asked.extend(collection.ask(&mut encoder, file)?);
         }
@@ -54,15 +56,17 @@ pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(Rele
 /// The passages of a language.
 struct Collection<'s> {
     scorer: &'s TokenScorer,
+    translations: &'s Translations,
     language: Option<Language>,
     embeddings: Embeddings,
     tokens: TokenIndex,
     words: Words,
+    plain: WordIndex,
 }
 
 impl<'s> Collection<'s> {
     fn new(
-        scorer: &'s TokenScorer,
+        (scorer, translations): (&'s TokenScorer, &'s Translations),
         encoder: &mut TextEncoder<OnnxEncoder>,
         pool: &Pool,
         language: Option<Language>,
@@ -72,7 +76,11 @@ impl<'s> Collection<'s> {
             tokens.insert(PassageId(number), &TokenSet::of(&ids));
         }
         let words = Words::new(&pool.passages, language);
-        Ok(Self { scorer, language, embeddings: encoder.encode(&pool.passages)?, tokens, words })
+        let mut plain = WordIndex::default();
+        for (number, passage) in (0..).zip(&pool.passages) {
+            plain.insert(PassageId(number), &word_counts(passage), translations);
+        }
+        Ok(Self { scorer, translations, language, embeddings: encoder.encode(&pool.passages)?, tokens, words, plain })
     }
 
     fn ask(&self, encoder: &mut TextEncoder<OnnxEncoder>, file: &passages::File) -> Result<Vec<Asked>, Error> {
@@ -84,7 +92,8 @@ impl<'s> Collection<'s> {
             let all = self.evidence(text, embedding, ids, languages.0)?;
             let answer = file.answers[number];
             let mut named: BTreeSet<usize> = [answer].into();
-            for by in [|e: &Evidence| e.dense, |e: &Evidence| e.late.unwrap_or(0.0), |e: &Evidence| e.lexical] {
+            let late = |evidence: &Evidence| evidence.late.unwrap_or(0.0);
+            for by in [|e: &Evidence| e.dense, late, |e: &Evidence| e.lexical, |e: &Evidence| e.translated] {
                 let mut order: Vec<usize> = (0..all.len()).collect();
                 order.sort_by(|&a, &b| by(&all[b]).total_cmp(&by(&all[a])));
                 named.extend(order.into_iter().take(NAMED).filter(|&passage| by(&all[passage]) > 0.0));
@@ -110,6 +119,11 @@ impl<'s> Collection<'s> {
         // As the server, which stems a query of a language that the collection has not by the rules of most documents.
         let language = if asked_in == self.language { asked_in } else { self.language };
         let (words, terms) = self.words.scores(text, language);
+        let asked: Vec<u32> = plain_words(text).iter().map(|word| word_key(word)).collect();
+        let plain = match self.translations.is_empty() {
+            true => None,
+            false => Some(self.plain.scores(&asked, self.translations)),
+        };
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
         let evidence = |(number, passage): (usize, &[f32])| {
             let own = tokens.get(&(number as u64)).copied().unwrap_or_default();
@@ -118,6 +132,7 @@ impl<'s> Collection<'s> {
                 dense: dot(embedding, passage),
                 late: Some(question.score(own)),
                 lexical: lexical_share(bm25, terms, self.embeddings.len()),
+                translated: plain.as_ref().map_or(0.0, |plain| self.plain.score(plain, PassageId(number as u64))),
                 tokens: own.len(),
             }
         };

@@ -6,7 +6,7 @@ use dragoman::ranking::Evidence;
 use super::evidence::Asked;
 
 /// Numbers that the score is a weighted sum of.
-const FEATURES: usize = 4;
+const FEATURES: usize = 5;
 /// Steps of gradient ascent: far more than the few numbers need.
 const STEPS: usize = 3_000;
 const RATE: f64 = 0.05;
@@ -21,8 +21,8 @@ type Features = [f64; FEATURES];
 pub fn weights(asked: &[Asked]) -> RelevanceWeights {
     let direction = proportions(asked);
     let (scale, bias) = size(asked, &direction);
-    let [dense, late, lexical, tokens] = direction.map(|weight| (weight * scale) as f32);
-    RelevanceWeights { dense, late, lexical, tokens, bias: bias as f32 }
+    let [dense, late, lexical, translated, tokens] = direction.map(|weight| (weight * scale) as f32);
+    RelevanceWeights { dense, late, lexical, translated, tokens, bias: bias as f32 }
 }
 
 /// Mean of one over the rank of the right candidate, 0 beyond ten, in percent: of questions in the passages' language, or in others.
@@ -39,7 +39,7 @@ pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeight
 
 fn features(evidence: &Evidence) -> Features {
     let length = (1.0 + evidence.tokens as f64).ln();
-    [evidence.dense.into(), evidence.late.unwrap_or(0.0).into(), evidence.lexical.into(), length]
+    [evidence.dense.into(), evidence.late.unwrap_or(0.0).into(), evidence.lexical.into(), evidence.translated.into(), length]
 }
 
 fn dot(a: &Features, b: &Features) -> f64 {
@@ -69,7 +69,9 @@ fn proportions(asked: &[Asked]) -> Features {
         }
         gradient
     };
-    ascend([5.0, 5.0, 5.0, 0.0], gradient)
+    // Evidence never speaks against a passage: where two say the same, one of them may say nothing.
+    let least = [0.0, 0.0, 0.0, 0.0, f64::MIN];
+    ascend([5.0, 5.0, 5.0, 5.0, 0.0], least, gradient)
 }
 
 /// The scale of the score and what is added to it, so that the logistic function of both is how likely a passage is right, where a wrong
@@ -98,12 +100,12 @@ fn size(asked: &[Asked], direction: &Features) -> (f64, f64) {
         }
         gradient
     };
-    let [scale, offset] = ascend([1.0, 0.0], gradient);
+    let [scale, offset] = ascend([1.0, 0.0], [f64::MIN; 2], gradient);
     (scale, offset - scale * mean)
 }
 
-/// Follows the gradient upwards, each number at a pace of its own (Adam; Kingma and Ba, 2015).
-fn ascend<const N: usize>(mut weights: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
+/// Follows the gradient upwards, each number at a pace of its own (Adam; Kingma and Ba, 2015), and none below its least.
+fn ascend<const N: usize>(mut weights: [f64; N], least: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
     let (mut first, mut second) = ([0.0; N], [0.0; N]);
     for step in 1..=STEPS {
         let rate = RATE * (1.0 - step as f64 / (STEPS + 1) as f64);
@@ -112,6 +114,7 @@ fn ascend<const N: usize>(mut weights: [f64; N], gradient: impl Fn(&[f64; N]) ->
             second[number] = 0.999 * second[number] + 0.001 * slope * slope;
             let corrected = (second[number] / (1.0 - 0.999_f64.powi(step as i32))).sqrt() + 1e-12;
             weights[number] += rate * first[number] / (1.0 - 0.9_f64.powi(step as i32)) / corrected;
+            weights[number] = weights[number].max(least[number]);
         }
     }
     weights
@@ -129,6 +132,7 @@ mod tests {
                 dense: noise(n + k),
                 late: Some(0.2 + 0.3 * noise(n * 3 + k)),
                 lexical: noise(n * 5 + k) * 0.1,
+                translated: 0.0,
                 tokens: 10 + (n * k) % 30,
             };
             let mut candidates: Vec<Evidence> = (1..9).map(other).collect();
@@ -150,7 +154,7 @@ mod tests {
         let fitted = weights(&asked);
         let RelevanceWeights { dense, late, .. } = fitted;
         assert!(late > 10.0 && dense.abs() < late / 10.0, "{fitted:?}");
-        let flat = RelevanceWeights { dense: 1.0, late: 0.0, lexical: 0.0, tokens: 0.0, bias: 0.0 };
+        let flat = RelevanceWeights { dense: 1.0, late: 0.0, lexical: 0.0, translated: 0.0, tokens: 0.0, bias: 0.0 };
         assert!(mrr_at_10(&asked, true, &fitted) > 85.0 && mrr_at_10(&asked, true, &flat) < 60.0);
         let right = asked.iter().map(|asked| asked.candidates[asked.answer].relevance(&fitted)).sum::<f32>() / 200.0;
         let wrong = asked.iter().flat_map(|asked| &asked.others).map(|other| other.relevance(&fitted)).sum::<f32>() / 400.0;

@@ -44,8 +44,11 @@ pub fn fit(bundle: &Path, data: &Path, questions_max: usize) -> Result<Fitted, E
 
 impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RelevanceWeights { dense, late, lexical, tokens, bias } = self.weights;
-        writeln!(f, "dense {dense:.2}, late {late:.2}, lexical {lexical:.2}, tokens {tokens:.2}, bias {bias:.2}")?;
+        let RelevanceWeights { dense, late, lexical, translated, tokens, bias } = self.weights;
+        writeln!(
+            f,
+            "dense {dense:.2}, late {late:.2}, lexical {lexical:.2}, translated {translated:.2}, tokens {tokens:.2}, bias {bias:.2}"
+        )?;
         writeln!(f, "fitted on {} questions, judged by {} others, MRR@10 in percent:\n", self.questions.0, self.questions.1)?;
         writeln!(f, "| questions in | weights before | fitted |\n|---|---:|---:|")?;
         for (name, before, after) in

@@ -1,0 +1,247 @@
+//! A bundle's table of translations: what words of all languages mean, learned from parallel text.
+//!
+//! What words mean are concepts, without names of their own: words of different languages that are translated by each other share
+//! them. A word has each of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003, with
+//! concepts in the place of the words of one other language). No language needs to be known: of a word that several languages spell
+//! alike, the concepts of all count.
+//!
+//! A safetensors file of three tensors. `words`, uint8 [bytes]: the numbers of words (`text::plain_words::word_key`), ascending, of each
+//! what it is more than the one before, seven bits in a byte, the lowest first, with the highest bit set in all bytes but the last.
+//! `concepts`, uint16 [concepts of all words], word after word. `shares`, uint8, as many: the probability of each concept in parts of
+//! 127, with the highest bit set in the last one of each word.
+
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::domain::WORD_KEY_BITS;
+
+const WORDS: &str = "words";
+const CONCEPTS: &str = "concepts";
+const SHARES: &str = "shares";
+/// What a probability of 1 is kept as.
+const CERTAIN: u8 = 127;
+/// The bit that marks the last concept of a word.
+const LAST: u8 = 0x80;
+
+/// Why a table of translations cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TranslationsError {
+    /// The file cannot be read or written.
+    #[error("cannot access {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no table of translations.
+    #[error("{} is not a table of translations: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// One of the concepts of a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sense {
+    /// The concept.
+    pub concept: u16,
+    /// Its probability in parts of 127, above 0.
+    share: u8,
+}
+
+impl Sense {
+    /// A concept with its probability, rounded.
+    pub fn new(concept: u16, probability: f64) -> Self {
+        Self { concept, share: (probability * f64::from(CERTAIN)).round().clamp(1.0, CERTAIN.into()) as u8 }
+    }
+
+    /// Its probability.
+    pub fn probability(self) -> f32 {
+        f32::from(self.share) / f32::from(CERTAIN)
+    }
+}
+
+/// The concepts of words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Translations {
+    /// Ascending.
+    words: Vec<u32>,
+    /// Where the senses of each word begin, and where the last ones end.
+    starts: Vec<u32>,
+    senses: Vec<Sense>,
+}
+
+impl Translations {
+    /// A table of these words, in any order; of one that is there twice the first counts.
+    pub fn new(mut words: Vec<(u32, Vec<Sense>)>) -> Self {
+        words.sort_by_key(|(word, _)| *word);
+        words.dedup_by_key(|(word, _)| *word);
+        let mut table = Self { starts: vec![0], ..Self::default() };
+        for (word, senses) in words.into_iter().filter(|(_, senses)| !senses.is_empty()) {
+            table.words.push(word);
+            table.senses.extend(senses);
+            table.starts.push(table.senses.len() as u32);
+        }
+        table
+    }
+
+    /// The concepts of a word; none for one that is not known.
+    pub fn senses(&self, word: u32) -> &[Sense] {
+        let Ok(place) = self.words.binary_search(&word) else { return &[] };
+        &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
+    }
+
+    /// How many words it has.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether it has no words.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, TranslationsError> {
+        let bytes = std::fs::read(path).map_err(|source| TranslationsError::File { path: path.to_owned(), source })?;
+        Self::from_bytes(&bytes).map_err(|problem| TranslationsError::Content { path: path.to_owned(), problem })
+    }
+
+    /// Writes a file.
+    pub fn write(&self, path: &Path) -> Result<(), TranslationsError> {
+        let content = |problem| TranslationsError::Content { path: path.to_owned(), problem };
+        let bytes = self.to_bytes().map_err(content)?;
+        std::fs::write(path, bytes).map_err(|source| TranslationsError::File { path: path.to_owned(), source })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+        let tensor = |name: &str, kind: Dtype| {
+            let view = tensors.tensor(name).map_err(|error| format!("{name}: {error}"))?;
+            match (view.dtype(), view.shape()) {
+                (dtype, &[length]) if dtype == kind => Ok((view.data(), length)),
+                (dtype, shape) => Err(format!("{name} is {dtype:?} {shape:?}, expected {kind:?} of one dimension")),
+            }
+        };
+        let (words, _) = tensor(WORDS, Dtype::U8)?;
+        let ((concepts, named), (shares, shared)) = (tensor(CONCEPTS, Dtype::U16)?, tensor(SHARES, Dtype::U8)?);
+        let words = numbers(words).ok_or(format!("{WORDS} are not ascending numbers of {WORD_KEY_BITS} bits"))?;
+        let ends = (1..).zip(shares).filter(|(_, share)| **share & LAST > 0).map(|(end, _)| end);
+        let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        if starts.len() != words.len() + 1 || starts.last().is_none_or(|end| *end as usize != shared) || named != shared {
+            let ended = starts.len() - 1;
+            return Err(format!("{} words have {named} concepts with {shared} shares, which end {ended} times", words.len()));
+        }
+        let concepts = concepts.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
+        let senses: Vec<Sense> = concepts.zip(shares).map(|(concept, share)| Sense { concept, share: share & !LAST }).collect();
+        if senses.iter().any(|sense| sense.share == 0) {
+            return Err("a concept without a share".to_owned());
+        }
+        Ok(Self { words, starts, senses })
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        let before = std::iter::once(0).chain(self.words.iter().copied());
+        let words: Vec<u8> = self.words.iter().zip(before).flat_map(|(word, before)| packed(word - before)).collect();
+        let concepts: Vec<u8> = self.senses.iter().flat_map(|sense| sense.concept.to_le_bytes()).collect();
+        let mut shares: Vec<u8> = self.senses.iter().map(|sense| sense.share).collect();
+        self.starts[1..].iter().for_each(|end| shares[*end as usize - 1] |= LAST);
+        let view = |kind, length, data| TensorView::new(kind, vec![length], data).map_err(|error| error.to_string());
+        let tensors = [
+            (WORDS, view(Dtype::U8, words.len(), &words)?),
+            (CONCEPTS, view(Dtype::U16, self.senses.len(), &concepts)?),
+            (SHARES, view(Dtype::U8, shares.len(), &shares)?),
+        ];
+        safetensors::serialize(tensors, None).map_err(|error| error.to_string())
+    }
+}
+
+/// A number, seven bits in a byte, the lowest first.
+fn packed(mut number: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= u32::from(LAST) {
+        bytes.push(number as u8 | LAST);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// The numbers whose differences are packed, each greater than the one before, the first from 0; `None` when they are not that.
+fn numbers(bytes: &[u8]) -> Option<Vec<u32>> {
+    let (mut numbers, mut difference, mut shift) = (Vec::new(), 0_u32, 0);
+    for byte in bytes {
+        difference |= u32::from(byte & !LAST).checked_shl(shift)?;
+        shift += 7;
+        if byte & LAST == 0 {
+            let number = match numbers.last() {
+                Some(_) if difference == 0 => return None,
+                Some(last) => difference.checked_add(*last)?,
+                None => difference,
+            };
+            numbers.push((number >> WORD_KEY_BITS == 0).then_some(number)?);
+            (difference, shift) = (0, 0);
+        }
+    }
+    (shift == 0).then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Translations {
+        let senses = vec![Sense::new(7, 0.4), Sense::new(65_535, 0.35)];
+        Translations::new(vec![(900_000, vec![Sense::new(7, 1.0)]), (3, senses), (5, Vec::new())])
+    }
+
+    #[test]
+    fn a_word_has_its_concepts() {
+        let table = table();
+        let concepts = |word| table.senses(word).iter().map(|sense| sense.concept).collect::<Vec<_>>();
+        assert_eq!((concepts(3), concepts(900_000)), (vec![7, 65_535], vec![7]));
+        assert_eq!((concepts(4), concepts(5), table.len()), (vec![], vec![], 2));
+        assert!((table.senses(3)[0].probability() - 0.4).abs() < 0.004);
+    }
+
+    #[test]
+    fn a_table_comes_back_from_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("translations.safetensors");
+        for table in [table(), Translations::new(vec![(0, vec![Sense::new(0, 0.5)])]), Translations::new(Vec::new())] {
+            table.write(&path).unwrap();
+            assert_eq!(Translations::read(&path).unwrap(), table);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_table_says_what_is_wrong() {
+        let check = |words: &[u8], concepts: usize, shares: &[u8], expect: &str| {
+            let concepts = vec![0; 2 * concepts];
+            let view = |kind, length, data| TensorView::new(kind, vec![length], data).unwrap();
+            let tensors = [
+                (WORDS, view(Dtype::U8, words.len(), words)),
+                (CONCEPTS, view(Dtype::U16, concepts.len() / 2, &concepts)),
+                (SHARES, view(Dtype::U8, shares.len(), shares)),
+            ];
+            let problem = Translations::from_bytes(&safetensors::serialize(tensors, None).unwrap()).unwrap_err();
+            assert!(problem.contains(expect), "{problem}");
+        };
+        check(&[1, 2], 1, &[LAST | 9], "2 words have 1 concepts with 1 shares, which end 1 times");
+        check(&[1], 2, &[LAST | 9, 9], "end 1 times");
+        check(&[1], 2, &[LAST | 9], "1 words have 2 concepts");
+        check(&[1, 0], 2, &[LAST | 9, LAST | 9], "not ascending");
+        check(&[0x81], 1, &[LAST | 9], "not ascending");
+        check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], 1, &[LAST | 9], "not ascending");
+        check(&packed(1 << WORD_KEY_BITS), 1, &[LAST | 9], "28 bits");
+        check(&[1], 1, &[LAST], "without a share");
+        assert!(Translations::from_bytes(b"tokens").is_err());
+    }
+}

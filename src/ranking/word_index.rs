@@ -1,0 +1,331 @@
+//! The words of many passages in memory, and how well passages answer a question in words of any language.
+//!
+//! BM25 (Robertson and Zaragoza, 2009) in which a word of the question stands for every word of the collection that shares a concept
+//! with it: it is there as often as their counts say, each times the probability that both mean the same (probabilistic structured
+//! queries, Darwish and Oard, 2003, with concepts between the two words).
+
+use std::collections::HashMap;
+
+use super::translations::Translations;
+use crate::domain::{PassageId, WordCounts};
+
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+/// Times that a passage can have a word, as the postings keep it.
+const COUNT_BITS: u32 = 4;
+/// Passages at most; those beyond are not found by words of other languages.
+const SLOTS_MAX: usize = 1 << (u32::BITS - COUNT_BITS);
+/// Removed passages that stay at least before room is made.
+const DEAD_MIN: usize = 1 << 12;
+/// Words of the question that are looked for; of a longer one the first.
+pub const QUESTION_WORDS_MAX: usize = 64;
+/// Two words with a lower probability of meaning the same are different words.
+const SAME_MIN: f32 = 0.02;
+/// Passages that are looked at for each passage there is, counted once for each word that leads to them; and that many always. Beyond,
+/// the words of the question that most passages have find nothing.
+const VISITS_PER_PASSAGE: usize = 2;
+const VISITS_MIN: usize = 200_000;
+
+/// Passages with their words.
+#[derive(Debug, Clone, Default)]
+pub struct WordIndex {
+    /// The slot of each passage.
+    places: HashMap<PassageId, u32>,
+    /// By slot; `None` for one that is removed, until room is made.
+    passages: Vec<Option<PassageId>>,
+    /// Words of the passage in each slot.
+    lengths: Vec<u16>,
+    /// Of `lengths`, those of passages that are there.
+    length_sum: u64,
+    words: HashMap<u32, Posting>,
+    /// For each concept the words of the collection that have it.
+    concepts: HashMap<u16, Vec<(u32, f32)>>,
+}
+
+/// The passages that have a word: slot, then count in the lowest bits.
+type Posting = Vec<u32>;
+
+/// How well passages answer a question.
+#[derive(Debug, Clone, Default)]
+pub struct WordScores {
+    /// By slot.
+    scores: Vec<f32>,
+    /// What a passage could have that has every word of the question once.
+    possible: f32,
+}
+
+impl WordIndex {
+    /// Adds a passage, in the place of what is there under its key.
+    pub fn insert(&mut self, passage: PassageId, words: &WordCounts, translations: &Translations) {
+        self.remove(passage);
+        if self.passages.len() >= SLOTS_MAX {
+            return;
+        }
+        let slot = self.passages.len() as u32;
+        for (word, count) in words.iter() {
+            let posting = self.words.entry(word).or_insert_with(|| {
+                for sense in translations.senses(word) {
+                    self.concepts.entry(sense.concept).or_default().push((word, sense.probability()));
+                }
+                Posting::with_capacity(1)
+            });
+            posting.push((slot << COUNT_BITS) | u32::from(count));
+        }
+        let length = u16::try_from(words.total()).unwrap_or(u16::MAX);
+        self.length_sum += u64::from(length);
+        self.lengths.push(length);
+        self.passages.push(Some(passage));
+        self.places.insert(passage, slot);
+    }
+
+    /// Removes a passage, if it is there.
+    pub fn remove(&mut self, passage: PassageId) {
+        let Some(slot) = self.places.remove(&passage) else { return };
+        self.passages[slot as usize] = None;
+        self.length_sum -= u64::from(self.lengths[slot as usize]);
+        let dead = self.passages.len() - self.places.len();
+        if dead > DEAD_MIN.max(self.passages.len() / 2) {
+            self.compact();
+        }
+    }
+
+    /// The number of passages.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are no passages.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Compares a question of these words with all passages.
+    pub fn scores(&self, question: &[u32], translations: &Translations) -> WordScores {
+        let mut distinct: Vec<u32> = Vec::new();
+        for word in question {
+            if distinct.len() < QUESTION_WORDS_MAX && !distinct.contains(word) {
+                distinct.push(*word);
+            }
+        }
+        let mut lanes: Vec<Lane> = distinct.into_iter().map(|word| self.lane(word, translations)).collect();
+        let possible = lanes.iter().map(|lane| lane.rarity).sum();
+        lanes.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
+        let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
+        let mut scores = vec![0.0; self.passages.len()];
+        let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
+        for (number, lane) in lanes.iter().enumerate() {
+            left = left.saturating_sub(lane.visits);
+            if number > 0 && left == 0 {
+                break;
+            }
+            self.add(lane, &mut counts, &mut met, &mut scores);
+        }
+        WordScores { scores, possible }
+    }
+
+    /// How well a passage answers, about 0 to 1; 0 for one that is not there.
+    pub fn score(&self, scores: &WordScores, passage: PassageId) -> f32 {
+        let score = self.places.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
+        score.map_or(0.0, |score| score / scores.possible.max(1.0))
+    }
+
+    /// The `limit` passages that answer best, of those that `accept` accepts, best first, of equal ones the older first.
+    pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
+        let possible = scores.possible.max(1.0);
+        let found = self.passages.iter().zip(&scores.scores).filter(|(_, score)| **score > 0.0);
+        let mut found: Vec<(PassageId, f32)> =
+            found.filter_map(|(passage, score)| Some((passage.filter(|&passage| accept(passage))?, score / possible))).collect();
+        let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if found.len() > limit {
+            found.select_nth_unstable_by(limit, better);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by(better);
+        found
+    }
+
+    /// What a word of the question finds.
+    fn lane(&self, word: u32, translations: &Translations) -> Lane {
+        let frequency = |word: &u32| self.words.get(word).map_or(0, Vec::len);
+        let mut found: HashMap<u32, f32> = HashMap::new();
+        let mut expected = 0.0;
+        for sense in translations.senses(word) {
+            let probability = sense.probability();
+            for (other, of_other) in self.concepts.get(&sense.concept).into_iter().flatten() {
+                *found.entry(*other).or_default() += probability * of_other;
+                expected += probability * frequency(other) as f32;
+            }
+        }
+        if self.words.contains_key(&word) {
+            if found.is_empty() {
+                expected = frequency(&word) as f32;
+            }
+            found.insert(word, 1.0);
+        }
+        let mut words: Vec<(u32, f32)> = found.into_iter().filter(|(_, same)| *same >= SAME_MIN).collect();
+        words.sort_unstable_by_key(|(word, _)| *word);
+        let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
+        let visits = words.iter().map(|(word, _)| frequency(word)).sum();
+        Lane { words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
+    }
+
+    /// Adds what a word of the question says of each passage. `counts` are zeros before and after.
+    fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
+        for (word, same) in &lane.words {
+            for entry in self.words.get(word).into_iter().flatten() {
+                let (slot, count) = (entry >> COUNT_BITS, entry & ((1 << COUNT_BITS) - 1));
+                if counts[slot as usize] == 0.0 {
+                    met.push(slot);
+                }
+                counts[slot as usize] += same * count as f32;
+            }
+        }
+        let mean = self.length_sum as f32 / self.len().max(1) as f32;
+        for slot in met.drain(..).map(|slot| slot as usize) {
+            let count = std::mem::take(&mut counts[slot]);
+            let length = 1.0 - B + B * f32::from(self.lengths[slot]) / mean.max(1.0);
+            scores[slot] += lane.rarity * count * (K1 + 1.0) / (count + K1 * length);
+        }
+    }
+
+    /// Makes room: the slots of removed passages go.
+    fn compact(&mut self) {
+        let mut moved = vec![None; self.passages.len()];
+        let (mut passages, mut lengths) = (Vec::new(), Vec::new());
+        for (slot, passage) in self.passages.iter().enumerate() {
+            if let Some(passage) = *passage {
+                moved[slot] = Some(passages.len() as u32);
+                self.places.insert(passage, passages.len() as u32);
+                passages.push(Some(passage));
+                lengths.push(self.lengths[slot]);
+            }
+        }
+        for posting in self.words.values_mut() {
+            let count = |entry: u32| entry & ((1 << COUNT_BITS) - 1);
+            let kept = |entry: &u32| moved[(entry >> COUNT_BITS) as usize].map(|slot| (slot << COUNT_BITS) | count(*entry));
+            *posting = posting.iter().filter_map(kept).collect();
+        }
+        self.words.retain(|_, posting| !posting.is_empty());
+        for words in self.concepts.values_mut() {
+            words.retain(|(word, _)| self.words.contains_key(word));
+        }
+        (self.passages, self.lengths) = (passages, lengths);
+    }
+}
+
+/// What a word of a question finds in a collection.
+#[derive(Debug)]
+struct Lane {
+    /// Words of the collection, with the probability that they mean the same.
+    words: Vec<(u32, f32)>,
+    /// Passages that they lead to, counted once for each word.
+    visits: usize,
+    /// How much it says: BM25's inverse document frequency.
+    rarity: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::translations::Sense;
+    use super::*;
+
+    const BOAT: u32 = 10;
+    const BATEAU: u32 = 20;
+    const SHIP: u32 = 30;
+    const TREE: u32 = 40;
+    const KUBERNETES: u32 = 50;
+
+    /// Concept 1 is a boat, 2 a ship, 3 a tree.
+    fn translations() -> Translations {
+        Translations::new(vec![
+            (BOAT, vec![Sense::new(1, 1.0)]),
+            (BATEAU, vec![Sense::new(1, 0.6), Sense::new(2, 0.4)]),
+            (SHIP, vec![Sense::new(2, 1.0)]),
+            (TREE, vec![Sense::new(3, 1.0)]),
+        ])
+    }
+
+    fn index(passages: &[&[u32]]) -> WordIndex {
+        let (mut index, translations) = (WordIndex::default(), translations());
+        for (passage, words) in (0..).zip(passages) {
+            index.insert(PassageId(passage), &WordCounts::of(words.to_vec()), &translations);
+        }
+        index
+    }
+
+    fn nearest(index: &WordIndex, question: &[u32]) -> Vec<u64> {
+        let scores = index.scores(question, &translations());
+        index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect()
+    }
+
+    #[test]
+    fn a_word_finds_its_translations_the_likelier_ones_first() {
+        let index = index(&[&[TREE, 1, 2], &[SHIP, 3, 4], &[BOAT, 5, 6], &[7, 8, 9]]);
+        assert_eq!(nearest(&index, &[BATEAU]), [2, 1]);
+        assert_eq!(nearest(&index, &[SHIP]), [1], "the concept of a boat is another");
+    }
+
+    #[test]
+    fn a_word_itself_counts_most() {
+        let index = index(&[&[BOAT, 1, 2], &[BATEAU, 3, 4], &[5, 6, 7]]);
+        assert_eq!(nearest(&index, &[BATEAU]), [1, 0]);
+    }
+
+    #[test]
+    fn a_word_without_translations_finds_itself() {
+        let index = index(&[&[BOAT, 1], &[KUBERNETES, 2]]);
+        assert_eq!(nearest(&index, &[KUBERNETES]), [1]);
+        assert_eq!(nearest(&index, &[60]), [0_u64; 0]);
+    }
+
+    #[test]
+    fn the_score_is_that_of_the_formula() {
+        let index = index(&[&[BOAT, BOAT, 1, 2], &[3, 4]]);
+        let scores = index.scores(&[BATEAU, 60], &translations());
+        // One passage has the boat, which is meant with 0.6 in parts of 127; nobody has word 60. The mean length is 3.
+        let (all, having, count) = (2.0_f32, 76.0 / 127.0, 2.0 * 76.0 / 127.0);
+        let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
+        let unknown = (1.0 + (all + 0.5) / 0.5).ln();
+        let expect = rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * 4.0 / 3.0)) / (rarity + unknown);
+        let got = index.score(&scores, PassageId(0));
+        assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
+        assert_eq!(index.score(&scores, PassageId(1)), 0.0);
+    }
+
+    #[test]
+    fn a_rare_word_says_more_than_a_common_one() {
+        let index = index(&[&[BOAT, TREE], &[BOAT, 1], &[BOAT, 2], &[3, 4]]);
+        assert_eq!(nearest(&index, &[BOAT, TREE])[0], 0);
+        let scores = index.scores(&[BOAT, TREE], &translations());
+        assert!(index.score(&scores, PassageId(0)) > 2.0 * index.score(&scores, PassageId(1)));
+    }
+
+    #[test]
+    fn only_what_is_accepted_is_found() {
+        let index = index(&[&[BOAT], &[BATEAU], &[3]]);
+        let scores = index.scores(&[BOAT], &translations());
+        assert_eq!(index.nearest(&scores, 10, |passage| passage.0 == 1).len(), 1);
+        assert_eq!(index.nearest(&scores, 1, |_| true)[0].0, PassageId(0));
+    }
+
+    #[test]
+    fn passages_that_are_replaced_or_removed_are_gone_whenever_room_is_made() {
+        let (mut index, translations) = (WordIndex::default(), translations());
+        let words =
+            |round: u32, passage: u32| WordCounts::of(vec![if round == 9 { BOAT } else { TREE }, 100 + round, 1_000 + passage]);
+        for round in 0..10 {
+            for passage in 0..1_000 {
+                index.insert(PassageId(passage.into()), &words(round, passage), &translations);
+            }
+        }
+        for passage in 500..1_000 {
+            index.remove(PassageId(passage));
+        }
+        assert_eq!(index.len(), 500);
+        assert!(index.passages.len() < 6_000, "{} slots", index.passages.len());
+        let scores = index.scores(&[SHIP, TREE, BATEAU], &translations);
+        assert!(index.nearest(&scores, 2_000, |_| true).iter().all(|(passage, _)| passage.0 < 500));
+        assert_eq!(index.nearest(&index.scores(&[BATEAU], &translations), 2_000, |_| true).len(), 500);
+        assert_eq!(index.score(&index.scores(&[1_700], &translations), PassageId(700)), 0.0);
+    }
+}

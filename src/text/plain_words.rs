@@ -1,0 +1,100 @@
+//! The words of a text in their plain form, the same way in every language: what translations are looked up by.
+//!
+//! A word is folded as for searching by words, and not stemmed: its language need not be known. In scripts that put no spaces between
+//! words, those of ICU4X's dictionaries are found, which are part of the program. In Korean each pair of neighboring characters stands for
+//! a word, as particles are attached to what they belong to.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use icu_segmenter::options::WordBreakInvariantOptions;
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::terms::{Class, Run, cut, fold, joined, normalized, runs};
+use crate::domain::{WORD_KEY_BITS, WordCounts};
+
+/// The words of a text, in order; a word that comes again is there again.
+pub fn plain_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for run in runs(&normalized(text)) {
+        each(&run, |word| words.push(word.to_owned()));
+    }
+    words
+}
+
+/// The number that stands for a word, `WORD_KEY_BITS` long. Different words rarely have the same.
+pub fn word_key(word: &str) -> u32 {
+    crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
+}
+
+/// The words of a text, counted.
+pub fn word_counts(text: &str) -> WordCounts {
+    let mut keys = Vec::new();
+    for run in runs(&normalized(text)) {
+        each(&run, |word| keys.push(word_key(word)));
+    }
+    WordCounts::of(keys)
+}
+
+static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
+    LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
+
+/// Hands the words of a run to `take`.
+pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(&str)) {
+    match run.class {
+        Class::Word => {
+            let word = cut(run.text);
+            take(&fold(word).map_or(Cow::Borrowed(word), Cow::Owned));
+        }
+        Class::Unspaced => {
+            let mut from = 0;
+            for at in UNSPACED.segment_str(run.text) {
+                let word = &run.text[std::mem::replace(&mut from, at)..at];
+                if !word.is_empty() {
+                    take(cut(word));
+                }
+            }
+        }
+        Class::Hangul => {
+            let units: Vec<&str> = run.text.graphemes(true).collect();
+            match units[..] {
+                [only] => take(cut(only)),
+                _ => units.windows(2).for_each(|pair| take(&joined(pair))),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_in_lower_case_and_without_accents() {
+        assert_eq!(plain_words("Le Marché de Köln, 2024!"), ["le", "marche", "de", "koln", "2024"]);
+        assert_eq!(plain_words("Он читает книги."), ["он", "читает", "книги"]);
+    }
+
+    #[test]
+    fn where_no_spaces_stand_words_are_those_of_a_dictionary() {
+        assert_eq!(plain_words("河水上涨 a 桥"), ["河水", "上涨", "a", "桥"]);
+        assert_eq!(plain_words("エッフェルは技師です"), ["エッフェル", "は", "技師", "です"]);
+        assert_eq!(plain_words("ตลาดเปิดทุกวัน"), ["ตลาด", "เปิด", "ทุก", "วัน"]);
+    }
+
+    #[test]
+    fn korean_words_are_pairs_of_characters() {
+        assert_eq!(plain_words("도서관에서 책"), ["도서", "서관", "관에", "에서", "책"]);
+    }
+
+    #[test]
+    fn a_text_counts_its_words() {
+        let counts = word_counts("Row, row the boat. ROW!");
+        let expect = WordCounts::of(["row", "row", "row", "the", "boat"].map(word_key).to_vec());
+        assert_eq!(counts, expect);
+        assert_eq!(counts.iter().find(|(key, _)| *key == word_key("row")), Some((word_key("row"), 3)));
+        assert!(word_counts(" …!").is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! The subcommands `translations` and `add-translations`: what words mean, learned from parallel text, and a bundle that has it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::material::{notes_text, relevance_weights};
+use crate::error::Error;
+use crate::export::translations::{TranslationOptions, add_translations};
+use crate::translations::{self, Sources};
+
+/// What `translations` reads and writes.
+#[derive(Debug, Args)]
+pub struct TranslationsArguments {
+    /// Folder of corpora, as for `tokenizer`; may be given several times.
+    #[arg(long, required = true)]
+    pub raw: Vec<PathBuf>,
+    /// Folder of corpora of words and names, all of which are taken; may be given several times.
+    #[arg(long)]
+    pub words: Vec<PathBuf>,
+    /// Folder of more text: for the words that occur, not for what they mean; may be given several times.
+    #[arg(long)]
+    pub texts: Vec<PathBuf>,
+    /// Folder whose lines and tab-separated fields must not enter training; may be given several times.
+    #[arg(long)]
+    pub exclude: Vec<PathBuf>,
+    /// Sentences of a language, at most.
+    #[arg(long, default_value_t = 150_000)]
+    pub pairs: usize,
+    /// Sentences of one corpus of a language, at most.
+    #[arg(long, default_value_t = 30_000)]
+    pub corpus_pairs: usize,
+    /// Words of a language, at most: the most frequent ones. Those of the lists come beside.
+    #[arg(long, default_value_t = 40_000)]
+    pub words_per_language: usize,
+    /// The table to write, for `add-translations`.
+    #[arg(long)]
+    pub out: PathBuf,
+}
+
+impl TranslationsArguments {
+    /// Learns and writes.
+    pub fn run(self) -> Result<(), Error> {
+        let Self { raw, words, texts, exclude, pairs, corpus_pairs, words_per_language, out } = self;
+        let (pairs_max, corpus_pairs_max, words_max) = (pairs, corpus_pairs, words_per_language);
+        let sources = Sources { raw, words, texts, exclude, pairs_max, corpus_pairs_max, words_max };
+        let table = translations::learn(&sources)?;
+        table.write(&out)?;
+        println!("{} words in {}", table.len(), out.display());
+        Ok(())
+    }
+}
+
+/// What `add-translations` reads and writes.
+#[derive(Debug, Args)]
+pub struct AddTranslationsArguments {
+    /// The bundle to add to.
+    #[arg(long)]
+    pub bundle: PathBuf,
+    /// The table, as `translations` writes it.
+    #[arg(long)]
+    pub translations: PathBuf,
+    /// Version of the new bundle.
+    #[arg(long)]
+    pub bundle_version: String,
+    /// Folder of the new bundle; one that is there is replaced.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// JSON of the weights that search gives to the evidence, as `relevance` writes it. Without it, the bundle's.
+    #[arg(long)]
+    pub relevance: Option<PathBuf>,
+    /// Markdown that the model card's section has as it is.
+    #[arg(long)]
+    pub notes: Option<PathBuf>,
+}
+
+impl AddTranslationsArguments {
+    /// Writes the bundle.
+    pub fn run(&self) -> Result<(), Error> {
+        let notes = notes_text(self.notes.as_deref())?;
+        let options = TranslationOptions {
+            bundle: &self.bundle,
+            version: &self.bundle_version,
+            folder: &self.out,
+            table: &self.translations,
+            relevance: relevance_weights(self.relevance.as_deref())?,
+            notes: notes.as_deref(),
+        };
+        print!("{}", add_translations(&options)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! A table of translations for a bundle that is there.
+
+use std::path::Path;
+
+use dragoman::bundle::TRANSLATIONS;
+use dragoman::domain::RelevanceWeights;
+use dragoman::ranking::Translations;
+use serde_json::json;
+
+use super::addition::Addition;
+use crate::error::Error;
+
+/// The section of the model card.
+const SECTION: &str = "## Translations";
+
+/// What goes into the new bundle.
+#[derive(Debug, Clone, Copy)]
+pub struct TranslationOptions<'a> {
+    /// The bundle to add to.
+    pub bundle: &'a Path,
+    /// Semantic version of the new one.
+    pub version: &'a str,
+    /// The folder to write; one that is there is replaced.
+    pub folder: &'a Path,
+    /// The table, as `Translations::write` has it.
+    pub table: &'a Path,
+    /// How search weighs the evidence; `None` leaves the bundle's.
+    pub relevance: Option<RelevanceWeights>,
+    /// What the card's section says besides, as Markdown.
+    pub notes: Option<&'a str>,
+}
+
+/// Writes the bundle. Gives the section of the model card.
+pub fn add_translations(options: &TranslationOptions<'_>) -> Result<String, Error> {
+    let mut addition = Addition::begin(options.bundle, options.folder)?;
+    let table = Translations::read(options.table)?;
+    table.write(&addition.partial().join(TRANSLATIONS))?;
+    options.version.clone_into(&mut addition.manifest.version);
+    addition.manifest.relevance = options.relevance.or(addition.manifest.relevance);
+    addition.manifest.training["translations"] = json!({ "words": table.len() });
+    addition.files.insert(TRANSLATIONS.to_owned());
+    let notes = options.notes.map(|notes| format!("{}\n\n", notes.trim())).unwrap_or_default();
+    let section = format!(
+        "{SECTION}\n\n`{TRANSLATIONS}` says what {} words of all languages mean, as far as parallel text tells: search finds a word of the\nquestion in its translations, too.\n\n{notes}",
+        table.len()
+    );
+    addition.finish(SECTION, &section)?;
+    Ok(section)
+}

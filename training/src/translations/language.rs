@@ -1,0 +1,176 @@
+//! What the words of one language mean.
+//!
+//! Model 1 is fitted twice, on words and on their stems. A word that was seen in few translations, or in none, means mostly what its
+//! stem means.
+
+use std::borrow::Cow;
+
+use dragoman::domain::Language;
+use dragoman::text::stems::{has_rules, stemmed};
+use rustc_hash::FxHashMap;
+
+use super::model1::Model;
+use super::pairs::{self, Pairs};
+use super::vocabulary::Vocabulary;
+
+/// As if a word had been seen so often with the translations of its stem.
+const STEM_COUNT: f64 = 2.0;
+/// Where there are no rules for stems, words of more characters than this have their beginning for a stem.
+const BEGINNING_CHARS: usize = 6;
+
+/// A word with how frequent it is, and the English stems that it is translated with, each with its probability.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// The word.
+    pub word: String,
+    /// In what part of the texts it is.
+    pub frequency: f64,
+    /// English stems with probabilities.
+    pub concepts: Vec<(String, f64)>,
+}
+
+/// What was learned of words, or of stems.
+#[derive(Debug, Default)]
+struct Learned {
+    concepts: FxHashMap<String, Vec<(String, f64)>>,
+    seen: FxHashMap<String, f64>,
+}
+
+/// Learns what the `words_max` most frequent words mean, and those of the lists.
+pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, language: Language, words_max: usize) -> Vec<Known> {
+    let (words, stems) = rayon::join(|| fit(pairs, language, |word, _| Cow::Borrowed(word)), || fit(pairs, language, stem));
+    let mut frequent: FxHashMap<String, f64> =
+        vocabulary.frequent(words_max).into_iter().map(|(word, frequency)| (word.to_owned(), frequency)).collect();
+    for (own, _) in &pairs.words {
+        pairs::distinct(own).for_each(|word| _ = frequent.entry(word).or_insert(0.0));
+    }
+    let mut known: Vec<Known> = frequent
+        .into_iter()
+        .map(|(word, frequency)| Known { concepts: mixed(&word, &words, &stems, language), word, frequency })
+        .filter(|known| !known.concepts.is_empty())
+        .collect();
+    known.sort_unstable_by(|a, b| a.word.cmp(&b.word));
+    known
+}
+
+/// The translations of a word, and those of its stem as much as it was not seen itself.
+fn mixed(word: &str, words: &Learned, stems: &Learned, language: Language) -> Vec<(String, f64)> {
+    let seen = words.seen.get(word).copied().unwrap_or(0.0);
+    let mut concepts: FxHashMap<&str, f64> = FxHashMap::default();
+    let own = words.concepts.get(word);
+    let of_stem = stems.concepts.get(stem(word, language).as_ref());
+    let share = if of_stem.is_some() { seen / (seen + STEM_COUNT) } else { 1.0 };
+    for (concepts_of, share) in [(own, share), (of_stem, 1.0 - share)] {
+        for (concept, probability) in concepts_of.into_iter().flatten() {
+            *concepts.entry(concept).or_default() += share * probability;
+        }
+    }
+    concepts.into_iter().map(|(concept, probability)| (concept.to_owned(), probability)).collect()
+}
+
+/// The stem of a word, or what stands for it.
+fn stem(word: &str, language: Language) -> Cow<'_, str> {
+    if has_rules(language) {
+        return stemmed(word, language);
+    }
+    let end = word.char_indices().nth(BEGINNING_CHARS).map_or(word.len(), |(end, _)| end);
+    Cow::Borrowed(&word[..end])
+}
+
+/// Fits Model 1 on what `form` makes of the words.
+fn fit(pairs: &Pairs, language: Language, form: fn(&str, Language) -> Cow<'_, str>) -> Learned {
+    let english = Language::parse(super::PIVOT);
+    let (mut words, mut concepts) = (Names::default(), Names::default());
+    // Model 1 has a word 0 that is in every sentence: what has no word of its own comes from it.
+    words.number("");
+    let (mut model, mut learned) = (Model::default(), Learned::default());
+    let both: [(&[(String, String)], f32); 2] = [(&pairs.sentences, 1.0), (&pairs.words, pairs::WORDS_WEIGHT)];
+    for (sentences, weight) in both {
+        for (own, translation) in sentences {
+            let mut numbers: Vec<u32> = pairs::distinct(own).map(|word| words.number(&form(&word, language))).collect();
+            let stems = pairs::distinct(translation).map(|word| {
+                let stem = english.map_or(Cow::Borrowed(word.as_str()), |english| stemmed(&word, english));
+                concepts.number(&stem)
+            });
+            let mut stems: Vec<u32> = stems.collect();
+            for numbers in [&mut numbers, &mut stems] {
+                numbers.sort_unstable();
+                numbers.dedup();
+            }
+            for number in &numbers {
+                *learned.seen.entry(words.names[*number as usize].clone()).or_default() += f64::from(weight);
+            }
+            model.add(numbers, stems, weight);
+        }
+    }
+    for (word, translations) in model.fit() {
+        let named = translations.into_iter().map(|(concept, share)| (concepts.names[concept as usize].clone(), share));
+        learned.concepts.insert(words.names[word as usize].clone(), named.collect());
+    }
+    learned
+}
+
+/// Numbers for words.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: FxHashMap<String, u32>,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.to_owned());
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn german() -> Vec<Known> {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let mut pairs = Pairs::default();
+        for _ in 0..5 {
+            pairs.sentences.extend([pair("das Boot", "the boat"), pair("das Haus", "the house"), pair("ein Haus", "a house")]);
+        }
+        pairs.words.push(pair("Biene", "bee"));
+        let mut vocabulary = Vocabulary::default();
+        for text in ["das boot", "zwei Boote", "drei boote", "viele Bienen", "die Bienen", "Quarz", "Quarz"] {
+            vocabulary.add(text);
+        }
+        learn(&pairs, &vocabulary, Language::parse("de").unwrap(), 100)
+    }
+
+    fn best<'k>(known: &'k [Known], word: &str) -> Option<&'k str> {
+        let concepts = &known.iter().find(|known| known.word == word)?.concepts;
+        concepts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(concept, _)| concept.as_str())
+    }
+
+    #[test]
+    fn a_form_that_no_translation_has_means_what_its_stem_means() {
+        let known = german();
+        assert_eq!(best(&known, "boote"), Some("boat"));
+        assert_eq!(best(&known, "bienen"), Some("bee"));
+        assert_eq!(best(&known, "biene"), Some("bee"), "though it is in no text, it is in a list of words");
+    }
+
+    #[test]
+    fn what_nothing_is_known_of_is_left_out() {
+        let known = german();
+        assert_eq!(best(&known, "quarz"), None);
+        assert_eq!(best(&known, "haus"), None, "it is not in the text");
+    }
+
+    #[test]
+    fn without_rules_the_beginning_is_the_stem() {
+        let croatian = Language::parse("hr").unwrap();
+        assert_eq!(stem("zahradama", croatian), "zahrad");
+        assert_eq!(stem("rat", croatian), "rat");
+    }
+}

@@ -1,0 +1,67 @@
+//! Learns what words of all languages mean from parallel text: the table that search translates words by (`ranking::Translations`).
+//!
+//! For each language, IBM Model 1 (`model1`) finds with which English words its words are translated. The stems of these are the
+//! concepts; English words have their own. What is known of a word is mixed with what is known of its stem, so that forms which no
+//! translation has are not lost (`language`). Then the languages are put together (`table`).
+
+pub mod language;
+pub mod model1;
+pub mod pairs;
+pub mod table;
+pub mod vocabulary;
+
+use std::path::PathBuf;
+
+use dragoman::domain::Language;
+use dragoman::ranking::Translations;
+
+use crate::data::prepare::excluded_texts;
+use crate::error::Error;
+use pairs::Pairs;
+use table::Table;
+
+/// The language whose stems are the concepts.
+pub const PIVOT: &str = "en";
+
+/// What a table is learned from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// Folders of parallel text.
+    pub raw: Vec<PathBuf>,
+    /// Folders of parallel words and names: each line is taken, and counts twice.
+    pub words: Vec<PathBuf>,
+    /// Folders of more text: for the words that occur, not for what they mean.
+    pub texts: Vec<PathBuf>,
+    /// Folders whose lines and fields are left out.
+    pub exclude: Vec<PathBuf>,
+    /// Pairs of sentences of one language, at most.
+    pub pairs_max: usize,
+    /// Pairs of one corpus of it, at most.
+    pub corpus_pairs_max: usize,
+    /// Words of one language, at most: the most frequent ones.
+    pub words_max: usize,
+}
+
+/// Learns the table; prints a line for each language.
+pub fn learn(sources: &Sources) -> Result<Translations, Error> {
+    let english = Language::parse(PIVOT).ok_or(Error::Content { path: PIVOT.into(), problem: "no language".to_owned() })?;
+    let excluded = excluded_texts(&sources.exclude)?;
+    let folders = || sources.raw.iter().chain(&sources.words).chain(&sources.texts);
+    let mut vocabularies = vocabulary::count(folders().map(PathBuf::as_path))?;
+    let mut table = Table::default();
+    for language in Language::all().filter(|language| *language != english) {
+        let pairs = Pairs::read(sources, language, english, &excluded)?;
+        let vocabulary = vocabularies.remove(&language).unwrap_or_default();
+        if pairs.sentences.is_empty() && pairs.words.is_empty() {
+            continue;
+        }
+        let known = language::learn(&pairs, &vocabulary, language, sources.words_max);
+        println!("{language}: {} sentences, {} words, {} known", pairs.sentences.len(), pairs.words.len(), known.len());
+        table.add(known);
+    }
+    if table.is_empty() {
+        return Err(Error::NoData { path: sources.raw.first().cloned().unwrap_or_default() });
+    }
+    table.add_pivot(vocabularies.remove(&english).unwrap_or_default(), english, sources.words_max);
+    Ok(table.finish())
+}

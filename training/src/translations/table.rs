@@ -1,0 +1,150 @@
+//! Puts what was learned of each language together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use dragoman::domain::Language;
+use dragoman::ranking::{Sense, Translations};
+use dragoman::text::plain_words::word_key;
+use dragoman::text::stems::stemmed;
+
+use super::language::Known;
+use super::vocabulary::Vocabulary;
+
+/// Concepts of a word, at most.
+const SENSES_MAX: usize = 4;
+/// The least probability of a concept.
+const PROBABILITY_MIN: f64 = 0.1;
+/// What the frequency of a word counts at least: of one that is in no text, only in lists of words.
+const FREQUENCY_MIN: f64 = 1e-6;
+/// Concepts that there can be.
+const CONCEPTS_MAX: usize = 1 << 16;
+
+/// The words of the languages so far.
+#[derive(Debug, Default)]
+pub struct Table {
+    words: HashMap<String, Word>,
+}
+
+#[derive(Debug, Default)]
+struct Word {
+    /// By stem: probability times what the language counts.
+    concepts: BTreeMap<String, f64>,
+    /// What the languages that have the word count together.
+    total: f64,
+}
+
+impl Table {
+    /// Adds what is known of a language's words. Where several languages have a word, each counts by the root of how frequent it is there.
+    pub fn add(&mut self, words: Vec<Known>) {
+        for Known { word, frequency, concepts } in words {
+            let counts = frequency.max(FREQUENCY_MIN).sqrt();
+            let entry = self.words.entry(word).or_default();
+            entry.total += counts;
+            for (concept, probability) in concepts {
+                *entry.concepts.entry(concept).or_default() += counts * probability;
+            }
+        }
+    }
+
+    /// Adds the words of the language whose stems are the concepts.
+    pub fn add_pivot(&mut self, vocabulary: Vocabulary, language: Language, words_max: usize) {
+        let known = vocabulary.frequent(words_max).into_iter().map(|(word, frequency)| Known {
+            word: word.to_owned(),
+            frequency,
+            concepts: vec![(stemmed(word, language).into_owned(), 1.0)],
+        });
+        self.add(known.collect());
+    }
+
+    /// Whether there is nothing yet.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The table. Concepts that only one word has tell no words of other languages; they are left out, and so are the rarest ones beyond
+    /// what there can be.
+    pub fn finish(self) -> Translations {
+        let words: Vec<(String, Vec<(String, f64)>)> =
+            self.words.into_iter().map(|(word, entry)| (word, entry.strongest())).collect();
+        let numbers = numbered(&words);
+        let numbered = words.into_iter().map(|(word, concepts)| {
+            let senses =
+                concepts.iter().filter_map(|(concept, probability)| Some(Sense::new(*numbers.get(concept)?, *probability)));
+            (word_key(&word), senses.collect())
+        });
+        Translations::new(numbered.collect())
+    }
+}
+
+impl Word {
+    /// Its likeliest concepts with their probabilities.
+    fn strongest(self) -> Vec<(String, f64)> {
+        let total = self.total.max(f64::MIN_POSITIVE);
+        let concepts = self.concepts.into_iter().map(|(concept, counts)| (concept, counts / total));
+        let mut concepts: Vec<_> = concepts.filter(|(_, probability)| *probability >= PROBABILITY_MIN).collect();
+        concepts.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        concepts.truncate(SENSES_MAX);
+        concepts
+    }
+}
+
+/// Numbers for the concepts that most words have, at least two.
+fn numbered(words: &[(String, Vec<(String, f64)>)]) -> HashMap<String, u16> {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for (concept, _) in words.iter().flat_map(|(_, concepts)| concepts) {
+        *uses.entry(concept).or_default() += 1;
+    }
+    let mut uses: Vec<(&str, usize)> = uses.into_iter().filter(|(_, uses)| *uses > 1).collect();
+    uses.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    uses.into_iter().take(CONCEPTS_MAX).zip(0..=u16::MAX).map(|((concept, _), number)| (concept.to_owned(), number)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(words: &[(&str, &str)]) -> Vec<Known> {
+        let known = |(word, concept): &(&str, &str)| Known {
+            word: (*word).to_owned(),
+            frequency: 0.01,
+            concepts: vec![((*concept).to_owned(), 0.9)],
+        };
+        words.iter().map(known).collect()
+    }
+
+    fn table() -> Translations {
+        let mut table = Table::default();
+        table.add(known(&[("boot", "boat"), ("gift", "poison"), ("quarz", "quartz")]));
+        table.add(known(&[("bateau", "boat"), ("poison", "poison")]));
+        let mut english = Vocabulary::default();
+        for _ in 0..2 {
+            ["boat", "boats", "gift", "boot", "poison"].into_iter().for_each(|word| english.add(word));
+        }
+        table.add_pivot(english, Language::parse("en").unwrap(), 100);
+        table.finish()
+    }
+
+    #[test]
+    fn words_that_are_translated_alike_share_a_concept() {
+        let table = table();
+        let concept = |word| table.senses(word_key(word)).first().map(|sense| sense.concept);
+        assert!(concept("boat").is_some());
+        for word in ["boats", "bateau"] {
+            assert_eq!(concept(word), concept("boat"), "{word}");
+        }
+        assert_ne!(concept("bateau"), concept("poison"));
+    }
+
+    #[test]
+    fn a_word_of_two_languages_has_the_concepts_of_both() {
+        let table = table();
+        let senses = table.senses(word_key("boot"));
+        assert_eq!(senses.len(), 1, "that of English is nobody else's: {senses:?}");
+        assert!((0.1..0.5).contains(&senses[0].probability()), "{senses:?}");
+    }
+
+    #[test]
+    fn what_no_other_word_means_is_left_out() {
+        assert!(table().senses(word_key("quarz")).is_empty());
+    }
+}
