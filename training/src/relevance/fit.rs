@@ -3,6 +3,7 @@
 use dragoman::domain::RelevanceWeights;
 use dragoman::ranking::Evidence;
 
+use super::Levels;
 use super::evidence::Asked;
 
 /// Numbers that the score is a weighted sum of.
@@ -35,6 +36,30 @@ pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeight
         if rank <= 10 { 1.0 / rank as f64 } else { 0.0 }
     };
     100.0 * counted.iter().map(|asked| reciprocal(asked)).sum::<f64>() / counted.len().max(1) as f64
+}
+
+/// How relevant the right passages are, and the others.
+pub fn levels(asked: &[Asked], weights: &RelevanceWeights) -> Levels {
+    let relevance = |evidence: &Evidence| evidence.relevance(weights);
+    let wrong = |asked: &Asked| {
+        let wrong = asked.candidates.iter().enumerate().filter(|(number, _)| *number != asked.answer);
+        wrong.map(|(_, evidence)| relevance(evidence)).max_by(f32::total_cmp)
+    };
+    let right: Vec<f32> = asked.iter().map(|asked| relevance(&asked.candidates[asked.answer])).collect();
+    let closest = asked.iter().filter_map(wrong).collect();
+    let others = asked.iter().flat_map(|asked| &asked.others).map(relevance).collect();
+    Levels {
+        right: [reached_by(0.5, right.clone()), reached_by(0.9, right)],
+        closest: reached_by(0.5, closest),
+        other: reached_by(0.5, others),
+    }
+}
+
+/// What this share of the values reaches; 0 of none.
+fn reached_by(share: f64, mut values: Vec<f32>) -> f32 {
+    values.sort_by(|a, b| b.total_cmp(a));
+    let place = (share * values.len() as f64) as usize;
+    values.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
 fn features(evidence: &Evidence) -> Features {
@@ -123,6 +148,12 @@ fn ascend<const N: usize>(mut weights: [f64; N], least: [f64; N], gradient: impl
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_of_the_values_reaches_a_level() {
+        let values: Vec<f32> = (1..=10).map(|n| n as f32).collect();
+        assert_eq!((reached_by(0.5, values.clone()), reached_by(0.9, values), reached_by(0.5, Vec::new())), (5.0, 1.0, 0.0));
+    }
 
     /// Questions whose right passage is told by late interaction, nearly always, and by nothing else.
     fn asked() -> Vec<Asked> {

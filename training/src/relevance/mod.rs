@@ -27,6 +27,19 @@ pub struct Fitted {
     pub mrr: [f64; 2],
     /// The same by the weights before.
     pub mrr_before: [f64; 2],
+    /// The relevance of passages to the questions that were held out, by the new weights.
+    pub levels: Levels,
+}
+
+/// How relevant passages are, by a fit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Levels {
+    /// What half and nine in ten of the right passages have at least.
+    pub right: [f32; 2],
+    /// What half of the wrong candidates that come closest have at least.
+    pub closest: f32,
+    /// What half of the passages that nothing names have at least.
+    pub other: f32,
 }
 
 /// Fits the weights of the bundle in `bundle` on up to `questions_max` questions of each file in `data`; every other question of a file is
@@ -39,7 +52,13 @@ pub fn fit(bundle: &Path, data: &Path, questions_max: usize) -> Result<Fitted, E
     }
     let weights = fit::weights(&seen);
     let mrr = |weights: &RelevanceWeights| [true, false].map(|same| fit::mrr_at_10(&held_out, same, weights));
-    Ok(Fitted { weights, questions: (seen.len(), held_out.len()), mrr: mrr(&weights), mrr_before: mrr(&before) })
+    Ok(Fitted {
+        weights,
+        questions: (seen.len(), held_out.len()),
+        mrr: mrr(&weights),
+        mrr_before: mrr(&before),
+        levels: fit::levels(&held_out, &weights),
+    })
 }
 
 impl fmt::Display for Fitted {
@@ -56,6 +75,8 @@ impl fmt::Display for Fitted {
         {
             writeln!(f, "| {name} | {before:.2} | {after:.2} |")?;
         }
-        Ok(())
+        let Levels { right: [half, most], closest, other } = self.levels;
+        writeln!(f, "\nrelevance: half of the right passages have {half:.2} or more, nine in ten {most:.2};")?;
+        writeln!(f, "half of the wrong ones that come closest {closest:.2}, half of those that nothing names {other:.2}")
     }
 }
