@@ -125,10 +125,12 @@ fn check_marks(client: &Client) {
     assert!(["планету", "звезды"].iter().all(|word| words.iter().any(|marked| marked == word)), "{words:?}");
 }
 
-/// The tokens of a question find those of a passage in another language, and all evidence makes one relevance. Gives the hits.
+/// The tokens and the words of a question find those of a passage in another language, and all evidence makes one relevance. Gives the
+/// hits.
 fn check_evidence(client: &Client) -> Vec<Value> {
     let search = json!({ "query": "wheat and rice in the fields", "limit": 3, "explain": true, "include": [] });
-    let filled = |hits: &[Value]| hits.iter().all(|hit| hit["explanation"]["late"]["rank"].is_u64());
+    let named = |hit: &Value, list: &str| hit["explanation"][list]["rank"].is_u64();
+    let filled = |hits: &[Value]| hits.iter().all(|hit| named(hit, "late")) && named(&hits[0], "translated");
     let since = std::time::Instant::now();
     let mut hits = client.hits("world", &search);
     while !filled(&hits) && since.elapsed() < FILL_MAX {
@@ -143,12 +145,13 @@ fn check_evidence(client: &Client) -> Vec<Value> {
     hits
 }
 
-/// Makes the collection's database one from before passages had tokens: one that was just brought up from there.
+/// Makes the collection's database one from before passages had tokens and words: one that was just brought up from there.
 fn forget_tokens(data: &std::path::Path) {
     let folders = std::fs::read_dir(data.join("collections")).unwrap();
     for folder in folders {
         let database = rusqlite::Connection::open(folder.unwrap().path().join("documents.sqlite")).unwrap();
-        let forget = "delete from passage_tokens; update token_fill set filled = 0, until = (select sequence from state)";
+        let forget = "delete from passage_tokens; update token_fill set filled = 0, until = (select sequence from state);
+                      delete from passage_words; update stem_fill set filled = 0, until = (select max(id) from passages)";
         database.execute_batch(forget).unwrap();
     }
 }

@@ -172,6 +172,7 @@ fn sizes(data: &Path, passages: usize) {
     println!("| text | {:.0} |", sum("select sum(length(cast(text as blob))) from documents"));
     println!("| embedding | {:.0} |", sum("select sum(length(embedding)) from passages"));
     println!("| tokens | {:.0} |", sum("select sum(length(tokens)) from passage_tokens"));
+    println!("| words, for translations | {:.0} |", sum("select sum(length(words)) from passage_words"));
     println!("| index of words | {:.0} |\n", sum("select sum(length(block)) from lexical_data"));
 }
 
