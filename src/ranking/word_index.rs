@@ -23,8 +23,8 @@ pub const QUESTION_WORDS_MAX: usize = 64;
 const SAME_MIN: f32 = 0.02;
 /// Passages that are looked at for each passage there is, counted once for each word that leads to them; and that many always. Beyond,
 /// the words of the question that most passages have find nothing.
-const VISITS_PER_PASSAGE: usize = 2;
-const VISITS_MIN: usize = 200_000;
+const VISITS_PER_PASSAGE: usize = 1;
+const VISITS_MIN: usize = 50_000;
 
 /// Passages with their words.
 #[derive(Debug, Clone, Default)]
@@ -37,8 +37,11 @@ pub struct WordIndex {
     lengths: Vec<u16>,
     /// Of `lengths`, those of passages that are there.
     length_sum: u64,
-    words: HashMap<u32, Posting>,
-    /// For each concept the words of the collection that have it.
+    /// The place of each word's posting.
+    words: HashMap<u32, u32>,
+    /// By place; empty ones are of words that no passage has any more.
+    postings: Vec<Posting>,
+    /// For each concept the words of the collection that have it, by their places.
     concepts: HashMap<u16, Vec<(u32, f32)>>,
 }
 
@@ -63,13 +66,15 @@ impl WordIndex {
         }
         let slot = self.passages.len() as u32;
         for (word, count) in words.iter() {
-            let posting = self.words.entry(word).or_insert_with(|| {
+            let place = *self.words.entry(word).or_insert_with(|| {
+                let place = self.postings.len() as u32;
                 for sense in translations.senses(word) {
-                    self.concepts.entry(sense.concept).or_default().push((word, sense.probability()));
+                    self.concepts.entry(sense.concept).or_default().push((place, sense.probability()));
                 }
-                Posting::with_capacity(1)
+                self.postings.push(Posting::with_capacity(1));
+                place
             });
-            posting.push((slot << COUNT_BITS) | u32::from(count));
+            self.postings[place as usize].push((slot << COUNT_BITS) | u32::from(count));
         }
         let length = u16::try_from(words.total()).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
@@ -146,33 +151,34 @@ impl WordIndex {
 
     /// What a word of the question finds.
     fn lane(&self, word: u32, translations: &Translations) -> Lane {
-        let frequency = |word: &u32| self.words.get(word).map_or(0, Vec::len);
-        let mut found: HashMap<u32, f32> = HashMap::new();
+        let frequency = |place: u32| self.postings[place as usize].len();
+        let mut found: Vec<(u32, f32)> = Vec::new();
         let mut expected = 0.0;
         for sense in translations.senses(word) {
             let probability = sense.probability();
             for (other, of_other) in self.concepts.get(&sense.concept).into_iter().flatten() {
-                *found.entry(*other).or_default() += probability * of_other;
-                expected += probability * frequency(other) as f32;
+                found.push((*other, probability * of_other));
+                expected += probability * frequency(*other) as f32;
             }
         }
-        if self.words.contains_key(&word) {
-            if found.is_empty() {
-                expected = frequency(&word) as f32;
-            }
-            found.insert(word, 1.0);
+        let own = self.words.get(&word).copied();
+        if let (Some(own), true) = (own, found.is_empty()) {
+            expected = frequency(own) as f32;
         }
-        let mut words: Vec<(u32, f32)> = found.into_iter().filter(|(_, same)| *same >= SAME_MIN).collect();
-        words.sort_unstable_by_key(|(word, _)| *word);
+        found.extend(own.map(|own| (own, 1.0)));
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        // What several concepts say of two words adds up; a word is surely itself.
+        let same = |of_word: &[(u32, f32)]| (of_word[0].0, of_word.iter().map(|(_, same)| same).sum::<f32>().min(1.0));
+        let words: Vec<(u32, f32)> = found.chunk_by(|a, b| a.0 == b.0).map(same).filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
-        let visits = words.iter().map(|(word, _)| frequency(word)).sum();
+        let visits = words.iter().map(|(place, _)| frequency(*place)).sum();
         Lane { words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
     }
 
     /// Adds what a word of the question says of each passage. `counts` are zeros before and after.
     fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
-        for (word, same) in &lane.words {
-            for entry in self.words.get(word).into_iter().flatten() {
+        for (place, same) in &lane.words {
+            for entry in &self.postings[*place as usize] {
                 let (slot, count) = (entry >> COUNT_BITS, entry & ((1 << COUNT_BITS) - 1));
                 if counts[slot as usize] == 0.0 {
                     met.push(slot);
@@ -200,23 +206,36 @@ impl WordIndex {
                 lengths.push(self.lengths[slot]);
             }
         }
-        for posting in self.words.values_mut() {
+        for posting in &mut self.postings {
             let count = |entry: u32| entry & ((1 << COUNT_BITS) - 1);
             let kept = |entry: &u32| moved[(entry >> COUNT_BITS) as usize].map(|slot| (slot << COUNT_BITS) | count(*entry));
             *posting = posting.iter().filter_map(kept).collect();
         }
-        self.words.retain(|_, posting| !posting.is_empty());
-        for words in self.concepts.values_mut() {
-            words.retain(|(word, _)| self.words.contains_key(word));
-        }
+        self.forget_words();
         (self.passages, self.lengths) = (passages, lengths);
+    }
+
+    /// Drops the words that no passage has any more.
+    fn forget_words(&mut self) {
+        let mut moved = vec![None; self.postings.len()];
+        let mut postings = Vec::new();
+        for (place, posting) in self.postings.drain(..).enumerate().filter(|(_, posting)| !posting.is_empty()) {
+            moved[place] = Some(postings.len() as u32);
+            postings.push(posting);
+        }
+        self.postings = postings;
+        let place_of = |place: u32| moved[place as usize];
+        self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();
+        for words in self.concepts.values_mut() {
+            *words = words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability))).collect();
+        }
     }
 }
 
 /// What a word of a question finds in a collection.
 #[derive(Debug)]
 struct Lane {
-    /// Words of the collection, with the probability that they mean the same.
+    /// Words of the collection by their places, with the probability that they mean the same.
     words: Vec<(u32, f32)>,
     /// Passages that they lead to, counted once for each word.
     visits: usize,
