@@ -5,9 +5,9 @@
 //! concepts in the place of the words of one other language). No language needs to be known: of a word that several languages spell
 //! alike, the concepts of all count.
 //!
-//! A safetensors file of three tensors. `words`, uint8 [bytes]: the numbers of words (`text::plain_words::word_key`), ascending, of each
+//! A safetensors file of three tensors. `words`, uint8: the numbers of words (`text::plain_words::word_key`), ascending, of each
 //! what it is more than the one before, seven bits in a byte, the lowest first, with the highest bit set in all bytes but the last.
-//! `concepts`, uint16 [concepts of all words], word after word. `shares`, uint8, as many: the probability of each concept in parts of
+//! `concepts`, uint16: those of all words, word after word. `shares`, uint8, as many: the probability of each concept in parts of
 //! 127, with the highest bit set in the last one of each word.
 
 use std::path::{Path, PathBuf};
