@@ -13,8 +13,10 @@ pub struct PassageTerms {
 
 /// Bits of the number that stands for a word.
 pub const WORD_KEY_BITS: u32 = 28;
+/// Bits of its count, which are kept below those of the word.
+pub const WORD_COUNT_BITS: u32 = u32::BITS - WORD_KEY_BITS;
 /// Times that a word is counted at most.
-pub const WORD_COUNT_MAX: u8 = 15;
+pub const WORD_COUNT_MAX: u8 = (1 << WORD_COUNT_BITS) - 1;
 
 /// The words of a passage in their plain form, each with how often it is there: what translations are looked for in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,13 +27,13 @@ impl WordCounts {
     pub fn of(mut keys: Vec<u32>) -> Self {
         keys.sort_unstable();
         let runs = keys.chunk_by(|a, b| a == b);
-        let entry = |run: &[u32]| (run[0] << COUNT_BITS) | run.len().min(usize::from(WORD_COUNT_MAX)) as u32;
+        let entry = |run: &[u32]| (run[0] << WORD_COUNT_BITS) | run.len().min(usize::from(WORD_COUNT_MAX)) as u32;
         Self(runs.map(entry).collect())
     }
 
     /// Each word with its count, words ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
-        self.0.iter().map(|entry| (entry >> COUNT_BITS, (entry & u32::from(WORD_COUNT_MAX)) as u8))
+        self.0.iter().map(|entry| (entry >> WORD_COUNT_BITS, (entry & u32::from(WORD_COUNT_MAX)) as u8))
     }
 
     /// How many words it has, repeated ones as often as they are counted.
@@ -53,13 +55,10 @@ impl WordCounts {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (fours, rest) = bytes.as_chunks::<4>();
         let counts = Self(fours.iter().map(|four| u32::from_le_bytes(*four)).collect());
-        let is_sorted = counts.0.is_sorted_by(|a, b| a >> COUNT_BITS < b >> COUNT_BITS);
+        let is_sorted = counts.0.is_sorted_by(|a, b| a >> WORD_COUNT_BITS < b >> WORD_COUNT_BITS);
         (rest.is_empty() && is_sorted && counts.iter().all(|(_, count)| count > 0)).then_some(counts)
     }
 }
-
-/// Bits of a count, below those of its word.
-const COUNT_BITS: u32 = u32::BITS - WORD_KEY_BITS;
 
 /// The terms of a query: a passage that has any of them may be a hit, if it has what is required and nothing that is excluded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

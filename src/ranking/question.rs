@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::TokenIndex;
 use super::scorer::{Factor, NEAR, NearToken, Rows, ScorerError, dot};
+use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
 /// Distinct tokens of a question that are looked for; of a longer one those that say most.
@@ -197,15 +197,8 @@ impl Question {
         }
         self.add_tail(index, &mut scores);
         let found = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0);
-        let mut found: Vec<(PassageId, f32)> =
-            found.filter_map(|(score, slot)| Some((index.passage(slot).filter(|&passage| accept(passage))?, score))).collect();
-        let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if found.len() > limit {
-            found.select_nth_unstable_by(limit, better);
-            found.truncate(limit);
-        }
-        found.sort_unstable_by(better);
-        found
+        let found = found.filter_map(|(score, slot)| Some((index.passage(slot).filter(|&passage| accept(passage))?, score)));
+        best(found.collect(), limit)
     }
 
     /// Scores the passages that no posting leads to.

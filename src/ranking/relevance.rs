@@ -62,6 +62,10 @@ mod tests {
             assert!(relevance(more) > base, "{more:?}");
         }
         assert!(relevance(Evidence { tokens: 100, ..SOME }) < base);
+        let weights = RelevanceWeights { translated: 2.0, ..RelevanceWeights::default() };
+        let translated = Evidence { translated: 0.5, ..SOME };
+        assert!(translated.relevance(&weights) > SOME.relevance(&weights));
+        assert_eq!(relevance(translated), base, "it counts nothing for a model without translations");
     }
 
     #[test]

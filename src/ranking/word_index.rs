@@ -6,15 +6,14 @@
 
 use std::collections::HashMap;
 
+use super::best;
 use super::translations::Translations;
-use crate::domain::{PassageId, WordCounts};
+use crate::domain::{PassageId, WORD_COUNT_BITS, WORD_COUNT_MAX, WordCounts};
 
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// Times that a passage can have a word, as the postings keep it.
-const COUNT_BITS: u32 = 4;
 /// Passages at most; those beyond are not found by words of other languages.
-const SLOTS_MAX: usize = 1 << (u32::BITS - COUNT_BITS);
+const SLOTS_MAX: usize = 1 << (u32::BITS - WORD_COUNT_BITS);
 /// Removed passages that stay at least before room is made.
 const DEAD_MIN: usize = 1 << 12;
 /// Words of the question that are looked for; of a longer one the first.
@@ -45,7 +44,7 @@ pub struct WordIndex {
     concepts: HashMap<u16, Vec<(u32, f32)>>,
 }
 
-/// The passages that have a word: slot, then count in the lowest bits.
+/// The passages that have a word: slot, then count in the lowest `WORD_COUNT_BITS`.
 type Posting = Vec<u32>;
 
 /// How well passages answer a question.
@@ -74,7 +73,7 @@ impl WordIndex {
                 self.postings.push(Posting::with_capacity(1));
                 place
             });
-            self.postings[place as usize].push((slot << COUNT_BITS) | u32::from(count));
+            self.postings[place as usize].push((slot << WORD_COUNT_BITS) | u32::from(count));
         }
         let length = u16::try_from(words.total()).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
@@ -138,15 +137,8 @@ impl WordIndex {
     pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
         let possible = scores.possible.max(1.0);
         let found = self.passages.iter().zip(&scores.scores).filter(|(_, score)| **score > 0.0);
-        let mut found: Vec<(PassageId, f32)> =
-            found.filter_map(|(passage, score)| Some((passage.filter(|&passage| accept(passage))?, score / possible))).collect();
-        let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if found.len() > limit {
-            found.select_nth_unstable_by(limit, better);
-            found.truncate(limit);
-        }
-        found.sort_unstable_by(better);
-        found
+        let found = found.filter_map(|(passage, score)| Some((passage.filter(|&passage| accept(passage))?, score / possible)));
+        best(found.collect(), limit)
     }
 
     /// What a word of the question finds.
@@ -179,7 +171,7 @@ impl WordIndex {
     fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
         for (place, same) in &lane.words {
             for entry in &self.postings[*place as usize] {
-                let (slot, count) = (entry >> COUNT_BITS, entry & ((1 << COUNT_BITS) - 1));
+                let (slot, count) = (entry >> WORD_COUNT_BITS, entry & u32::from(WORD_COUNT_MAX));
                 if counts[slot as usize] == 0.0 {
                     met.push(slot);
                 }
@@ -207,8 +199,9 @@ impl WordIndex {
             }
         }
         for posting in &mut self.postings {
-            let count = |entry: u32| entry & ((1 << COUNT_BITS) - 1);
-            let kept = |entry: &u32| moved[(entry >> COUNT_BITS) as usize].map(|slot| (slot << COUNT_BITS) | count(*entry));
+            let count = |entry: u32| entry & u32::from(WORD_COUNT_MAX);
+            let kept =
+                |entry: &u32| moved[(entry >> WORD_COUNT_BITS) as usize].map(|slot| (slot << WORD_COUNT_BITS) | count(*entry));
             *posting = posting.iter().filter_map(kept).collect();
         }
         self.forget_words();

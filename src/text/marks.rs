@@ -84,7 +84,8 @@ impl PassageWords {
             // Characters that only steer how a text is shown leave nothing, and separate nothing.
             for part in normal.graphemes(true) {
                 let of = part.chars().find_map(class);
-                if of.is_none() && part.chars().all(is_combining_mark) {
+                let is_mark = of.is_none() && part.chars().all(is_combining_mark);
+                if is_mark || (of.is_some() && of == open && words.is_parted_from(part)) {
                     words.lengthen(at + grapheme.len(), part, open.is_some());
                     continue;
                 }
@@ -107,7 +108,15 @@ impl PassageWords {
         }
     }
 
-    /// Adds a mark that something without a width parts from its letter to that letter.
+    /// Whether what comes next is one character with the last one, once what has no width between them is gone, as in a query. Words with
+    /// spaces between them are marked whole, so there it does not matter.
+    fn is_parted_from(&self, part: &str) -> bool {
+        let unspaced = self.runs.last().is_some_and(|run| run.class != Class::Word);
+        let last = self.characters.last().filter(|_| unspaced);
+        last.is_some_and(|last| format!("{}{part}", &self.shown[last.shown.clone()]).graphemes(true).count() == 1)
+    }
+
+    /// Adds a mark, or a part of a character, that something without a width parts from its letter to that letter.
     fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
         if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
             // Letter and mark may have a form of their own.

@@ -144,7 +144,7 @@ pub struct SearchDocumentsRequest {
     pub explain: Option<bool>,
 }
 
-/// `full`: by all there is, within and across languages: embeddings, late interaction of tokens and shared words become one relevance
+/// `full`: by all there is, within and across languages: embeddings, late interaction of tokens, shared words and translated words become one relevance
 /// between 0 and 1. `dense`: by the similarity of embeddings alone. `lexical`: by the words that query and passage share (BM25), in every
 /// script. `hybrid`: by embeddings and words, their ranks fused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]

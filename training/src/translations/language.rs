@@ -36,9 +36,11 @@ struct Learned {
     seen: FxHashMap<String, f64>,
 }
 
-/// Learns what the `words_max` most frequent words mean, and those of the lists.
-pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, language: Language, words_max: usize) -> Vec<Known> {
-    let (words, stems) = rayon::join(|| fit(pairs, language, |word, _| Cow::Borrowed(word)), || fit(pairs, language, stem));
+/// Learns what the `words_max` most frequent words mean, and those of the lists; the second language is the one whose stems are the
+/// concepts.
+pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, languages: [Language; 2], words_max: usize) -> Vec<Known> {
+    let [language, _] = languages;
+    let (words, stems) = rayon::join(|| fit(pairs, languages, |word, _| Cow::Borrowed(word)), || fit(pairs, languages, stem));
     let mut frequent: FxHashMap<String, f64> =
         vocabulary.frequent(words_max).into_iter().map(|(word, frequency)| (word.to_owned(), frequency)).collect();
     for (own, _) in &pairs.words {
@@ -78,8 +80,7 @@ fn stem(word: &str, language: Language) -> Cow<'_, str> {
 }
 
 /// Fits Model 1 on what `form` makes of the words.
-fn fit(pairs: &Pairs, language: Language, form: fn(&str, Language) -> Cow<'_, str>) -> Learned {
-    let english = Language::parse(super::PIVOT);
+fn fit(pairs: &Pairs, [language, pivot]: [Language; 2], form: fn(&str, Language) -> Cow<'_, str>) -> Learned {
     let (mut words, mut concepts) = (Names::default(), Names::default());
     // Model 1 has a word 0 that is in every sentence: what has no word of its own comes from it.
     words.number("");
@@ -88,10 +89,7 @@ fn fit(pairs: &Pairs, language: Language, form: fn(&str, Language) -> Cow<'_, st
     for (sentences, weight) in both {
         for (own, translation) in sentences {
             let mut numbers: Vec<u32> = pairs::distinct(own).map(|word| words.number(&form(&word, language))).collect();
-            let stems = pairs::distinct(translation).map(|word| {
-                let stem = english.map_or(Cow::Borrowed(word.as_str()), |english| stemmed(&word, english));
-                concepts.number(&stem)
-            });
+            let stems = pairs::distinct(translation).map(|word| concepts.number(&stemmed(&word, pivot)));
             let mut stems: Vec<u32> = stems.collect();
             for numbers in [&mut numbers, &mut stems] {
                 numbers.sort_unstable();
@@ -144,7 +142,7 @@ mod tests {
         for text in ["das boot", "zwei Boote", "drei boote", "viele Bienen", "die Bienen", "Quarz", "Quarz"] {
             vocabulary.add(text);
         }
-        learn(&pairs, &vocabulary, Language::parse("de").unwrap(), 100)
+        learn(&pairs, &vocabulary, ["de", "en"].map(|code| Language::parse(code).unwrap()), 100)
     }
 
     fn best<'k>(known: &'k [Known], word: &str) -> Option<&'k str> {

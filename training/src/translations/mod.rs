@@ -55,7 +55,7 @@ pub fn learn(sources: &Sources) -> Result<Translations, Error> {
         if pairs.sentences.is_empty() && pairs.words.is_empty() {
             continue;
         }
-        let known = language::learn(&pairs, &vocabulary, language, sources.words_max);
+        let known = language::learn(&pairs, &vocabulary, [language, english], sources.words_max);
         println!("{language}: {} sentences, {} words, {} known", pairs.sentences.len(), pairs.words.len(), known.len());
         table.add(known);
     }
