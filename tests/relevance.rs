@@ -11,8 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 use dragoman::evaluation::judged::{self, Reading};
+use dragoman::evaluation::relevance::Item;
 use program::Program;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const MODEL: &str = "models/ems-small";
 const SET: &str = "tests/relevance";
@@ -90,6 +91,43 @@ fn every_mode_finds_what_it_found() {
     }
     let missed: Vec<String> = FLOORS.iter().flat_map(|floor| missed(floor, &report)).collect();
     assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// Few candidates find what many find, and a hit's relevance is the same by either: the estimates that choose candidates are not seen.
+#[test]
+fn few_candidates_find_what_many_find() {
+    if !Path::new(MODEL).join("manifest.json").exists() {
+        println!("skipped: there is no {MODEL}/manifest.json");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    let set = judged::read(Path::new(SET), &Reading { documents: true, judged: true, split: "test".to_owned() }).unwrap();
+    let page =
+        |page: &Item| json!({ "id": page.id, "title": page.title, "text": page.text, "language": page.language.unwrap().code() });
+    let pages: Vec<Value> = set.documents.iter().map(page).collect();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "pages" })).0, 201);
+    let (status, added) = client.post("/v1/collections/pages/documents?wait=indexed", &json!({ "documents": pages }));
+    assert_eq!((status, &added["failed"]), (200, &json!(0)), "{added}");
+    let (mut found, mut wanted) = (0, 0);
+    for query in &set.queries {
+        let hits = |candidates: usize| -> HashMap<String, Value> {
+            let search = json!({ "query": query.text, "candidates": candidates, "include": [] });
+            let hits = client.hits("pages", &search).into_iter();
+            hits.map(|hit| (hit["id"].as_str().unwrap().to_owned(), hit["score"].clone())).collect()
+        };
+        let (few, many) = (hits(20), hits(10_000));
+        wanted += many.len();
+        for (id, score) in many {
+            if let Some(other) = few.get(&id) {
+                assert_eq!(other, &score, "{id} for {:?}", query.text);
+                found += 1;
+            }
+        }
+    }
+    println!("{found} of {wanted} hits");
+    assert!(f64::from(found) >= 0.95 * wanted as f64, "{found} of {wanted}");
 }
 
 /// What is below a floor.

@@ -64,7 +64,7 @@ impl FullSearch {
 
 impl Default for FullSearch {
     fn default() -> Self {
-        Self { candidates: 200 }
+        Self { candidates: 100 }
     }
 }
 

@@ -10,7 +10,7 @@ pub mod translations;
 pub mod word_index;
 
 pub use late_interaction::LateInteraction;
-pub use question::{Question, TokenMatch};
+pub use question::{LateEstimates, Question, TokenMatch};
 pub use relevance::{Evidence, lexical_share};
 pub use scorer::{ScorerError, TokenScorer};
 pub use token_index::TokenIndex;
@@ -20,13 +20,50 @@ pub use word_index::{WordIndex, WordScores};
 
 use crate::domain::PassageId;
 
-/// The `limit` passages with the highest scores, highest first; of equal ones the older first.
-fn best(mut scored: Vec<(PassageId, f32)>, limit: usize) -> Vec<(PassageId, f32)> {
+/// Scores that are looked at in one step.
+const CHUNK: usize = 32;
+
+/// The `limit` passages with the highest scores above 0, highest first; of equal ones the older first. `passage` gives the passage in a
+/// slot, `None` for one that does not count; few are asked for.
+fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usize) -> Vec<(PassageId, f32)> {
     let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    if scored.len() > limit {
-        scored.select_nth_unstable_by(limit, better);
-        scored.truncate(limit);
+    let (mut kept, mut least) = (Vec::new(), f32::MIN_POSITIVE);
+    if limit == 0 {
+        return kept;
     }
-    scored.sort_unstable_by(better);
-    scored
+    for (chunk_slot, chunk) in (0..).step_by(CHUNK).zip(scores.chunks(CHUNK)) {
+        // Without a branch for each score: few chunks have one that counts.
+        if !chunk.iter().fold(false, |any, score| any | (*score >= least)) {
+            continue;
+        }
+        for (slot, &score) in (chunk_slot..).zip(chunk).filter(|(_, score)| **score >= least) {
+            kept.extend(passage(slot).map(|passage| (passage, score)));
+        }
+        if kept.len() > limit.saturating_mul(2) {
+            let (_, (_, last), _) = kept.select_nth_unstable_by(limit - 1, better);
+            least = *last;
+            kept.truncate(limit);
+        }
+    }
+    kept.sort_unstable_by(better);
+    kept.truncate(limit);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_of_equal_ones_are_the_oldest() {
+        // Slots hold passages from the youngest to the oldest, 40 of each score, and every fifth holds none.
+        let scores: Vec<f32> = (0..200).map(|slot| (slot % 5) as f32 / 4.0).collect();
+        let passage = |slot: usize| (slot / 5 % 4 != 3).then(|| PassageId(1_000 - slot as u64));
+        let mut all: Vec<_> = scores.iter().enumerate().filter_map(|(slot, &score)| Some((passage(slot)?, score))).collect();
+        all.retain(|(_, score)| *score > 0.0);
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        for limit in [0, 1, 7, 45, 1_000] {
+            assert_eq!(best(&scores, passage, limit), all[..limit.min(all.len())], "{limit}");
+        }
+    }
 }

@@ -36,6 +36,25 @@ pub struct Question {
     cosines: Cosines,
 }
 
+/// About how well each passage of an index answers a question.
+#[derive(Debug, Clone, Default)]
+pub struct LateEstimates {
+    /// By slot.
+    scores: Vec<f32>,
+}
+
+impl LateEstimates {
+    /// The `limit` passages that answer best, of those that `accept` accepts and that have a token near to one of the question, best first.
+    pub fn nearest(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
+        best(&self.scores, |slot| index.passage(slot as u32).filter(|&passage| accept(passage)), limit)
+    }
+
+    /// The estimate of a passage; 0 for one that is not there.
+    pub fn get(&self, index: &TokenIndex, passage: PassageId) -> f32 {
+        index.slot(passage).and_then(|slot| self.scores.get(slot as usize)).copied().unwrap_or(0.0)
+    }
+}
+
 /// What a token of a passage is to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenMatch {
@@ -176,10 +195,9 @@ impl Question {
         matches
     }
 
-    /// The `limit` passages that answer best, best first. Only those that `accept` accepts, and that have a token near to one of
-    /// the question. Cosines below `SCANNED` count as none, and so do tokens that lead to too many passages for what they say
-    /// (`VISITS_PER_PASSAGE`), so scores may be lower than those of `score`.
-    pub fn nearest(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
+    /// Compares with all passages by the tokens near to those of the question. Cosines below `SCANNED` count as none, and so do tokens
+    /// that lead to too many passages for what they say (`VISITS_PER_PASSAGE`), so scores may be lower than those of `score`.
+    pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
         let mut scores = vec![0.0_f32; index.slots()];
         // Which token of the question has last found the passage of a slot: the first that does is the nearest.
         let mut found_by = vec![0_u8; index.slots()];
@@ -196,9 +214,7 @@ impl Question {
             }
         }
         self.add_tail(index, &mut scores);
-        let found = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0);
-        let found = found.filter_map(|(score, slot)| Some((index.passage(slot).filter(|&passage| accept(passage))?, score)));
-        best(found.collect(), limit)
+        LateEstimates { scores }
     }
 
     /// Scores the passages that no posting leads to.
@@ -322,16 +338,33 @@ mod tests {
     fn the_best_passages_are_found_in_their_order() {
         let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
         let asked = scorer.question(&[5, 120, 17], &index).unwrap();
-        let waiting = asked.nearest(&index, 60, |_| true);
+        let waiting = asked.estimate(&index).nearest(&index, 60, |_| true);
         index.prepare_now();
-        let (prepared, rounding) = (asked.nearest(&index, 60, |_| true), 1e-4);
+        let (prepared, rounding) = (asked.estimate(&index).nearest(&index, 60, |_| true), 1e-4);
         assert!(waiting.len() == 60 && waiting.iter().zip(&prepared).all(|(a, b)| (a.1 - b.1).abs() < rounding));
         let mut all: Vec<(PassageId, f32)> = index.iter().map(|(passage, tokens)| (passage, asked.score(tokens))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let keys = |found: &[(PassageId, f32)]| found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>();
-        assert_eq!(keys(&asked.nearest(&index, 5, |_| true)), keys(&all[..5]));
+        assert_eq!(keys(&asked.estimate(&index).nearest(&index, 5, |_| true)), keys(&all[..5]));
         let odd: Vec<_> = all.iter().copied().filter(|(passage, _)| passage.0 % 2 == 1).collect();
-        assert_eq!(keys(&asked.nearest(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
+        assert_eq!(keys(&asked.estimate(&index).nearest(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
+    }
+
+    #[test]
+    fn an_estimate_is_at_most_the_score() {
+        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        for prepared in [false, true] {
+            if prepared {
+                index.prepare_now();
+            }
+            let asked = scorer.question(&[5, 120, 17, 290], &index).unwrap();
+            let estimates = asked.estimate(&index);
+            for (passage, tokens) in index.iter() {
+                let (estimate, score) = (estimates.get(&index, passage), asked.score(tokens));
+                assert!((0.0..=score + 1e-4).contains(&estimate), "{passage:?}: {estimate}, {score}");
+            }
+            assert_eq!(estimates.get(&index, PassageId(900)), 0.0, "not there");
+        }
     }
 
     #[test]
@@ -346,7 +379,7 @@ mod tests {
         }
         index.prepare();
         let asked = TokenScorer::new(table).unwrap().question(&[0, 1], &index).unwrap();
-        let found = asked.nearest(&index, 1_000, |_| true);
+        let found = asked.estimate(&index).nearest(&index, 1_000, |_| true);
         assert_eq!(found.len(), 200, "those that have the rare token");
         assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1])));
     }
@@ -356,20 +389,20 @@ mod tests {
         let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
         for question in [&[][..], &[400, 70_000]] {
             let asked = scorer.question(question, &index).unwrap();
-            assert_eq!((asked.score(&[1, 2]), asked.nearest(&index, 9, |_| true)), (0.0, Vec::new()));
+            assert_eq!((asked.score(&[1, 2]), asked.estimate(&index).nearest(&index, 9, |_| true)), (0.0, Vec::new()));
         }
         let nothing = TokenIndex::default();
-        assert_eq!(scorer.question(&[5], &nothing).unwrap().nearest(&nothing, 9, |_| true), []);
+        assert_eq!(scorer.question(&[5], &nothing).unwrap().estimate(&nothing).nearest(&nothing, 9, |_| true), []);
     }
 
     #[test]
     fn tokens_of_passages_that_the_table_does_not_have_count_for_nothing() {
         let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
-        let before = scorer.question(&[5, 17], &index).unwrap().nearest(&index, 60, |_| true);
+        let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
         index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
         let asked = scorer.question(&[5, 17], &index).unwrap();
         assert_eq!(asked.score(&[300, 65_535]), 0.0);
-        let after = asked.nearest(&index, 60, |_| true);
+        let after = asked.estimate(&index).nearest(&index, 60, |_| true);
         assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
     }
 

@@ -120,6 +120,11 @@ impl TokenIndex {
         self.entries.len()
     }
 
+    /// The slot of a passage; `None` when it is not there.
+    pub(super) fn slot(&self, passage: PassageId) -> Option<u32> {
+        self.places.get(&passage).copied()
+    }
+
     /// The passage in a slot.
     pub(super) fn passage(&self, slot: u32) -> Option<PassageId> {
         self.entries[slot as usize].passage

@@ -20,6 +20,8 @@ const DEAD_MIN: usize = 1 << 12;
 pub const QUESTION_WORDS_MAX: usize = 64;
 /// Two words with a lower probability of meaning the same are different words.
 const SAME_MIN: f32 = 0.02;
+/// What one concept adds to that probability at least, to be counted: most words of a concept hardly mean it.
+const PART_MIN: f32 = SAME_MIN / 8.0;
 /// Passages that are looked at for each passage there is, counted once for each word that leads to them; and that many always. Beyond,
 /// the words of the question that most passages have find nothing.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -136,9 +138,8 @@ impl WordIndex {
     /// The `limit` passages that answer best, of those that `accept` accepts, best first, of equal ones the older first.
     pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
         let possible = scores.possible.max(1.0);
-        let found = self.passages.iter().zip(&scores.scores).filter(|(_, score)| **score > 0.0);
-        let found = found.filter_map(|(passage, score)| Some((passage.filter(|&passage| accept(passage))?, score / possible)));
-        best(found.collect(), limit)
+        let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
+        best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
     }
 
     /// What a word of the question finds.
@@ -149,7 +150,9 @@ impl WordIndex {
         for sense in translations.senses(word) {
             let probability = sense.probability();
             for (other, of_other) in self.concepts.get(&sense.concept).into_iter().flatten() {
-                found.push((*other, probability * of_other));
+                if probability * of_other >= PART_MIN {
+                    found.push((*other, probability * of_other));
+                }
                 expected += probability * frequency(*other) as f32;
             }
         }

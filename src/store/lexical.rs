@@ -42,6 +42,11 @@ impl DocumentStore {
         self.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
     }
 
+    /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    pub fn check_lexical(&self) -> Result<(), StoreError> {
+        self.read("searching by words", check_filled)
+    }
+
     /// Finds the passages that have what terms demand, in no order; `None` when they demand nothing. Errors as `lexical`.
     pub fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
         if !terms.demands() {

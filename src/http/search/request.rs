@@ -59,10 +59,10 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = true)]
     pub operators: Option<bool>,
-    /// Of mode `full`: how many passages each of embeddings, tokens and words names before all of them are judged, from 10 to 10000. More
-    /// miss less and take longer.
+    /// Of mode `full`: how many passages each ranking proposes (embeddings, tokens, words) before all of them are scored, from 10 to
+    /// 10000. More candidates find more and take longer.
     #[serde(default)]
-    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 200)]
+    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 100)]
     pub candidates: Option<usize>,
     /// What the lists of mode `hybrid` weigh.
     #[serde(default, deserialize_with = "object")]
@@ -144,8 +144,8 @@ pub struct SearchDocumentsRequest {
     pub explain: Option<bool>,
 }
 
-/// `full`: by all there is, within and across languages: embeddings, late interaction of tokens, shared words and translated words become one relevance
-/// between 0 and 1. `dense`: by the similarity of embeddings alone. `lexical`: by the words that query and passage share (BM25), in every
+/// `full`: by all there is, within and across languages: embeddings, late interaction of tokens, and words with their translations
+/// become one relevance between 0 and 1. `dense`: by the similarity of embeddings alone. `lexical`: by the words that query and passage share (BM25), in every
 /// script. `hybrid`: by embeddings and words, their ranks fused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

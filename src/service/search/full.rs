@@ -1,43 +1,46 @@
-//! Search by all there is: embeddings, late interaction, words, and translations of words name passages, and each of these gets one
+//! Search by all there is: embeddings, late interaction and words, also translated ones, name passages, and each of these gets one
 //! relevance from all evidence.
 //!
-//! Passages are ranked, and their documents looked up only as far as the page reaches. How many passages each of the four names is
-//! bounded (`FullSearch`); when they are of too few documents, each names more.
+//! Passages are ranked, and their documents looked up only as far as the page reaches. How many passages each list names is bounded
+//! (`FullSearch`); when they are of too few documents, each names more. All that are named are ranked by an estimate of late
+//! interaction, and the best of them, as many as one list names, once more by late interaction itself.
 
 use std::collections::HashMap;
 
 use super::super::Error;
 use super::candidates::among;
-use super::dense;
+use super::dense::{self, Effort};
 use super::hits::Candidates;
 use super::matching::PassageSet;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms};
 use crate::index::Neighbor;
-use crate::ranking::{Evidence, Question, TokenIndex, TokenScorer, lexical_share};
+use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
 use crate::store::SearchFilter;
 
 /// Passages that each list names for each document wanted.
-const PASSAGES_PER_DOCUMENT: usize = 2;
+const PASSAGES_PER_DOCUMENT: usize = 4;
 /// How much more each list names when that was too little.
 const GROWTH: usize = 4;
 /// Passages that a list names at most.
 const NAMED_MAX: usize = 40_000;
+/// One of so many passages that a list names is compared whole in the end. More change no rank among the first ten that counts.
+const COMPARED_PART: usize = 2;
 /// Late interaction looks through all passages up to so many, and through what embeddings and words name beyond: more take longer
 /// than a search should.
 const SCANNED_MAX: usize = 200_000;
 
-/// What the four lists say of a passage.
+/// What the lists say of a passage.
 #[derive(Debug, Clone, Copy, Default)]
 struct Named {
     /// Its places in the lists that name it.
     places: HitPlaces,
-    /// The similarity of the embeddings by the metric, also of passages that others named.
+    /// The similarity of the embeddings by the metric.
     similarity: Option<f32>,
 }
 
-/// What the four lists name together.
+/// What the lists name together.
 struct Passages {
     /// Most relevant first.
     ranked: Vec<(Neighbor, HitPlaces)>,
@@ -47,6 +50,52 @@ struct Passages {
     method: Option<DenseMethod>,
     /// What late interaction asked.
     question: Option<Question>,
+}
+
+/// A passage with its relevance.
+struct Judged {
+    passage: PassageId,
+    named: Named,
+    late: Option<f32>,
+    relevance: f32,
+}
+
+impl Judged {
+    /// Where it stands, with what late interaction says of it in the end.
+    fn place(self) -> (Neighbor, HitPlaces) {
+        let mut places = self.named.places;
+        if let Some((place, late)) = places.late.as_mut().zip(self.late) {
+            place.score = late;
+        }
+        (Neighbor { passage: self.passage, score: self.relevance }, places)
+    }
+}
+
+/// What the model's tokens and words say of the passages.
+struct ModelScores<'i> {
+    tokens: &'i TokenIndex,
+    words: &'i WordIndex,
+    translated: Option<WordScores>,
+    /// Until the passages are compared whole, if there are any.
+    estimates: Option<LateEstimates>,
+    question: Option<Question>,
+}
+
+impl ModelScores<'_> {
+    /// Late interaction with a passage of these tokens.
+    fn late(&self, passage: PassageId, own: &[u16]) -> Option<f32> {
+        match &self.estimates {
+            Some(estimates) => Some(estimates.get(self.tokens, passage)),
+            None => self.question.as_ref().map(|question| question.score(own)),
+        }
+    }
+
+    /// From here on passages are compared whole, and these without delay.
+    fn compare(&mut self, passages: impl Iterator<Item = PassageId>) -> Result<(), Error> {
+        self.estimates = None;
+        let tokens = passages.filter_map(|passage| self.tokens.get(passage));
+        self.question.as_mut().map_or(Ok(()), |question| Ok(question.read(tokens)?))
+    }
 }
 
 impl Plan<'_> {
@@ -76,29 +125,33 @@ impl Plan<'_> {
         let mut named: HashMap<PassageId, Named> = HashMap::new();
         let (mut exhausted, mut method) = (true, None);
         if let Some(embedding) = &aim.embedding {
-            let nearest = dense::passages(collection, embedding, limit, self.scope(filter), self.effort())?;
+            let nearest = dense::passages(collection, embedding, limit, self.scope(filter), self.estimating())?;
             exhausted &= nearest.neighbors.len() < limit;
             method = Some(nearest.method);
             for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
-                let entry = named.entry(passage).or_default();
-                (entry.places.dense, entry.similarity) = (Some(ListPlace { rank, score }), Some(score));
+                named.entry(passage).or_default().places.dense = Some(ListPlace { rank, score });
             }
         }
         if let Some(terms) = &aim.terms {
-            let lexical = collection.store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
-            exhausted &= lexical.len() < limit;
-            for (rank, (passage, score)) in (1..).zip(lexical) {
-                named.entry(passage).or_default().places.lexical = Some(ListPlace { rank, score });
+            if self.asks_by_words() {
+                let lexical = collection.store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
+                exhausted &= lexical.len() < limit;
+                for (rank, (passage, score)) in (1..).zip(lexical) {
+                    named.entry(passage).or_default().places.lexical = Some(ListPlace { rank, score });
+                }
+            } else {
+                collection.store.check_lexical().map_err(|error| self.pending(error))?;
             }
         }
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
-        let (ranked, question) = with_tokens(collection, translations, |tokens, words| {
+        let (ranked, question, whole) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
-            let mut question = scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
-            if let Some(question) = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX) {
-                let late = question.nearest(tokens, limit, accept);
+            let question = scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
+            let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
+            if let Some(estimates) = &estimates {
+                let late = estimates.nearest(tokens, limit, accept);
                 exhausted &= late.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(late) {
                     named.entry(passage).or_default().places.late = Some(ListPlace { rank, score });
@@ -115,20 +168,44 @@ impl Plan<'_> {
             if let Some(embedding) = &aim.embedding {
                 self.compare(embedding, &mut named)?;
             }
-            if let Some(question) = &mut question {
-                question.read(named.keys().filter_map(|&passage| tokens.get(passage)))?;
+            let compared = limit.div_ceil(COMPARED_PART);
+            let whole = named.len() <= compared || estimates.is_none();
+            let mut model = ModelScores { tokens, words, translated, estimates, question };
+            let mut named: Vec<(PassageId, Named)> = named.into_iter().collect();
+            if !whole {
+                named = self
+                    .judge(named.into_iter(), &model)
+                    .into_iter()
+                    .take(compared)
+                    .map(|judged| (judged.passage, judged.named))
+                    .collect();
             }
-            let by_words = |passage| translated.as_ref().map_or(0.0, |scores| words.score(scores, passage));
-            Ok::<_, Error>((self.judge(named, question.as_ref(), tokens, by_words), question))
+            model.compare(named.iter().map(|(passage, _)| *passage))?;
+            Ok::<_, Error>((self.judge(named.into_iter(), &model), model.question, whole))
         })??;
-        Ok(Passages { ranked, exhausted, method, question })
+        Ok(Passages { ranked: ranked.into_iter().map(Judged::place).collect(), exhausted: exhausted && whole, method, question })
     }
 
-    /// Adds the similarity of those that embeddings did not name.
+    /// Whether BM25 over the words as they are spelled names passages: not where relevance gives it no weight, since translated words
+    /// contain it.
+    fn asks_by_words(&self) -> bool {
+        let ModelEvidence { scorer, translations } = self.evidence;
+        translations.is_none() || scorer.is_none_or(|scorer| scorer.relevance().lexical > 0.0)
+    }
+
+    /// How the nearest embeddings are looked for: relevance needs no more than the values of the index, where these are more than signs.
+    fn estimating(&self) -> Effort {
+        let Effort { exact, mut breadth } = self.effort();
+        if !self.collection.row.quantization.keeps_signs_only() {
+            breadth.oversampling = breadth.oversampling.or(Some(1.0));
+        }
+        Effort { exact, breadth }
+    }
+
+    /// Sets the similarity of each, by the same values whoever named it: relevance must not depend on that.
     fn compare(&self, embedding: &Embedding, named: &mut HashMap<PassageId, Named>) -> Result<(), Error> {
-        let others: PassageSet =
-            named.iter().filter(|(_, named)| named.similarity.is_none()).map(|(passage, _)| *passage).collect();
-        for neighbor in among(self.collection, embedding, &others)?.neighbors {
+        let all: PassageSet = named.keys().copied().collect();
+        for neighbor in among(self.collection, embedding, &all)?.neighbors {
             if let Some(named) = named.get_mut(&neighbor.passage) {
                 named.similarity = Some(neighbor.score);
             }
@@ -137,34 +214,25 @@ impl Plan<'_> {
     }
 
     /// Gives each passage its relevance; best first, of equal ones the older first.
-    fn judge(
-        &self,
-        named: HashMap<PassageId, Named>,
-        question: Option<&Question>,
-        tokens: &TokenIndex,
-        translated: impl Fn(PassageId) -> f32,
-    ) -> Vec<(Neighbor, HitPlaces)> {
+    fn judge(&self, named: impl Iterator<Item = (PassageId, Named)>, model: &ModelScores<'_>) -> Vec<Judged> {
         let terms = self.aim.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
-        let judged = named.into_iter().map(|(passage, Named { mut places, similarity })| {
-            let own = tokens.get(passage).unwrap_or_default();
-            let late = question.map(|question| question.score(own));
+        let judged = named.map(|(passage, named)| {
+            let own = model.tokens.get(passage).unwrap_or_default();
+            let late = model.late(passage, own);
             let evidence = Evidence {
-                dense: similarity.map_or(0.0, |score| cosine(metric, score)),
+                dense: named.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
-                lexical: places.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
-                translated: translated(passage),
+                lexical: named.places.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
+                translated: model.translated.as_ref().map_or(0.0, |scores| model.words.score(scores, passage)),
                 tokens: own.len(),
             };
-            if let Some((place, late)) = places.late.as_mut().zip(late) {
-                place.score = late;
-            }
-            (Neighbor { passage, score: evidence.relevance(&weights) }, places)
+            Judged { passage, named, late, relevance: evidence.relevance(&weights) }
         });
         let mut judged: Vec<_> = judged.collect();
-        judged.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+        judged.sort_unstable_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.passage.cmp(&b.passage)));
         judged
     }
 }
