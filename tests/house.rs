@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+#[path = "house/circles.rs"]
+mod circles;
 #[path = "house/layers.rs"]
 mod layers;
 #[path = "house/source.rs"]
@@ -189,6 +191,44 @@ fn the_tables_of_layers_point_down_only() {
     holds(layers::upward_rows(TRAINER));
     assert_eq!(layers::upward_rows(&[("low", &["high", "low", "nowhere"]), ("high", &["low"])]).len(), 3);
     assert!(SHARED.iter().all(|(row, _)| TRAINER.iter().any(|(layer, _)| layer == row)));
+}
+
+#[test]
+fn the_files_of_a_room_import_each_other_in_no_circle() {
+    let server: Vec<&Source> = sources().iter().filter(|source| source.path.starts_with("src/")).collect();
+    holds(circles::grown_circles(&server, circles::OPEN));
+}
+
+#[test]
+fn a_circle_is_found() {
+    let check = |files: &[(&str, &str)], broken: usize| {
+        let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        let found = circles::grown_circles(&sources.iter().collect::<Vec<_>>(), &[]);
+        assert_eq!(found.len(), broken, "{files:?}\n{found:?}");
+    };
+    let (parent, one, other) = ("src/room/mod.rs", "src/room/one.rs", "src/room/other.rs");
+    check(&[(parent, "mod one; mod other;"), (one, "use super::other::B;"), (other, "pub struct B;")], 0);
+    check(&[(parent, "mod one; mod other;"), (one, "use super::other::B;"), (other, "fn f() { super::one::g() }")], 1);
+    check(&[(parent, "mod one; pub struct A; use one::f;"), (one, "use super::A;")], 1);
+    check(&[(parent, "mod one; pub struct A; fn f() { one::f() }"), (one, "use crate::room::{self, A};")], 1);
+    // What a parent passes on is its child's.
+    check(&[(parent, "mod one; mod other; pub use other::B;"), (one, "use super::B;"), (other, "pub struct B;")], 0);
+    check(&[(parent, "mod one; mod other; pub use other::B;"), (one, "use super::B;"), (other, "use super::one::A;")], 1);
+    check(&[(parent, "mod one; pub(crate) use one::A; fn f(_: A) {}"), (one, "use super::f;")], 1);
+    // Tests, comments and visibility name a module without importing it.
+    check(&[(one, "use super::other::B;"), (other, "#[cfg(test)] mod tests { use super::super::one::A; }")], 0);
+    check(
+        &[(one, "use super::other::B;"), (other, "// super::one::A\npub(in super::one) fn f() {} mod tests { use super::*; }")],
+        0,
+    );
+    check(&[(one, "use super::other::B;"), (other, "mod inside { use super::super::one::A; }")], 1);
+    check(&[("src/room.rs", "mod one; fn f() {}"), (one, "use crate::room::f;")], 0);
+    check(&[(one, "use crate::hall::two::C;"), ("src/hall/two.rs", "use crate::room::one::A;")], 0);
+    let grown = |files: usize| {
+        let sources = [Source::new(one, "use super::other::B;"), Source::new(other, "use super::one::A;")];
+        circles::grown_circles(&sources.iter().collect::<Vec<_>>(), &[("room", files)]).len()
+    };
+    assert_eq!((grown(1), grown(2)), (1, 0));
 }
 
 #[test]

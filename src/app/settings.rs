@@ -9,7 +9,8 @@ use super::AppError;
 use crate::bundle::{Bundle, MANIFEST};
 use crate::config::{Config, ModelSetting, Secret};
 use crate::http::hosts::Hosts;
-use crate::http::settings::{Origin, Rate, Settings};
+use crate::http::origins::Origin;
+use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
 
 /// Shortest admin key, in characters. Who makes it at random has enough with 16.

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
 use serde_json::Value;
 
@@ -130,41 +131,57 @@ fn other(id: &str, access: Access) -> Operation {
     Operation { id: id.to_owned(), access, streams: false }
 }
 
-static BY_ROUTE: LazyLock<HashMap<(Method, String), Operation>> = LazyLock::new(|| by_route(&super::document()));
-
 /// What an operation needs, by its id.
 pub fn access(id: &str) -> Access {
     OPERATIONS.iter().find(|(name, _)| *name == id).map_or(UNLISTED.access, |(_, access)| *access)
 }
 
-/// The operation of a request, by its method and the route that it matched.
-pub fn find(method: &Method, route: Option<&str>) -> &'static Operation {
-    let Some(route) = route else { return &UNMATCHED };
-    if ["/openapi.json", "/docs", console::PAGE_PATH, console::FILE_PATH].contains(&route) || route.starts_with("/docs/") {
-        return &PAGE;
-    }
-    if route == METRICS_PATH {
-        return &METRICS;
-    }
-    let method = if method == Method::HEAD { Method::GET } else { method.clone() };
-    let listed = |route: String| BY_ROUTE.get(&(method.clone(), route));
-    // A word such as `count` after `documents/` is an id for the methods that operate on one document.
-    let as_id = || listed(format!("{}/{{id}}", route.rsplit_once('/')?.0));
-    listed(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
+/// The documented operations by their routes.
+pub struct Operations {
+    by_route: HashMap<(Method, String), Operation>,
 }
 
-/// The methods that the document has for a route, those of the operations on one document among them where the last part of the
-/// path can be an id; none for a route that is not in the document.
-pub fn methods(route: &str) -> Vec<&str> {
-    let as_id = route.rsplit_once('/').map(|(folder, _)| format!("{folder}/{{id}}"));
-    let mut methods: Vec<&str> = BY_ROUTE
-        .keys()
-        .filter(|(_, path)| path == route || Some(path) == as_id.as_ref())
-        .map(|(method, _)| method.as_str())
-        .collect();
-    methods.sort_unstable();
-    methods.dedup();
-    methods
+impl Operations {
+    /// Finds the operations in the OpenAPI document.
+    pub fn documented(document: &Value) -> Self {
+        Self { by_route: by_route(document) }
+    }
+
+    /// The operation that a routed request asks for.
+    pub fn of(&self, request: &Request) -> &Operation {
+        self.find(request.method(), request.extensions().get::<MatchedPath>().map(MatchedPath::as_str))
+    }
+
+    /// The operation of a request, by its method and the route that it matched.
+    pub fn find(&self, method: &Method, route: Option<&str>) -> &Operation {
+        let Some(route) = route else { return &UNMATCHED };
+        if ["/openapi.json", "/docs", console::PAGE_PATH, console::FILE_PATH].contains(&route) || route.starts_with("/docs/") {
+            return &PAGE;
+        }
+        if route == METRICS_PATH {
+            return &METRICS;
+        }
+        let method = if method == Method::HEAD { Method::GET } else { method.clone() };
+        let listed = |route: String| self.by_route.get(&(method.clone(), route));
+        // A word such as `count` after `documents/` is an id for the methods that operate on one document.
+        let as_id = || listed(format!("{}/{{id}}", route.rsplit_once('/')?.0));
+        listed(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
+    }
+
+    /// The methods that the document has for a route, those of the operations on one document among them where the last part of
+    /// the path can be an id; none for a route that is not in the document.
+    pub fn methods(&self, route: &str) -> Vec<&str> {
+        let as_id = route.rsplit_once('/').map(|(folder, _)| format!("{folder}/{{id}}"));
+        let mut methods: Vec<&str> = self
+            .by_route
+            .keys()
+            .filter(|(_, path)| path == route || Some(path) == as_id.as_ref())
+            .map(|(method, _)| method.as_str())
+            .collect();
+        methods.sort_unstable();
+        methods.dedup();
+        methods
+    }
 }
 
 /// Codes that every operation with this access can answer with, besides its own.
@@ -228,16 +245,18 @@ mod tests {
     #[test]
     fn what_no_row_covers_needs_an_unrestricted_admin_key() {
         let closed = key(Scope::Admin, Reach::Everything);
-        assert_eq!(find(&Method::PATCH, Some("/healthz")).access, closed);
-        assert_eq!(find(&Method::GET, Some("/v1/new")).access, closed);
+        let operations = &crate::http::description().operations;
+        assert_eq!(operations.find(&Method::PATCH, Some("/healthz")).access, closed);
+        assert_eq!(operations.find(&Method::GET, Some("/v1/new")).access, closed);
         assert_eq!(access("not_in_the_table"), closed);
     }
 
     #[test]
     fn head_is_as_get() {
-        assert_eq!(find(&Method::HEAD, Some("/v1/collections")).id, "list_collections");
-        assert_eq!(find(&Method::POST, Some("/v1/collections")).id, "create_collection");
-        assert_eq!(find(&Method::GET, None).access, Access::Open);
+        let operations = &crate::http::description().operations;
+        assert_eq!(operations.find(&Method::HEAD, Some("/v1/collections")).id, "list_collections");
+        assert_eq!(operations.find(&Method::POST, Some("/v1/collections")).id, "create_collection");
+        assert_eq!(operations.find(&Method::GET, None).access, Access::Open);
     }
 
     #[test]

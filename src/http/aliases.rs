@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{AliasPath, JsonBody, PageParameters, Parameters};
-use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::domain::{Alias, Code, CollectionName};
 
 /// What each operation can answer besides success.

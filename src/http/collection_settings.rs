@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::document_input::languages;
 use super::error::ApiError;
+use super::languages::languages;
 use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
 use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
 

@@ -7,7 +7,7 @@ use axum::http::header::{HeaderName, LOCATION};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::collection_settings::{
     self, HnswChange, HnswInfo, HnswOptions, MetricName, PassageInfo, PassageOptions, QuantizationName,
 };
@@ -15,7 +15,8 @@ use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
 use super::guard::{Sender, check_reach};
-use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::timestamps::rfc3339;
 use crate::domain::{
     Code, CollectionChange, CollectionName, CollectionView, Damage, Field, IndexState, MetadataPath, NewCollection,
 };
@@ -366,12 +367,6 @@ fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
     texts.iter().enumerate().map(read).collect()
 }
 
-/// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds.
-pub fn rfc3339(milliseconds: i64) -> String {
-    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
-    format!("{instant:.3}")
-}
-
 impl From<CollectionView> for CollectionInfo {
     fn from(view: CollectionView) -> Self {
         let CollectionView { collection, counts, index_state, metadata_indexes, damage } = view;
@@ -414,16 +409,5 @@ impl From<CollectionView> for CollectionInfo {
 impl From<Damage> for DamagedPlace {
     fn from(damage: Damage) -> Self {
         Self { document: damage.document.map(|id| id.as_str().to_owned()), problem: damage.problem }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rfc3339;
-
-    #[test]
-    fn times_are_rfc_3339_with_milliseconds() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(rfc3339(1_767_225_600_250), "2026-01-01T00:00:00.250Z");
     }
 }

@@ -5,11 +5,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::embeddings::check_text;
 use super::error::ApiError;
 use super::extract::JsonBody;
-use super::openapi::{BODY_ERRORS, OperationErrors};
+use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::domain::{Code, DetectedLanguage, Limits};
 
 /// What each operation can answer besides success.

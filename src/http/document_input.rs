@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::documents::Metadata;
-use super::error::ApiError;
 use super::extract::parse_json;
+use super::metadata::Metadata;
 use crate::domain::{self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, NewDocument, RefusedDocument};
 
 /// What is said of metadata with the character U+0000 in a key.
@@ -136,21 +135,4 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
         return invalid("/metadata", format!("must have at most {max} bytes as JSON (metadata_bytes_max), got {got}"));
     }
     Ok(NewDocument { id, title: input.title, text, vector, language, metadata })
-}
-
-/// Languages by their tags, each once. `pointer` is where the list stands in the request.
-pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
-    let mut languages = Vec::new();
-    for (place, tag) in tags.iter().enumerate() {
-        let language = Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))?;
-        if !languages.contains(&language) {
-            languages.push(language);
-        }
-    }
-    Ok(languages)
-}
-
-/// Refuses what stands at `pointer` for the language that it does not name.
-pub fn refused_tag(error: &LanguageTagError, pointer: &str) -> ApiError {
-    ApiError::at(error.code(), pointer, error.to_string())
 }

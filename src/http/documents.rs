@@ -7,16 +7,17 @@ use axum::http::header::{ETAG, HeaderName};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Api;
-use super::collections::rfc3339;
+use super::api::Api;
 use super::cursor::{self, List};
 use super::document_input::{DocumentInput, Refusal, check};
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, objects};
-use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::metadata::Metadata;
+use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
-use crate::domain::{self, Blame, Code, Document, DocumentId, UpsertOutcome, UpsertStatus, Wait};
+use super::timestamps::rfc3339;
+use crate::domain::{Blame, Code, Document, DocumentId, UpsertOutcome, UpsertStatus, Wait};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -50,11 +51,6 @@ pub struct UpsertDocumentsRequest {
     #[schema(min_items = 1)]
     pub documents: Vec<DocumentInput>,
 }
-
-/// A JSON object of the caller's own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-#[schema(value_type = std::collections::HashMap<String, Value>)]
-pub struct Metadata(pub domain::Metadata);
 
 /// What became of the documents of one request.
 #[derive(Debug, Serialize, ToSchema)]

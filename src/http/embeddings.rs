@@ -12,10 +12,10 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::Api;
+use super::api::Api;
 use super::error::ApiError;
 use super::extract::JsonBody;
-use super::openapi::{BODY_ERRORS, OperationErrors};
+use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::domain::{Code, Embedding, Limits, ModelInfo};
 
 /// The path whose errors are in OpenAI's shape.

@@ -16,11 +16,10 @@ use serde_path_to_error::Segment;
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
-use super::Api;
+use super::api::Api;
 use super::cursor::{self, List};
-use super::envelope::operation;
 use super::error::ApiError;
-use super::nulls;
+use super::nulls::Bodies;
 use super::traffic::refused;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::service::budget::RequestMemory;
@@ -93,9 +92,9 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for JsonBody<T> {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         require_json(request.headers())?;
-        let operation = operation(&request).id.as_str();
+        let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
-        let read = |bytes: &[u8]| parse_body(operation, bytes).map(Self);
+        let read = move |bytes: &[u8]| parse_body(bodies, operation, bytes).map(Self);
         off_thread(bytes, read).await
     }
 }
@@ -107,13 +106,13 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for KeyedBody<T> {
         require_json(request.headers())?;
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
         let caller = request.extensions().get::<Caller>().cloned();
-        let operation = operation(&request).id.as_str();
+        let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let head = format!("{} {path}?{query}\n", request.method());
         let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
         let read = move |bytes: &[u8]| {
             let hash = key.as_ref().map(|_| Sha256::new().chain_update(head.as_bytes()).chain_update(bytes).finalize());
-            Ok((parse_body(operation, bytes)?, key.zip(hash)))
+            Ok((parse_body(bodies, operation, bytes)?, key.zip(hash)))
         };
         let (body, key) = off_thread(bytes, read).await?;
         let key = key.map(|(key, hash)| {
@@ -230,10 +229,10 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
 }
 
 /// Parses the body of an operation, which has null only where the document does.
-fn parse_body<T: DeserializeOwned>(operation: &str, bytes: &[u8]) -> Result<T, ApiError> {
+fn parse_body<T: DeserializeOwned>(bodies: &Bodies, operation: &str, bytes: &[u8]) -> Result<T, ApiError> {
     let parsed = parse_json(bytes);
     // A null is also the better explanation of what cannot be read because of it.
-    nulls::check(operation, bytes).and(parsed)
+    bodies.check(operation, bytes).and(parsed)
 }
 
 /// Parses JSON and says where and why it does not fit.

@@ -143,7 +143,7 @@ pub fn print(filter: &Filter) -> Value {
 
 fn print_scalar(field: &Field, scalar: &Scalar) -> Value {
     match (field, scalar) {
-        (Field::CreatedAt | Field::UpdatedAt, Scalar::Integer(ms)) => json!(super::collections::rfc3339(*ms)),
+        (Field::CreatedAt | Field::UpdatedAt, Scalar::Integer(ms)) => json!(super::timestamps::rfc3339(*ms)),
         (_, Scalar::Text(text)) => json!(text),
         (_, Scalar::Integer(integer)) => json!(integer),
         (_, Scalar::Real(real)) => json!(real),

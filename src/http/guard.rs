@@ -12,8 +12,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Body as _;
 
-use super::Api;
-use super::access::{Access, Operation, Reach};
+use super::access::{Access, Operation, Operations, Reach};
+use super::api::Api;
 use super::error::ApiError;
 use super::hosts::Addressed;
 use super::in_flight::InFlight;
@@ -32,6 +32,7 @@ pub struct Gate {
     service: Service,
     settings: Arc<Settings>,
     traffic: Arc<Traffic>,
+    operations: &'static Operations,
 }
 
 /// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
@@ -39,9 +40,9 @@ pub struct Sender(pub Caller);
 
 impl Gate {
     /// A gate before `service`.
-    pub fn new(service: Service, settings: Settings) -> Self {
+    pub fn new(service: Service, settings: Settings, operations: &'static Operations) -> Self {
         let traffic = Traffic::new(&settings);
-        Self { service, settings: Arc::new(settings), traffic }
+        Self { service, settings: Arc::new(settings), traffic, operations }
     }
 
     /// What all requests share.
@@ -72,7 +73,7 @@ impl Gate {
 
 /// Lets a request through to its handler, or refuses it.
 pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let operation = super::envelope::operation(&request);
+    let operation = gate.operations.of(&request);
     let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
     if let Err(error) = addressed.host() {
         return error.into_response();

@@ -12,7 +12,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, Uri};
 
 use super::error::ApiError;
-use super::settings::Origin;
+use super::origins::Origin;
 use crate::domain::Code;
 
 /// Where the page that sent a request stands to this server; browsers send it, and no page can change it.

@@ -12,12 +12,12 @@ use futures::stream::{self, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Api;
+use super::api::Api;
 use super::error::ApiError;
 use super::extract::Parameters;
 use super::guard::Sender;
 use super::jobs::{JobInfo, JobPath, NoParameters, visible};
-use super::openapi::{OperationErrors, READ_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS};
 use super::transfer::NDJSON;
 use crate::domain::Code;
 use crate::service::jobs::JobWatch;

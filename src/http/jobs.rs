@@ -8,14 +8,14 @@ use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Api;
 use super::access::{Access, access};
-use super::collections::rfc3339;
+use super::api::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{PageParameters, Parameters, path_param, path_params};
 use super::guard::{Sender, check_reach};
-use super::openapi::{OperationErrors, READ_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS};
+use super::timestamps::rfc3339;
 use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, JobUnit};
 
 /// What each operation can answer besides success.

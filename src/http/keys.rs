@@ -6,12 +6,12 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Api;
-use super::collections::rfc3339;
+use super::api::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{JsonBody, KeyPath, PageParameters, Parameters};
-use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::timestamps::rfc3339;
 use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
 
 /// Longest name of a key, in bytes.

@@ -22,7 +22,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 
-use super::Api;
 use super::error::ApiError;
 use super::settings::{ConnectionCounts, ConnectionMeter};
 use crate::domain::{JobStatus, JobType};
@@ -184,12 +183,15 @@ impl Metrics {
 }
 
 /// Serves the metrics.
-pub async fn serve_metrics(State(api): State<Api>) -> Result<impl IntoResponse, ApiError> {
-    let gauges = api.metrics.gauges(&api.service).await?;
-    let mut state = state(&gauges, api.service.embed_queue_texts());
-    register_bounds(&mut state, &api.metrics.bounds);
+pub async fn serve_metrics(
+    State(metrics): State<Metrics>,
+    State(service): State<Service>,
+) -> Result<impl IntoResponse, ApiError> {
+    let gauges = metrics.gauges(&service).await?;
+    let mut state = state(&gauges, service.embed_queue_texts());
+    register_bounds(&mut state, &metrics.bounds);
     let mut text = String::new();
-    let written = encode_registry(&mut text, &api.metrics.counted)
+    let written = encode_registry(&mut text, &metrics.counted)
         .and_then(|()| encode_registry(&mut text, &state))
         .and_then(|()| encode_eof(&mut text));
     written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;

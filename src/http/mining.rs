@@ -5,15 +5,15 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Api;
-use super::document_input::languages;
+use super::api::Api;
 use super::embeddings::check_text;
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, KeyedBody, Object};
 use super::filter::{self, FilterNode};
 use super::guard::{Sender, check_reach};
 use super::jobs::{Accepted, JobInfo, accepted};
-use super::openapi::{OperationErrors, WRITE_ERRORS};
+use super::languages::languages;
+use super::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
 use crate::service::Error;
 use crate::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};

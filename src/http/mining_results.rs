@@ -10,13 +10,13 @@ use futures::stream::{self, Stream};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::error::ApiError;
 use super::extract::Parameters;
 use super::guard::Sender;
 use super::job_streams::lines;
 use super::jobs::{JobPath, NoParameters, visible};
-use super::openapi::{OperationErrors, READ_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS};
 use super::transfer::NDJSON;
 use crate::domain::{Caller, Code, JobId, JobType};
 

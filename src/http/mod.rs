@@ -5,12 +5,14 @@
 
 pub mod access;
 pub mod aliases;
+pub mod api;
 mod browsers;
 pub mod classifiers;
 pub mod collection_settings;
 pub mod collections;
 mod console;
 pub mod cursor;
+pub mod description;
 pub mod detection;
 pub mod document_input;
 pub mod documents;
@@ -27,15 +29,20 @@ pub mod in_flight;
 pub mod job_streams;
 pub mod jobs;
 pub mod keys;
+pub mod languages;
+pub mod metadata;
 pub mod metrics;
 pub mod mining;
 pub mod mining_results;
 pub mod models;
-mod nulls;
+pub mod nulls;
 pub mod openapi;
+pub mod operation_errors;
+pub mod origins;
 mod patterns;
 pub mod preconditions;
 pub mod reembedding;
+pub mod request_id;
 pub mod revisions;
 pub mod search;
 pub mod selections;
@@ -43,10 +50,13 @@ pub mod settings;
 pub mod similarity;
 pub mod snapshots;
 mod streamed;
+pub mod timestamps;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;
 pub mod transfer;
+
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::routing::get;
@@ -55,20 +65,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::service::Service;
+use api::Api;
+use description::Description;
 use guard::Gate;
 use metrics::{Bounds, Metrics, RequestMeter};
 use settings::Settings;
-
-/// What every handler can reach.
-#[derive(Clone)]
-pub struct Api {
-    /// The use cases.
-    pub service: Service,
-    /// When this server began to serve its model.
-    pub started_at: Timestamp,
-    /// What `/metrics` shows.
-    pub metrics: Metrics,
-}
 
 /// The routes over `service` with the default settings.
 pub fn router(service: Service) -> Router {
@@ -84,7 +85,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         let one = get(documents::get_document).put(revisions::put_document).patch(revisions::patch_document);
         routes = routes.route(&path, one.delete(documents::delete_document));
     }
-    let gate = Gate::new(service.clone(), settings.clone());
+    let description = description();
+    let gate = Gate::new(service.clone(), settings.clone(), &description.operations);
     let bounds = Bounds { shared: gate.bounds(), connections: settings.connections.clone() };
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
@@ -101,12 +103,19 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
-    envelope::wrap(routes, requests).with_state(Api { service, started_at, metrics })
+    let routes = envelope::wrap(routes, requests, &description.operations);
+    routes.with_state(Api { service, started_at, metrics, description })
 }
 
 /// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
 pub fn document() -> serde_json::Value {
     openapi::complete(operations().into_openapi())
+}
+
+/// The same document, read once for all routers of this process.
+pub fn description() -> &'static Description {
+    static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| Description::of(document()));
+    &DESCRIPTION
 }
 
 /// Every documented operation.

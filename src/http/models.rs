@@ -7,9 +7,9 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::error::ApiError;
-use super::openapi::OperationErrors;
+use super::operation_errors::OperationErrors;
 use crate::domain::{Code, Device, Language, ModelInfo};
 
 /// What each operation can answer besides success.

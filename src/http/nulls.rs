@@ -1,38 +1,44 @@
 //! Refuses null where the document does not allow it: an optional member is left out, not null.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use super::error::ApiError;
 use crate::domain::Code;
 
-/// The schema of each operation's body, by the operation's id, in the document.
-static BODIES: LazyLock<(Value, HashMap<String, String>)> = LazyLock::new(|| {
-    let document = super::document();
-    let mut bodies = HashMap::new();
-    for (path, item) in document["paths"].as_object().into_iter().flatten() {
-        for (method, operation) in item.as_object().into_iter().flatten() {
-            let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
-            let path = path.replace('~', "~0").replace('/', "~1");
-            bodies.insert(id, format!("/paths/{path}/{method}/requestBody/content/application~1json/schema"));
-        }
-    }
-    (document, bodies)
-});
+/// The schemas of request bodies.
+pub struct Bodies {
+    document: Value,
+    /// Where in the document the schema of each operation's body stands, by the operation's id.
+    schemas: HashMap<String, String>,
+}
 
-/// Checks a body that was read already.
-pub fn check(operation: &str, json: &[u8]) -> Result<(), ApiError> {
-    if !json.windows(4).any(|word| word == b"null") {
-        return Ok(());
+impl Bodies {
+    /// Finds the bodies in the OpenAPI document.
+    pub fn of(document: Value) -> Self {
+        let mut schemas = HashMap::new();
+        for (path, item) in document["paths"].as_object().into_iter().flatten() {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+                let path = path.replace('~', "~0").replace('/', "~1");
+                schemas.insert(id, format!("/paths/{path}/{method}/requestBody/content/application~1json/schema"));
+            }
+        }
+        Self { document, schemas }
     }
-    let (document, bodies) = &*BODIES;
-    let schema = bodies.get(operation).and_then(|pointer| document.pointer(pointer));
-    let (Some(schema), Ok(value)) = (schema, serde_json::from_slice::<Value>(json)) else { return Ok(()) };
-    match refused(document, schema, &value, "") {
-        Some(pointer) => Err(ApiError::at(Code::InvalidRequest, pointer, "must not be null; leave it out instead")),
-        None => Ok(()),
+
+    /// Checks a body that was read already.
+    pub fn check(&self, operation: &str, json: &[u8]) -> Result<(), ApiError> {
+        if !json.windows(4).any(|word| word == b"null") {
+            return Ok(());
+        }
+        let schema = self.schemas.get(operation).and_then(|pointer| self.document.pointer(pointer));
+        let (Some(schema), Ok(value)) = (schema, serde_json::from_slice::<Value>(json)) else { return Ok(()) };
+        match refused(&self.document, schema, &value, "") {
+            Some(pointer) => Err(ApiError::at(Code::InvalidRequest, pointer, "must not be null; leave it out instead")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -82,7 +88,7 @@ mod tests {
     use super::*;
 
     fn place(operation: &str, json: &str) -> Option<String> {
-        let error = check(operation, json.as_bytes()).err()?;
+        let error = crate::http::description().bodies.check(operation, json.as_bytes()).err()?;
         assert_eq!(error.code, Code::InvalidRequest);
         error.errors.first()?.pointer.clone()
     }

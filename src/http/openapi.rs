@@ -1,7 +1,6 @@
 //! The OpenAPI document: assembled from the operations, completed with every error and example, and served.
 
-use std::sync::LazyLock;
-
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use serde_json::{Map, Value, json};
@@ -9,8 +8,10 @@ use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::access::{self, Access};
+use super::api::Api;
 use super::documents::WaitFor;
 use super::error::{ApiError, CHALLENGE, OpenAiProblem, PROBLEM_JSON, Problem, retry_after_s};
+use super::operation_errors::OperationErrors;
 use super::transfer::ExportInclude;
 use super::{
     aliases, classifiers, collections, detection, documents, embeddings, health, job_streams, jobs, keys, mining, mining_results,
@@ -20,29 +21,6 @@ use crate::domain::Code;
 
 /// The security scheme's name in the document.
 const SCHEME: &str = "key";
-
-/// An operation's id and the codes that it can answer with, in groups.
-pub type OperationErrors = (&'static str, &'static [&'static [Code]]);
-
-/// Codes of every operation that reads a JSON body, besides `invalid_request`.
-pub const BODY_ERRORS: &[Code] = &[Code::MalformedJson, Code::BodyTooLarge, Code::UnsupportedMediaType];
-
-/// Codes of every operation that reads the store.
-pub const READ_ERRORS: &[Code] =
-    &[Code::InvalidRequest, Code::Unavailable, Code::StorageUnavailable, Code::CollectionDamaged, Code::Internal];
-
-/// Codes of every operation that reads a JSON body and writes to the store.
-pub const WRITE_ERRORS: &[Code] = &[
-    Code::MalformedJson,
-    Code::BodyTooLarge,
-    Code::UnsupportedMediaType,
-    Code::InvalidRequest,
-    Code::Overloaded,
-    Code::Unavailable,
-    Code::StorageUnavailable,
-    Code::CollectionDamaged,
-    Code::Internal,
-];
 
 /// The id of jobs, snapshots and requests in examples.
 const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
@@ -320,9 +298,8 @@ fn add_examples(id: &str, operation: &mut Value) {
 }
 
 /// Serves the document.
-pub async fn serve_document() -> impl IntoResponse {
-    static TEXT: LazyLock<String> = LazyLock::new(|| super::document().to_string());
-    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
+pub async fn serve_document(State(api): State<Api>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], api.description.text.as_str())
 }
 
 /// Serves the list of error codes, where the member `type` of every problem points.

@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
 
-use super::Api;
+use super::api::Api;
 use super::error::ApiError;
 use crate::domain::{Code, Precondition, Sequence};
 

@@ -4,12 +4,12 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::collection_settings::{self, PassageOptions};
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
 use super::jobs::{Accepted, JobInfo, accepted};
-use super::openapi::{OperationErrors, WRITE_ERRORS};
+use super::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::domain::{Code, NewSource};
 
 /// What each operation can answer besides success.

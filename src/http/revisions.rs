@@ -7,12 +7,14 @@ use axum::http::header::{ETAG, HeaderName};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-use super::Api;
-use super::document_input::{DocumentInput, ZERO_IN_KEY, check, refused_tag};
-use super::documents::{DocumentResult, DocumentStatus, Metadata, StoredDocument, UpsertParameters, parse_wait};
+use super::api::Api;
+use super::document_input::{DocumentInput, ZERO_IN_KEY, check};
+use super::documents::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters, parse_wait};
 use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
-use super::openapi::{OperationErrors, WRITE_ERRORS};
+use super::languages::refused_tag;
+use super::metadata::Metadata;
+use super::operation_errors::{OperationErrors, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
 use crate::domain::{Code, DocumentId, DocumentPatch, InvalidId, Language, TitleChange, UpsertStatus, check_title, metadata};
 

@@ -1,6 +1,7 @@
 //! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
 //! hits. What they may ask for is in `request`, `reading` and `recommend`.
 
+mod checks;
 mod reading;
 mod recommend;
 mod request;
@@ -12,12 +13,12 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Api;
-use super::documents::Metadata;
+use super::api::Api;
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
 use super::facets::Facet;
-use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use super::metadata::Metadata;
+use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::streamed::Streamed;
 use crate::domain::{Code, DenseMethod, Hit, HitPassage, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
@@ -229,7 +230,7 @@ pub async fn search_documents(
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
     let row = api.service.collection_row(&collection)?;
-    let request = request::check(body, &row, api.service.limits())?;
+    let request = checks::check(body, &row, api.service.limits())?;
     let answer = api.service.search(&collection, request).await?;
     let (result, hits) = result(answer, explain);
     Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
@@ -253,7 +254,7 @@ pub async fn search_batch(
     let started = Instant::now();
     let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
     let row = api.service.collection_row(&collection)?;
-    let requests = request::check_batch(body, &row, api.service.limits())?;
+    let requests = checks::check_batch(body, &row, api.service.limits())?;
     let answers = api.service.search_batch(&collection, requests).await?;
     let frame = SearchBatchResult { results: Vec::new(), took_ms: since(started) };
     let results = answers.into_iter().zip(explain).map(|(answer, explain)| {

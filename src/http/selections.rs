@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::cursor::{self, List};
 use super::documents::{DocumentList, StoredDocument};
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit, objects};
 use super::facets::{self, Facet, FacetInput};
 use super::filter::{self, FilterNode};
-use super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::streamed::Streamed;
 use crate::domain::{Code, DocumentId, DocumentOrder, ScrollPosition, ScrollRequest};
 

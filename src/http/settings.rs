@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::envelope::REQUEST_ID;
 use super::hosts::Hosts;
+use super::origins::Origin;
+use super::request_id::REQUEST_ID;
 
 /// How long a browser may remember what is allowed.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
@@ -83,15 +84,6 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// Where a web page comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// Anywhere.
-    Any,
-    /// This origin, as browsers send it: `https://example.com`, `http://localhost:5173`.
-    Exactly(HeaderValue),
-}
-
 /// A switch that is turned once: from then on new requests are refused while those that run end.
 #[derive(Debug, Clone, Default)]
 pub struct Drain(Arc<AtomicBool>);
@@ -132,24 +124,6 @@ impl Settings {
     }
 }
 
-impl Origin {
-    /// Accepts `*`, or scheme and host with an optional port, without a path.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        if text == "*" {
-            return Ok(Self::Any);
-        }
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        let well_formed = host.is_some_and(|host| {
-            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
-        });
-        let value = HeaderValue::from_str(text).ok().filter(|_| well_formed);
-        let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
-        value.filter(|_| lower).map(Self::Exactly).ok_or_else(|| {
-            format!("must be * or an origin in lower case such as https://example.com, without a path, got {text:?}")
-        })
-    }
-}
-
 impl Drain {
     /// Turns it.
     pub fn begin(&self) {
@@ -159,20 +133,5 @@ impl Drain {
     /// Whether it was turned.
     pub fn has_begun(&self) -> bool {
         self.0.load(Ordering::Acquire)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn origins_are_as_browsers_send_them() {
-        for good in ["*", "https://example.com", "http://localhost:5173", "http://[::1]:8080"] {
-            assert!(Origin::parse(good).is_ok(), "{good}");
-        }
-        for bad in ["", "example.com", "https://", "https://example.com/", "HTTPS://example.com", "https://Example.com", "null"] {
-            assert!(Origin::parse(bad).is_err(), "{bad}");
-        }
     }
 }

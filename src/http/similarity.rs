@@ -5,12 +5,12 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Api;
+use super::api::Api;
 use super::detection::check_texts;
 use super::embeddings::check_text;
 use super::error::ApiError;
 use super::extract::{JsonBody, objects};
-use super::openapi::{BODY_ERRORS, OperationErrors};
+use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::domain::{Code, Limits};
 
 /// Codes of both operations.

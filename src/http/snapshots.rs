@@ -14,14 +14,14 @@ use futures::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Api;
 use super::aliases::AliasInfo;
-use super::collections::rfc3339;
+use super::api::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
-use super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::timestamps::rfc3339;
 use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
 
 /// The media type of an archive.

@@ -11,12 +11,12 @@ use futures::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Api;
-use super::documents::Metadata;
+use super::api::Api;
 use super::error::ApiError;
 use super::extract::{CollectionPath, Parameters};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
-use super::openapi::{OperationErrors, READ_ERRORS};
+use super::metadata::Metadata;
+use super::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat};
 use crate::service::export::Export;
 use crate::service::jobs::import::ImportFile;

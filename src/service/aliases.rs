@@ -3,7 +3,9 @@
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
 
-use super::{Error, Service, State, blocking};
+use super::blocking::blocking;
+use super::error::Error;
+use super::state::{Service, State};
 use crate::domain::{Alias, CollectionName, Page};
 use crate::store::StoreError;
 

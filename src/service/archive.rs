@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::Error;
-use super::collections::sync_dir;
+use super::error::Error;
+use super::folders::sync_dir;
 use crate::domain::{Alias, ClassifierName, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain};
 use crate::store::{DatabaseKind, check_head};
 

@@ -7,11 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::runtime::OpenCollection;
+use super::error::Error;
 use super::shares::{Bound, Held, Refusal};
-use super::{Error, Service};
-use crate::domain::{FacetRequest, Facets, Payer};
-use crate::store::SearchFilter;
+use crate::domain::Payer;
 
 /// Bytes that every request may hold without asking, so that small answers are given also when large ones have taken all the rest.
 /// They are bounded by the number of requests.
@@ -35,20 +33,8 @@ struct Account {
     answer: u64,
 }
 
-impl Service {
-    /// The account of a request that `payer` pays for; it holds nothing yet.
-    pub fn request_memory(&self, payer: Payer) -> RequestMemory {
-        RequestMemory::new(&self.state.memory, payer)
-    }
-
-    /// The bounds that all requests share: memory, and files that are received.
-    pub fn shared_bounds(&self) -> Vec<Arc<Bound>> {
-        vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
-    }
-}
-
 impl RequestMemory {
-    fn new(bound: &Arc<Bound>, payer: Payer) -> Self {
+    pub(super) fn new(bound: &Arc<Bound>, payer: Payer) -> Self {
         Self(Arc::new(Mutex::new(Account { held: bound.nothing(payer), body: 0, answer: 0 })))
     }
 
@@ -196,36 +182,16 @@ impl AnswerBudget {
         self.memory.add_answer_up_to(wanted.min((self.limit as u64).saturating_sub(self.spent())))
     }
 
+    /// Says that the server has no more memory for the request.
+    pub(super) fn memory_refusal(&self) -> Refusal {
+        self.memory.refusal()
+    }
+
     /// Takes `bytes` in place of those that were reserved.
     pub(super) fn settle(&self, reserved: u64, bytes: u64) -> Result<(), Error> {
         self.spent.fetch_add(bytes, Ordering::Relaxed);
         self.memory.remove_answer(reserved.saturating_sub(bytes));
         Ok(self.memory.add_answer(bytes.saturating_sub(reserved))?)
-    }
-}
-
-impl OpenCollection {
-    /// Counts values, and refuses them when they are more than the budget has left. Blocks.
-    pub(super) fn facets(
-        &self,
-        filter: &SearchFilter,
-        requests: &[FacetRequest],
-        budget: &AnswerBudget,
-    ) -> Result<Facets, Error> {
-        let left = (budget.limit() as u64).saturating_sub(budget.spent());
-        let reserved = budget.reserve(left);
-        let facets = self.store.facets(filter, requests, reserved)?;
-        if facets.bytes <= reserved {
-            budget.settle(reserved, facets.bytes)?;
-            return Ok(facets);
-        }
-        // Beyond what was reserved they are not all there.
-        if reserved < left {
-            return Err(budget.memory.refusal().into());
-        }
-        budget.settle(reserved, facets.bytes)?;
-        let advice = "count fewer values of facets with limit, or fewer facets";
-        Err(Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice })
     }
 }
 

@@ -7,18 +7,21 @@ use std::sync::{Arc, PoisonError};
 
 use uuid::Uuid;
 
-use super::runtime::{Applied, OpenCollection, lock};
+use super::blocking::blocking;
+use super::error::Error;
+use super::folders::{COLLECTIONS_DIR, sync_dir};
+use super::leftovers;
+use super::locks::lock;
+use super::runtime::{Applied, OpenCollection};
+use super::state::{BrokenCollection, Service, State};
 use super::worker::Worker;
-use super::{BrokenCollection, Error, Service, State, blocking, leftovers};
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
     IndexState, MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
 };
 use crate::embed::passage_terms;
 use crate::index::{self, Index};
-use crate::store::{DocumentStore, StoreError, StoreOptions};
-
-pub(super) use crate::store::system_clock as now_ms;
+use crate::store::{DocumentStore, StoreError, StoreOptions, system_clock as now_ms};
 
 /// Connections that read one collection at once.
 const READERS_MAX: usize = 4;
@@ -360,9 +363,6 @@ impl State {
     }
 }
 
-/// The folder of the data directory that holds one folder per collection.
-pub(super) const COLLECTIONS_DIR: &str = "collections";
-
 /// A collection with what it holds. Blocks.
 fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     let mut counts = match collection.store.counts() {
@@ -399,9 +399,4 @@ fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
     let mut files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     files.retain(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));
     Ok(files)
-}
-
-/// Makes the entries of a folder survive power loss.
-pub(super) fn sync_dir(path: &Path) -> std::io::Result<()> {
-    std::fs::File::open(path)?.sync_all()
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Error, Service, blocking};
+use super::blocking::blocking;
+use super::error::Error;
+use super::state::Service;
 use crate::domain::{DetectedLanguage, Embedded};
 
 /// How near texts are, and which were longer than what the model reads.

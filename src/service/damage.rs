@@ -5,65 +5,15 @@
 //! A damaged embedding mends itself, because the text that it was made of is there: it is thrown away and made anew. A damaged
 //! document is mended by its owner, who replaces or deletes it; a damaged file by restoring a copy.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-
-use super::runtime::{OpenCollection, lock};
-use super::{BrokenCollection, Error};
-use crate::domain::{CollectionCounts, CollectionName, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
+use super::error::Error;
+use super::found_damage::PLACES_MAX;
+use super::runtime::OpenCollection;
+use super::state::BrokenCollection;
+use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
 use crate::store::{DocumentStore, StoreError};
-
-/// Places remembered of one collection: enough to see what happened, and no more memory than that.
-const PLACES_MAX: usize = 100;
 
 /// A larger database is not read through at start-up.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
-
-/// Where a collection was found damaged since the server started.
-#[derive(Default)]
-pub(super) struct FoundDamage {
-    places: Mutex<BTreeMap<Place, Damage>>,
-}
-
-/// A table and a row; of the file as a whole no table, and row 0.
-type Place = (&'static str, i64);
-
-impl FoundDamage {
-    /// All of it.
-    pub(super) fn all(&self) -> Vec<Damage> {
-        lock(&self.places).values().cloned().collect()
-    }
-
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        lock(&self.places).is_empty()
-    }
-
-    /// Forgets the damage of documents that were replaced or deleted.
-    pub(super) fn forget(&self, ids: &[DocumentId]) {
-        let mut places = lock(&self.places);
-        if !places.is_empty() {
-            places.retain(|_, damage| damage.document.as_ref().is_none_or(|id| !ids.contains(id)));
-        }
-    }
-
-    /// Forgets the damage of documents whose rows were deleted.
-    pub(super) fn forget_rows(&self, rows: &[i64]) {
-        let mut places = lock(&self.places);
-        if !places.is_empty() {
-            places.retain(|(table, row), _| *table != "documents" || !rows.contains(row));
-        }
-    }
-
-    /// Says whether it is new.
-    fn add(&self, place: Place, damage: &Damage) -> bool {
-        let mut places = lock(&self.places);
-        if places.contains_key(&place) || places.len() >= PLACES_MAX {
-            return false;
-        }
-        places.insert(place, damage.clone()).is_none()
-    }
-}
 
 impl OpenCollection {
     /// Marks the collection when `error` says that its database is damaged, and gives what the caller is told. Mends what can
@@ -167,16 +117,5 @@ pub(super) fn check_after_crash(collection: &OpenCollection) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(collection = %collection.row.name, error, "checking the database failed");
         }
-    }
-}
-
-/// What is said of a damaged place.
-pub(super) fn describe(collection: &CollectionName, damage: &Damage) -> String {
-    match &damage.document {
-        Some(id) => {
-            let problem = &damage.problem;
-            format!("collection {collection} is damaged: document {id} in {problem}; replacing or deleting the document mends it")
-        }
-        None => format!("collection {collection} is damaged: {}", damage.problem),
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::budget::AnswerBudget;
-use super::reserved::Reservation;
+use super::error::Error;
+use super::ingest;
+use super::reservation::Reservation;
 use super::runtime::OpenCollection;
-use super::{Error, Service, State, ingest};
+use super::state::{Service, State};
 use crate::domain::{
     Collection, CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page,
     Precondition, RequestKey, ScrollPage, ScrollRequest, TitleChange, Wait, metadata,

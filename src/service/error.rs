@@ -5,7 +5,6 @@ mod code;
 use std::path::PathBuf;
 
 use super::classifiers::ClassifierError;
-use super::damage;
 use super::jobs::mine::MineError;
 use super::shares::Refusal;
 use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
@@ -13,6 +12,9 @@ use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::ranking::ScorerError;
 use crate::store::StoreError;
+
+/// Digits of a fingerprint that errors show.
+const FINGERPRINT_DIGITS: usize = 12;
 
 /// An error of a use case.
 #[derive(Debug, thiserror::Error)]
@@ -208,7 +210,7 @@ pub enum Error {
         total: u64,
     },
     /// The collection's database is damaged where the request met it. Nothing damaged was served.
-    #[error("{}", damage::describe(collection, damage))]
+    #[error("{}", describe(collection, damage))]
     Damaged {
         /// The collection.
         collection: CollectionName,
@@ -453,4 +455,20 @@ impl From<ClassifierError> for Error {
     fn from(error: ClassifierError) -> Self {
         Self::Classifier(Box::new(error))
     }
+}
+
+/// What is said of a damaged place.
+fn describe(collection: &CollectionName, damage: &Damage) -> String {
+    match &damage.document {
+        Some(id) => {
+            let problem = &damage.problem;
+            format!("collection {collection} is damaged: document {id} in {problem}; replacing or deleting the document mends it")
+        }
+        None => format!("collection {collection} is damaged: {}", damage.problem),
+    }
+}
+
+/// The first digits of a fingerprint, for errors.
+pub(super) fn short(fingerprint: &str) -> String {
+    fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
 }

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use super::budget::RequestMemory;
+use super::error::Error;
 use super::runtime::OpenCollection;
-use super::{Error, Service};
+use super::state::Service;
 use crate::domain::{CollectionName, Document, DocumentId, Embedding, Page};
 
 /// Documents read at a time.

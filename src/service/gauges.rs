@@ -1,7 +1,9 @@
 //! What the server holds and what waits in it, for whoever watches it.
 
+use super::blocking::blocking;
 use super::collections::index_bytes;
-use super::{Error, Service, blocking};
+use super::error::Error;
+use super::state::Service;
 use crate::domain::{CollectionName, JobStatus, JobType};
 use crate::embed::EmbedMeter;
 

@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
 use uuid::Uuid;
 
-use super::reserved::Reservation;
+use super::embedding::{embed_passages, embed_tokens, priority};
+use super::error::Error;
+use super::kept;
+use super::reservation::Reservation;
 use super::runtime::OpenCollection;
-use super::worker::{embed_passages, embed_tokens, store_embeddings};
-use super::{Error, Service, State, kept, priority};
+use super::state::{Service, State};
+use super::worker::store_embeddings;
 use crate::domain::{
     Code, Collection, CollectionName, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertOutcome,
     UpsertStatus, Wait,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Error;
+use super::error::Error;
 use crate::domain::{Code, DocumentId, Sequence, UpsertOutcome, UpsertStatus};
 
 /// Writes outcomes.

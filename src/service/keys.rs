@@ -4,49 +4,23 @@
 //! of 256 random bits, shown once and forgotten: with so much chance in it, a fast hash gives nothing away that a slow one
 //! (bcrypt, Argon2) would protect; those are for passwords, which people choose.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
-use super::collections::now_ms;
-use super::{Error, Service, blocking};
+use super::blocking::blocking;
+use super::error::Error;
+use super::keyring::Sha;
+use super::state::Service;
 use crate::domain::{Caller, Key, KeyId, NewKey, Page};
-use crate::store::{Catalog, StoreError, StoredKey};
+use crate::store::StoredKey;
+use crate::store::system_clock as now_ms;
 
 /// What every secret begins with, so that programs that look for leaked secrets recognize it.
 const SECRET_PREFIX: &str = "dgm";
-
-type Sha = [u8; 32];
-
-/// The keys of this server.
-pub(super) struct Keyring {
-    keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
-    /// Hash of the admin key of the configuration. It is as good as the operator chose it, and stored nowhere.
-    operator: OnceLock<Sha>,
-    /// Held while a key is made or revoked, so that the catalog and `keys` change together.
-    changing: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl Keyring {
-    /// Reads the keys out of the catalog.
-    pub(super) fn load(catalog: &Catalog) -> Result<Self, StoreError> {
-        let keys =
-            catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
-        Ok(Self { keys: RwLock::new(keys.collect()), operator: OnceLock::new(), changing: Arc::default() })
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
-        self.keys.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Service {
     /// Accepts `secret` as an admin key that stands in the configuration alone. Only the first call counts.

@@ -12,11 +12,9 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::Error;
-use super::collections::{COLLECTIONS_DIR, sync_dir};
-use super::jobs::reembed::successor;
-use super::snapshots::SNAPSHOTS_DIR;
-use crate::domain::{Collection, Job};
+use super::error::Error;
+use super::folders::{COLLECTIONS_DIR, SNAPSHOTS_DIR, sync_dir};
+use crate::domain::{Collection, Job, Metadata};
 use crate::store::holds_documents;
 
 /// The database in the folder of a collection.
@@ -131,6 +129,13 @@ pub(super) fn clear(folder: &Path) -> io::Result<bool> {
         true => remove(folder).map(|()| true),
         false => Ok(true),
     }
+}
+
+/// The id of the successor that a job of this request makes; its folder has this name.
+pub(super) fn successor(request: &Metadata) -> Option<String> {
+    // A name of a folder, so nothing but what was made for that.
+    let id = request.get("successor")?.as_str()?;
+    Uuid::try_parse(id).ok().map(|_| id.to_owned())
 }
 
 /// Whether nobody can miss a folder that the catalog does not name. One that cannot be read may be missed.

@@ -8,16 +8,19 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
 
-use super::collections::{COLLECTIONS_DIR, sync_dir};
+use super::blocking::blocking;
 use super::damage::check_after_crash;
+use super::error::Error;
+use super::folders::{COLLECTIONS_DIR, sync_dir};
 use super::jobs::Jobs;
-use super::keys::Keyring;
+use super::keyring::Keyring;
+use super::locks::lock;
 use super::repair::recover;
-use super::runtime::{OpenCollection, lock};
-use super::search;
+use super::runtime::OpenCollection;
 use super::shares::Bound;
 use super::spool::Uploads;
-use super::{BrokenCollection, Error, Parts, Service, State, blocking, leftovers, upkeep};
+use super::state::{BrokenCollection, Parts, Service, State};
+use super::{leftovers, search, upkeep};
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
 use crate::store::{Catalog, OpenDatabases, StoreError};
 

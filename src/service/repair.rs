@@ -1,7 +1,7 @@
 //! What start-up does to a collection: load its saved index or rebuild it from the store, and catch up by sequence. What has
 //! no embedding yet is then the worker's.
 
-use super::Error;
+use super::error::Error;
 use super::runtime::{Applied, OpenCollection};
 use crate::domain::{PassageId, Sequence};
 use crate::index::{self, Index};

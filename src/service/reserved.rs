@@ -5,13 +5,12 @@
 //! no passage is embedded by both.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use super::runtime::{OpenCollection, lock};
+use super::locks::lock;
 use crate::domain::PassageId;
-use crate::embed::Tokens;
 use crate::store::PendingPassage;
 
 /// The passages of one collection that the worker leaves alone.
@@ -53,6 +52,22 @@ impl ReservedPassages {
     /// Keeps the worker off a passage until the next start of the server.
     pub(super) fn set_aside(&self, passage: PassageId) {
         lock(&self.held).set_aside.insert(passage);
+    }
+
+    /// Keeps the worker off passages that a request embeds itself.
+    pub(super) fn reserve(&self, passages: &[PendingPassage]) {
+        lock(&self.held).reserved.extend(passages.iter().map(|passage| passage.id));
+    }
+
+    /// Ends a reservation.
+    pub(super) fn release(&self, passages: &[PendingPassage]) {
+        let mut held = lock(&self.held);
+        for passage in passages {
+            held.reserved.remove(&passage.id);
+        }
+        if let Some(released) = &mut held.released {
+            released.extend(passages.iter().map(|passage| passage.id));
+        }
     }
 
     /// The passages that the encoder refused.
@@ -107,39 +122,6 @@ impl PendingRead<'_> {
 impl Drop for PendingRead<'_> {
     fn drop(&mut self) {
         lock(&self.passages.held).released = None;
-    }
-}
-
-/// Passages that a request embeds itself. Dropping it hands what is left to the worker.
-pub(super) struct Reservation {
-    collection: Arc<OpenCollection>,
-    /// The passages.
-    pub(super) passages: Vec<PendingPassage>,
-    /// The tokens of each, unless some are not known.
-    pub(super) tokens: Option<Vec<Tokens>>,
-}
-
-impl Reservation {
-    /// Keeps the worker off `passages`, until it is dropped.
-    pub(super) fn of(collection: &Arc<OpenCollection>, passages: Vec<PendingPassage>, tokens: Option<Vec<Tokens>>) -> Self {
-        debug_assert!(tokens.as_ref().is_none_or(|tokens| tokens.len() == passages.len()));
-        lock(&collection.reserved.held).reserved.extend(passages.iter().map(|passage| passage.id));
-        Self { collection: Arc::clone(collection), passages, tokens }
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let mut held = lock(&self.collection.reserved.held);
-        for passage in &self.passages {
-            held.reserved.remove(&passage.id);
-        }
-        if let Some(released) = &mut held.released {
-            released.extend(self.passages.iter().map(|passage| passage.id));
-        }
-        drop(held);
-        // Also after success: the worker looks, finds nothing to embed, and saves the index when that is due.
-        self.collection.wake.notify_one();
     }
 }
 

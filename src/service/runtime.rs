@@ -6,17 +6,19 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::damage::FoundDamage;
+use super::error::{Error, short};
+use super::found_damage::FoundDamage;
+use super::leftovers;
+use super::locks::lock;
 use super::reserved::ReservedPassages;
 use super::search::{CollectionTokens, PassageSets};
-use super::{Error, leftovers, upkeep};
-use crate::domain::{Collection, Limits, ModelInfo, Sequence};
+use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::store::{Change, DocumentStore, StoreError};
 
@@ -28,11 +30,8 @@ const SAVE_FRACTION: u64 = 5;
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a collection that was deleted or replaced may still run.
 const LAST_STATEMENTS: Duration = Duration::from_secs(10);
-/// Digits of a fingerprint that errors show.
-const FINGERPRINT_DIGITS: usize = 12;
-
 /// An open collection.
-pub(super) struct OpenCollection {
+pub(crate) struct OpenCollection {
     /// The catalog's row as it was opened.
     pub(super) row: Collection,
     /// The catalog's row with what was changed since: `Collection::change`.
@@ -222,12 +221,33 @@ impl OpenCollection {
             self.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
                 // What one of the changes hid is found again before anybody asks for it.
-                upkeep::check(self, index)?;
+                self.check_index(index)?;
                 self.caught_up.store(true, Ordering::Release);
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Looks for passages that searches do not find, and has them found: those that no link leads to, and some others. Blocks.
+    pub(super) fn check_index(&self, index: &Index) -> Result<(), Error> {
+        if !index.needs_check() {
+            return Ok(());
+        }
+        let settled = index.check(&|passage| self.original(passage), &|| self.should_stop())?;
+        if settled > 0 {
+            tracing::info!(collection = %self.row.name, settled, "passages that no search came to are found again");
+        }
+        if settled > 0 || !index.needs_check() {
+            // The saved index says whether it was looked through.
+            self.note_unsaved();
+        }
+        Ok(())
+    }
+
+    /// The embedding of a passage as the database has it.
+    pub(super) fn original(&self, passage: PassageId) -> Option<Embedding> {
+        self.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
     }
 
     /// Has the index saved with the next occasion though no change was taken in: it was mended.
@@ -318,11 +338,6 @@ impl OpenCollection {
     }
 }
 
-/// The first digits of a fingerprint, for errors.
-pub(super) fn short(fingerprint: &str) -> String {
-    fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
-}
-
 /// Takes one read of changes in. Keys are never used twice, so whatever was removed stays removed: removals come last.
 fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
     let mut embedded = Vec::new();
@@ -338,9 +353,4 @@ fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error>
         index.remove(passage)?;
     }
     Ok(())
-}
-
-/// Locks; after a panic of another holder too: what these mutexes guard is valid between any two statements.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,18 +14,19 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::archive::{ArchiveBounds, CATALOG, Manifest, ShownRest, Sum, invalid, unpack};
+use super::blocking::blocking;
 use super::classifiers::ClassifierError;
-use super::collections::sync_dir;
+use super::error::Error;
+use super::folders::{SNAPSHOTS_DIR, sync_dir};
 use super::jobs::{Live, NewJob, new_job_id};
+use super::runtime::OpenCollection;
 use super::spool::{SpoolBounds, check_room, receive};
-use super::{Error, Service, State, blocking};
+use super::state::{Service, State};
 use crate::domain::{
     Alias, ClassifierName, CollectionName, FileEncoding, Job, JobType, JobUnit, Metadata, Page, RestoreRequest, Snapshot,
     SnapshotId,
 };
 
-/// The folder of the data directory that holds the snapshots.
-pub(super) const SNAPSHOTS_DIR: &str = "snapshots";
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
 /// Collections of listed snapshots after which a page ends early.
@@ -394,7 +395,7 @@ impl State {
 
     /// The collections that a snapshot is to hold: the named ones, or all. One that cannot be opened is refused also when all
     /// are wanted: nobody must take a snapshot for whole from which data is missing.
-    pub(super) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<super::OpenCollection>>, Error> {
+    pub(super) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<OpenCollection>>, Error> {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
         }

@@ -14,11 +14,12 @@ use flate2::read::MultiGzDecoder;
 use futures::{Stream, StreamExt as _};
 use tokio::sync::{Notify, mpsc};
 
+use super::blocking::blocking;
 use super::budget::RequestMemory;
-use super::collections::sync_dir;
-use super::runtime::lock;
+use super::error::Error;
+use super::folders::sync_dir;
+use super::locks::lock;
 use super::shares::{Bound, Held, Refusal};
-use super::{Error, blocking};
 use crate::domain::{FileEncoding, Limits, Payer};
 
 /// A file of which less than `PACE_BYTES` came in so much time gives its place to one that waits for it. Whoever sends a little now and

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::blocking::blocking;
+use super::error::Error;
 use super::runtime::OpenCollection;
-use super::{Error, blocking};
-use crate::domain::{Embedding, PassageId};
 use crate::index::Index;
 
 /// Rest after a turn, in times that it took.
@@ -69,33 +69,12 @@ pub(super) fn catch_up(collection: &OpenCollection) -> Result<(), Error> {
 fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
     if index.needs_compaction() {
         let begun = Instant::now();
-        let original = |passage| original(collection, passage);
+        let original = |passage| collection.original(passage);
         if index.compact(&original, &|| collection.should_stop())? {
             collection.note_unsaved();
             let (passages, took) = (index.len(), begun.elapsed());
             tracing::info!(collection = %collection.row.name, passages, ?took, "the index was made anew without removed passages");
         }
     }
-    check(collection, index)
-}
-
-/// Looks for passages that searches do not find, and has them found: those that no link leads to, and some others. Blocks.
-pub(super) fn check(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
-    if !index.needs_check() {
-        return Ok(());
-    }
-    let settled = index.check(&|passage| original(collection, passage), &|| collection.should_stop())?;
-    if settled > 0 {
-        tracing::info!(collection = %collection.row.name, settled, "passages that no search came to are found again");
-    }
-    if settled > 0 || !index.needs_check() {
-        // The saved index says whether it was looked through.
-        collection.note_unsaved();
-    }
-    Ok(())
-}
-
-/// The embedding of a passage as the database has it.
-fn original(collection: &OpenCollection, passage: PassageId) -> Option<Embedding> {
-    collection.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
+    collection.check_index(index)
 }

@@ -9,19 +9,19 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::blocking::blocking;
+use super::embedding::{PROBE, embed_passages, is_passing};
+use super::error::Error;
 use super::runtime::OpenCollection;
-use super::{Error, blocking, upkeep};
-use crate::domain::{Embedded, PassageEmbedding, PassageId};
-use crate::embed::{EmbedError, EmbedText, Embedder, Priority, Tokens};
+use super::upkeep;
+use crate::domain::{PassageEmbedding, PassageId};
+use crate::embed::{Embedder, Priority};
 use crate::store::{PendingPassage, StoreError};
 
 /// Passages embedded at a time: some batches of the encoder, so that it can sort them by length.
 const PASSAGES_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full or the store fails.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// A text that every encoder can embed: when it fails, it is the encoder that is broken, not the texts that it failed on.
-pub(super) const PROBE: &str = ".";
-
 /// The worker of one collection.
 pub(super) struct Worker {
     /// The collection.
@@ -178,47 +178,10 @@ fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec
     }
 }
 
-/// Embeds passages and gives the embeddings with their keys.
-pub(super) async fn embed_passages(
-    embedder: &Embedder,
-    passages: &[PendingPassage],
-    priority: Priority,
-) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
-    let texts = passages.iter().map(embed_text).collect();
-    with_keys(passages, embedder.embed_in_context(texts, priority).await?)
-}
-
-/// What is embedded of a passage.
-pub(super) fn embed_text(passage: &PendingPassage) -> EmbedText {
-    EmbedText { context: passage.context.clone(), text: passage.text.clone() }
-}
-
-/// As `embed_passages`, of passages whose tokens are known.
-pub(super) async fn embed_tokens(
-    embedder: &Embedder,
-    passages: &[PendingPassage],
-    tokens: &[Tokens],
-    priority: Priority,
-) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
-    with_keys(passages, embedder.embed_tokens(tokens.to_vec(), priority).await?)
-}
-
-fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
-    if embedded.len() != passages.len() {
-        return Err(Error::EncoderAnswers { asked: passages.len(), got: embedded.len() });
-    }
-    Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.into())).collect())
-}
-
 /// Stores embeddings and makes them searchable. Passages that are gone meanwhile are left out by the store.
 pub(super) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
     if !embedded.is_empty() {
         collection.store.set_embeddings(embedded)?;
     }
     collection.apply_changes()
-}
-
-/// Whether the same texts may well be embedded later.
-pub(super) fn is_passing(error: &EmbedError) -> bool {
-    matches!(error, EmbedError::QueueFull { .. } | EmbedError::Stopping)
 }

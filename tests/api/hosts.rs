@@ -4,7 +4,8 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::Limits;
 use dragoman::http::hosts::Hosts;
-use dragoman::http::settings::{Origin, Settings};
+use dragoman::http::origins::Origin;
+use dragoman::http::settings::Settings;
 use serde_json::json;
 
 use crate::server::{Answer, Server};

@@ -128,7 +128,11 @@ async fn a_panic_is_an_internal_error_that_hides_its_text() {
     async fn broken() {
         panic!("the secret is 42");
     }
-    let router: Router = http::envelope::wrap(Router::new().route("/broken", get(broken)), RequestMeter::default());
+    let router: Router = http::envelope::wrap(
+        Router::new().route("/broken", get(broken)),
+        RequestMeter::default(),
+        &http::description().operations,
+    );
     let answer = answer(router, Request::get("/broken").body(Body::empty()).expect("a request")).await;
     answer.assert_error(500, "internal", "", &["request id"]);
     assert!(!answer.text.contains("secret"), "{}", answer.text);

@@ -5,16 +5,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::Api;
-use super::super::error::ApiError;
-use super::super::extract::JsonBody;
-use super::super::filter::{self, FilterNode};
-use super::super::guard::{Sender, check_reach};
-use super::super::jobs::{Accepted, JobInfo, accepted};
-use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::labels::written_path;
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{ApplyRequest, Code, CollectionName, MetadataPath};
+use crate::http::api::Api;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+use crate::http::filter::{self, FilterNode};
+use crate::http::guard::{Sender, check_reach};
+use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];

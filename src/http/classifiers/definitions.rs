@@ -5,17 +5,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, LOCATION};
 
-use super::super::Api;
-use super::super::cursor::{self, List};
-use super::super::error::ApiError;
-use super::super::extract::{KeyedBody, PageParameters, Parameters};
-use super::super::guard::{Sender, check_reach};
-use super::super::jobs::{Accepted, JobInfo, NoParameters, accepted};
-use super::super::openapi::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::info::{ClassifierInfo, ClassifierList};
 use super::request::{CreateClassifierRequest, check};
 use super::{ClassifierPath, check_name, is_visible, visible};
 use crate::domain::{ClassifierName, Code};
+use crate::http::api::Api;
+use crate::http::cursor::{self, List};
+use crate::http::error::ApiError;
+use crate::http::extract::{KeyedBody, PageParameters, Parameters};
+use crate::http::guard::{Sender, check_reach};
+use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use crate::http::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[

@@ -6,17 +6,17 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::Api;
-use super::super::error::ApiError;
-use super::super::extract::{JsonBody, Parameters};
-use super::super::guard::{Sender, check_reach};
-use super::super::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
-use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::request::{object, optional_objects};
 use super::results::EvaluationResult;
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{Code, EvaluationSet};
+use crate::http::api::Api;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, Parameters};
+use crate::http::guard::{Sender, check_reach};
+use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
+use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[

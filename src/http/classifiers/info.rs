@@ -3,13 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::collections::rfc3339;
-use super::super::jobs::JobProblem;
 use super::labels::{LabeledDocumentsInput, written};
 use super::request::{ActivationName, ClassifierKindName, KnnOptions, MlpOptions, NeighborWeightName};
 use crate::domain::{
     Classifier, ClassifierKind, ClassifierState, KnnSettings, Language, MlpSettings, NeighborWeight, TrainingReport,
 };
+use crate::http::jobs::JobProblem;
+use crate::http::timestamps::rfc3339;
 
 /// A classifier.
 #[derive(Debug, Serialize, ToSchema)]

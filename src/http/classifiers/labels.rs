@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::document_input::{ZERO_IN_KEY, refused_tag};
-use super::super::error::{ApiError, Violation};
-use super::super::filter::{self, FilterNode};
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
+use crate::http::document_input::ZERO_IN_KEY;
+use crate::http::error::{ApiError, Violation};
+use crate::http::filter::{self, FilterNode};
+use crate::http::languages::refused_tag;
 
 /// Labeled texts in one request at most.
 pub const EXAMPLES_MAX: usize = 10_000;

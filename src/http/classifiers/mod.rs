@@ -13,7 +13,7 @@ pub mod results;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use super::Api;
+use super::api::Api;
 use super::error::ApiError;
 use super::extract::{path_param, path_params};
 use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};

@@ -7,15 +7,15 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::super::Api;
-use super::super::error::ApiError;
-use super::super::extract::JsonBody;
-use super::super::guard::{Sender, check_reach};
-use super::super::openapi::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::info::code;
 use super::request::object;
 use super::{ASKING, ClassifierPath, labels, probability, visible};
 use crate::domain::{Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction};
+use crate::http::api::Api;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+use crate::http::guard::{Sender, check_reach};
+use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 
 /// Labels whose probabilities are told when the caller does not say how many, and at most.
 const SCORES_DEFAULT: usize = 5;

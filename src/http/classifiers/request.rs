@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::super::error::ApiError;
-use super::super::extract::{Object, objects};
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
 use super::probability;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NeighborWeight, NewClassifier,
 };
+use crate::http::error::ApiError;
+use crate::http::extract::{Object, objects};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;

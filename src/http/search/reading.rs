@@ -1,9 +1,9 @@
 //! How a search reads its query, and which languages it would rather have: what it demands of words, `prefer_language`.
 
-use super::super::document_input::refused_tag;
-use super::super::error::ApiError;
 use super::request::{SearchDocumentsRequest, WordMatching, invalid};
 use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
+use crate::http::error::ApiError;
+use crate::http::languages::refused_tag;
 
 /// How the words of a query are read.
 pub(super) fn check_reading(

@@ -4,11 +4,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::super::error::ApiError;
-use super::super::extract::Object;
-use super::super::filter::FilterNode;
-use super::request::{GroupBy, HitPart, SearchDocumentsRequest, check_id, check_rest, check_text, check_vector, object};
+use super::checks::{check_id, check_rest, check_text, check_vector};
+use super::request::{GroupBy, HitPart, SearchDocumentsRequest, object};
 use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
+use crate::http::error::ApiError;
+use crate::http::extract::Object;
+use crate::http::filter::FilterNode;
 
 /// A recommendation: documents that are like the positive examples and not like the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]

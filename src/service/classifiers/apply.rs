@@ -8,9 +8,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::jobs::{Halt, JobContext, NewJob, new_job_id};
-use super::super::runtime::OpenCollection;
-use super::super::{Error, Service, State, blocking};
 use super::error::ClassifierError;
 use super::kept_filter;
 use super::texts::of_documents_patiently;
@@ -20,6 +17,11 @@ use crate::domain::{
     ApplyRequest, ClassifierName, Document, DocumentId, DocumentPatch, Filter, Job, JobType, JobUnit, Limits, Metadata,
     MetadataPath, TitleChange,
 };
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::{Halt, JobContext, NewJob, new_job_id};
+use crate::service::runtime::OpenCollection;
+use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
 
 /// Documents of one step: bounds how long other writes wait.
@@ -89,7 +91,7 @@ impl Service {
 }
 
 /// Goes through the documents, from the last checkpoint on.
-pub(in crate::service) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
     let apply = Apply::of(context)?;
     let gone = || collection_gone(context);
     let collection = planned_collection(context, &apply.collection)?;

@@ -1,11 +1,12 @@
 //! Classifiers that come from another server's catalog: whether they can answer here, before anybody asks them.
 
+use super::ClassifierError;
 use super::definition::{damaged, read_definition, read_report};
 use super::trained::{Model, Trained};
-use super::{ClassifierError, Error};
 use crate::domain::{ClassifierName, ModelInfo};
-use crate::service::State;
 use crate::service::archive::invalid;
+use crate::service::error::Error;
+use crate::service::state::State;
 use crate::store::{Catalog, TrainingProgress};
 
 /// Classifiers in one data directory.
@@ -13,7 +14,7 @@ const CLASSIFIERS_MAX: usize = 1_000;
 
 /// Checks that the catalog of an archive has a classifier of this name that has learned, and that all of it fits together. One
 /// of another model than `loaded` is not asked before that is loaded, but it must be whole, too.
-pub(in crate::service) fn check_carried(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
+pub(crate) fn check_carried(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
     let row = catalog.classifier(name)?.filter(|row| row.progress == TrainingProgress::Ready);
     let row = row.ok_or_else(|| invalid(format!("has no trained classifier {name}, which its manifest names")))?;
     let dimension = row.dimension;
@@ -42,7 +43,7 @@ pub(in crate::service) fn check_carried(catalog: &Catalog, name: &ClassifierName
 
 impl State {
     /// Refuses more classifiers than there may be. Blocks.
-    pub(in crate::service) fn check_classifier_room(&self, new: usize) -> Result<(), Error> {
+    pub(crate) fn check_classifier_room(&self, new: usize) -> Result<(), Error> {
         if self.catalog.classifier_count()?.saturating_add(new) > CLASSIFIERS_MAX {
             return Err(ClassifierError::TooMany { limit: CLASSIFIERS_MAX }.into());
         }

@@ -4,10 +4,6 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::super::collections::now_ms;
-use super::super::jobs::{NewJob, new_job_id};
-use super::super::runtime::OpenCollection;
-use super::super::{Error, Service, State, blocking};
 use super::definition::{read_definition, write_definition};
 use super::error::ClassifierError;
 use super::examples;
@@ -15,6 +11,12 @@ use crate::domain::{
     Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Job, JobFailure, JobId, JobType, JobUnit,
     LabeledText, Metadata, NewClassifier, RequestKey,
 };
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::{NewJob, new_job_id};
+use crate::service::runtime::OpenCollection;
+use crate::service::state::{Service, State};
+use crate::store::system_clock as now_ms;
 use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};
 
 impl Service {

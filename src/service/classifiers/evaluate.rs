@@ -7,24 +7,26 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::collections::sync_dir;
-use super::super::jobs::{Halt, JobContext, NewJob, new_job_id};
-use super::super::runtime::OpenCollection;
-use super::super::{Error, Service, blocking};
 use super::apply::{collection_gone, planned_classifier, planned_collection};
+use super::embedded::Asked;
 use super::error::ClassifierError;
 use super::examples::no_label;
 use super::judged::Judged;
-use super::kept_evaluation;
-use super::kept_filter;
-use super::texts::{Asked, embed_texts, of_documents, of_documents_patiently};
-use super::trained::{Trained, labeled};
+use super::texts::{embed_texts, of_documents, of_documents_patiently};
+use super::trained::Trained;
 use super::training::wait_for_index;
-use super::voters::Electorate;
+use super::voters::{Electorate, labeled};
+use super::{kept_evaluation, kept_filter};
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
     LabeledDocuments, LabeledText, Metadata, labels_at,
 };
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
+use crate::service::jobs::{Halt, JobContext, NewJob, new_job_id};
+use crate::service::runtime::OpenCollection;
+use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
 
 /// Labeled documents that are judged within a request: bounds its time.
@@ -177,7 +179,7 @@ impl Service {
 }
 
 /// Judges the classifier that the job's request names, from the beginning.
-pub(in crate::service) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
     let planned = Planned::of(context)?;
     let collection = planned_collection(context, &planned.collection)?;
     match judge_all(context, &collection, planned).await {

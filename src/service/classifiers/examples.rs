@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Error;
-use super::super::runtime::OpenCollection;
+use super::embedded::EmbeddedText;
 use super::error::ClassifierError;
-use super::trained::{EmbeddedText, labeled};
+use super::voters::labeled;
 use crate::classify::LabelNames;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabeledDocuments, Language, TrainingReport, labels_at,
 };
+use crate::service::error::Error;
+use crate::service::runtime::OpenCollection;
 use crate::store::{DocumentStore, EmbeddedDocument};
 
 /// Labeled documents that one training, or one evaluation, reads at most.

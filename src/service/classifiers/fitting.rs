@@ -1,14 +1,14 @@
 //! Calibration of the kinds that learn no weights: which temperature makes their probabilities mean what they say.
 
-use super::super::Error;
+use super::embedded::{Asked, EmbeddedText};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
-use super::texts::Asked;
-use super::trained::{EmbeddedText, Scored, prototypes, vote_rule, voted};
-use super::training::{BINS, Outcome, calibration_error};
+use super::outcome::{BINS, Outcome, calibration_error};
+use super::trained::{Scored, prototypes, vote_rule, voted};
 use super::voters::{Surroundings, Voter};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, NeighborWeight, TrainingReport};
+use crate::service::error::Error;
 
 /// Examples whose neighbors are asked, each without itself. More would not change the second digit of a share.
 const ASKED_MAX: usize = 500;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::error::ClassifierError;
+use super::outcome::BINS;
 use super::trained::{Scored, Trained};
-use super::training::BINS;
 use crate::classify::{
     ClassReport, ClassScore, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
 };

@@ -8,42 +8,45 @@ mod apply;
 mod carried;
 mod creation;
 mod definition;
+mod embedded;
 mod error;
 mod evaluate;
 mod examples;
 mod fitting;
+mod held;
 mod judged;
 mod kept_evaluation;
 mod kept_filter;
+mod outcome;
 mod predict;
 mod texts;
 mod trained;
 mod training;
 mod voters;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use super::blocking::blocking;
+use super::error::{Error, short};
+use super::jobs::Live;
+use super::locks::lock;
+use super::runtime::OpenCollection;
+use super::state::{Service, State};
 pub(super) use apply::run as run_apply;
 pub(super) use carried::check_carried;
+use definition::{read_definition, read_report};
 pub use error::ClassifierError;
 pub(super) use evaluate::run as run_evaluation;
+pub(super) use held::HeldClassifiers;
 use trained::Trained;
 pub(super) use training::run as run_training;
 use voters::Surroundings;
 
-use super::jobs::Live;
-use super::runtime::{OpenCollection, lock, short};
-use super::{Error, Service, State, blocking};
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
 use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
-use definition::{read_definition, read_report};
 
 /// Classifiers that are held in memory; the least recently asked goes first.
 const HELD_MAX: usize = 16;
-
-/// Classifiers in memory, the most recently asked last.
-#[derive(Default)]
-pub(super) struct HeldClassifiers(Mutex<Vec<Arc<Trained>>>);
 
 impl Service {
     /// Reads a classifier.

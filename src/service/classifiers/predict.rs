@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::budget::AnswerBudget;
-use super::super::{Error, Service, blocking};
-use super::texts::{Asked, embed_texts, of_documents};
+use super::embedded::Asked;
+use super::texts::{embed_texts, of_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
+use crate::service::blocking::blocking;
+use crate::service::budget::AnswerBudget;
+use crate::service::error::Error;
+use crate::service::runtime::OpenCollection;
+use crate::service::state::Service;
 
 impl Service {
     /// Tells the labels of texts or documents, in their order.
@@ -41,7 +45,7 @@ impl Service {
                 let collection = self.collection(&name)?;
                 self.state.check_embedded(&collection)?;
                 let wanted = ids.clone();
-                let read = move |collection: &Arc<super::OpenCollection>| Ok(collection.store.embedded_by_id(&wanted)?);
+                let read = move |collection: &Arc<OpenCollection>| Ok(collection.store.embedded_by_id(&wanted)?);
                 let found = self.on_collection(&collection, read).await?;
                 let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
                 let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));

@@ -2,28 +2,18 @@
 
 use std::sync::Arc;
 
-use super::super::jobs::mine::embed_patiently;
-use super::super::jobs::{Halt, JobContext};
-use super::super::{Error, State, blocking, priority};
+use super::embedded::Asked;
 use crate::domain::{Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
 use crate::embed::EmbedText;
+use crate::service::blocking::blocking;
+use crate::service::embedding::priority;
+use crate::service::error::Error;
+use crate::service::jobs::{Halt, JobContext, embed_patiently};
+use crate::service::state::State;
 use crate::store::EmbeddedDocument;
 
 /// Passages that go to the encoder at a time, so that one request leaves room for others in its queue.
 const PASSAGES_PER_SUBMISSION: usize = 256;
-
-/// A text that is asked about, ready to be compared.
-#[derive(Debug, Clone)]
-pub(super) struct Asked {
-    /// The document that it is of, if it is of one.
-    pub(super) document: Option<crate::domain::DocumentId>,
-    /// Its place among the texts that came with the classifier, if it is one of them.
-    pub(super) place: Option<usize>,
-    /// The language, given or detected.
-    pub(super) language: Option<Language>,
-    /// The embedding.
-    pub(super) embedding: Embedding,
-}
 
 /// Texts cut into the passages that the encoder reads.
 struct Split {

@@ -1,17 +1,17 @@
 //! A classifier that answers: from an embedding to labels with probabilities, `voters` finds the labeled passages near it.
 
-use super::super::Error;
-use super::super::budget::AnswerBudget;
 use super::definition::damaged;
+use super::embedded::{Asked, EmbeddedText};
 use super::error::ClassifierError;
-use super::texts::Asked;
 use super::voters::{Electorate, Surroundings, Voter, side_by_side};
 use crate::classify::{LabelNames, LabeledNeighbor, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, Field, Filter, KnnSettings, LabeledDocuments,
-    LabeledNeighborText, Language, NeighborWeight, PredictOptions, Prediction, Test, TrainingReport,
+    ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabeledNeighborText, NeighborWeight,
+    PredictOptions, Prediction, TrainingReport,
 };
-use crate::store::{ClassifierText, SearchFilter};
+use crate::service::budget::AnswerBudget;
+use crate::service::error::Error;
+use crate::store::ClassifierText;
 
 /// From this probability on a label is in a set, unless the classifier or the request has another threshold.
 const SET_THRESHOLD: f32 = 0.5;
@@ -41,16 +41,6 @@ pub(super) enum Model {
     Mlp(Mlp),
     /// One direction per label.
     Prototype(Prototypes),
-}
-
-/// A text that came with the request.
-#[derive(Debug, Clone)]
-pub(super) struct EmbeddedText {
-    pub(super) description: bool,
-    pub(super) text: String,
-    pub(super) labels: Vec<String>,
-    pub(super) language: Option<Language>,
-    pub(super) embedding: Embedding,
 }
 
 /// Probabilities of labels, the most likely first.
@@ -188,13 +178,6 @@ impl Trained {
 /// Bytes of what is told of a neighbor.
 fn size(neighbor: &LabeledNeighborText) -> usize {
     neighbor.text.len() + neighbor.labels.iter().map(String::len).sum::<usize>()
-}
-
-/// The filter of documents with labels.
-pub(super) fn labeled(source: &LabeledDocuments) -> SearchFilter {
-    let exists = Filter::Field(Field::Metadata(source.field.clone()), Test::Exists(true));
-    let filter = if source.filter == Filter::default() { exists } else { Filter::And(vec![source.filter.clone(), exists]) };
-    SearchFilter { languages: Vec::new(), filter }
 }
 
 /// How neighbors vote, with the temperature that was asked for or else the one that training found.

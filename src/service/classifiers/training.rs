@@ -8,39 +8,30 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::super::collections::now_ms;
-use super::super::jobs::{Halt, JobContext};
-use super::super::runtime::OpenCollection;
-use super::super::{Error, blocking};
 use super::definition::{damaged, read_definition, write_report};
+use super::embedded::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, gather, of_texts, sorted_counts};
 use super::fitting::{fit_neighbors, fit_prototypes};
+use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
-use super::trained::EmbeddedText;
 use super::voters::{Surroundings, threads};
 use crate::classify::mlp::Activation;
-use crate::classify::{
-    LabelNames, MlpParameters, Targets, Training, fit_temperature, reliability, strata_of_label_sets, stratified_split,
-};
+use crate::classify::{LabelNames, MlpParameters, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
 use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, MlpSettings, TrainingReport};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::{Halt, JobContext};
+use crate::service::runtime::OpenCollection;
+use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 
 /// Texts that are embedded before their embeddings are stored.
 const TEXTS_PER_STEP: usize = 128;
 /// Pause between two looks at whether a collection's index answers.
 const INDEX_PAUSE: Duration = Duration::from_millis(50);
-/// Bins of the calibration error.
-pub(super) const BINS: usize = 10;
-
-/// What came of training.
-pub(super) struct Outcome {
-    pub(super) report: TrainingReport,
-    pub(super) weights: Option<Vec<u8>>,
-}
-
 /// Trains the classifier that the job's request names.
-pub(in crate::service) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
     let row = row(context).await?;
     let again = row.next_job.as_ref() == Some(&context.live.id);
     if row.job != context.live.id && !again {
@@ -245,18 +236,6 @@ fn learn_mlp(
     };
     debug_assert_eq!(report.labels.len(), names.len(), "{:?}", sorted_counts(&examples.rows));
     Ok(Outcome { report, weights: Some(mlp.to_bytes()) })
-}
-
-/// How far the confidence in the most likely class is off; `None` without examples.
-pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: usize) -> Result<Option<f64>, ClassifierError> {
-    if classes.is_empty() {
-        return Ok(None);
-    }
-    let answers = probabilities.chunks_exact(labels).zip(classes).map(|(row, class)| {
-        let best = crate::classify::knn::highest(row).unwrap_or_default();
-        (row[best as usize].clamp(0.0, 1.0), best == *class)
-    });
-    Ok(Some(reliability(answers, BINS)?.expected_error))
 }
 
 fn parameters(settings: &MlpSettings) -> MlpParameters {

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::super::Error;
-use super::super::runtime::OpenCollection;
-use super::super::search::LabeledPassages;
-use super::texts::Asked;
-use super::trained::{EmbeddedText, labeled};
-use crate::domain::{DocumentId, LabeledDocuments, LabeledNeighborText, PassageId, labels_at};
+use super::embedded::{Asked, EmbeddedText};
+use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
 use crate::index::Neighbor;
+use crate::service::error::Error;
+use crate::service::runtime::OpenCollection;
+use crate::service::search::LabeledPassages;
+use crate::store::SearchFilter;
 
 /// Texts whose neighbors are looked for together: bounds the memory of what was found.
 const TEXTS_PER_PART: usize = 256;
@@ -179,6 +179,13 @@ fn nearest_texts(texts: &[EmbeddedText], asked: &Asked, limit: usize) -> Vec<(us
     }
     scores.sort_unstable_by(nearer);
     scores
+}
+
+/// The filter of documents with labels.
+pub(super) fn labeled(source: &LabeledDocuments) -> SearchFilter {
+    let exists = Filter::Field(Field::Metadata(source.field.clone()), Test::Exists(true));
+    let filter = if source.filter == Filter::default() { exists } else { Filter::And(vec![source.filter.clone(), exists]) };
+    SearchFilter { languages: Vec::new(), filter }
 }
 
 /// Threads for computing: half of the cores stay with searches.

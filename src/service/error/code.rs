@@ -1,10 +1,10 @@
 //! Which code each failure of a use case has.
 
-use super::super::shares::Refusal;
 use super::Error;
 use crate::domain::{Code, chain};
 use crate::embed::EmbedError;
 use crate::index::IndexError;
+use crate::service::shares::Refusal;
 use crate::store::StoreError;
 
 impl Error {

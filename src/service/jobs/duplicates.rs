@@ -10,19 +10,22 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::runtime::OpenCollection;
-use super::super::spool::check_room;
-use super::super::{Error, Service, blocking};
-use super::import::Folder;
-use super::mine::memory::{self, PAIR_BYTES, Size};
+use super::folder::Folder;
+use super::mine::memory::{self, PAIR_BYTES};
 use super::mine::passes::{Exclusion, Passes, recovered};
 use super::mine::request::{self, PlannedSide};
 use super::mine::results::ResultsFile;
 use super::mine::sides::{EqualTexts, Shown, Source};
+use super::mine::size::Size;
 use super::mine::{MineError, Side, of_collection};
 use super::{Halt, JobContext, NewJob, new_job_id};
 use crate::domain::{CollectionName, Filter, Job, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey};
 use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::runtime::OpenCollection;
+use crate::service::spool::check_room;
+use crate::service::state::Service;
 
 /// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";

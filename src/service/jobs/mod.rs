@@ -1,10 +1,15 @@
 //! Jobs: accepting, listing, watching and canceling them. `engine` runs them; each type is a file of its own, which `work`
 //! names: a new type is a variant of `JobType`, its file, and a line there.
 
+mod context;
 pub mod duplicates;
+mod embedding;
 mod engine;
+mod folder;
 pub mod import;
+mod live;
 pub mod mine;
+mod new_job;
 pub(super) mod reembed;
 mod restore;
 mod snapshot;
@@ -15,16 +20,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use engine::{Halt, JobContext, Jobs, Live};
+pub(super) use context::{Halt, JobContext};
+pub(super) use embedding::embed_patiently;
+pub(super) use live::{Jobs, Live};
+pub(super) use new_job::{NewJob, new_job_id};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use uuid::Uuid;
 
-use super::collections::now_ms;
-use super::{Error, Service, State, blocking};
-use crate::domain::{
-    CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
-};
+use super::blocking::blocking;
+use super::error::Error;
+use super::state::{Service, State};
+use crate::domain::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
 use crate::store::StoreError;
+use crate::store::system_clock as now_ms;
+use folder::Folder;
 
 /// The folder of the data directory that holds one folder per job that has files.
 const JOBS_DIR: &str = "jobs";
@@ -46,29 +54,11 @@ async fn work(context: &JobContext) -> Result<(), Halt> {
     }
 }
 
-/// A job to be accepted.
-pub(super) struct NewJob {
-    /// The id.
-    pub(super) id: JobId,
-    /// What it does.
-    pub(super) kind: JobType,
-    /// What it is about.
-    pub(super) collection: Option<CollectionName>,
-    /// What the type needs to run.
-    pub(super) request: Metadata,
-    /// What it has to tell from the beginning.
-    pub(super) details: Metadata,
-    /// What there is to be done in all.
-    pub(super) total: u64,
-    /// What is counted.
-    pub(super) unit: JobUnit,
-}
-
 /// Follows a job until it ends.
 pub struct JobWatch {
     service: Service,
     id: JobId,
-    changes: Option<watch::Receiver<engine::Progress>>,
+    changes: Option<watch::Receiver<live::Progress>>,
     stop: watch::Receiver<bool>,
     given: bool,
     over: bool,
@@ -167,7 +157,7 @@ impl Service {
         &self,
         place: OwnedSemaphorePermit,
         new: NewJob,
-        folder: import::Folder,
+        folder: Folder,
         request: Option<RequestKey>,
     ) -> Result<Job, Error> {
         let (job, is_new) = self.submit(place, new, request).await?;
@@ -385,9 +375,4 @@ impl State {
             _ => job,
         }
     }
-}
-
-/// Makes an id for a new job.
-pub(super) fn new_job_id() -> Result<JobId, Error> {
-    Ok(JobId::parse(&Uuid::now_v7().to_string())?)
 }

@@ -6,20 +6,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::super::archive::{ArchiveBounds, CATALOG, file_name, invalid, unpack};
-use super::super::classifiers::check_carried;
-use super::super::collections::sync_dir;
-use super::super::leftovers::{self, DATABASE};
-use super::super::repair::recover;
-use super::super::runtime::OpenCollection;
-use super::super::search;
-use super::super::snapshots::{ClassifierTarget, Target, classifier_exists};
-use super::super::{Error, State, blocking};
 use super::{Halt, JobContext};
 use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
 use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName, ModelInfo, SnapshotId, chain};
 use crate::embed::passage_terms;
 use crate::index::IndexError;
+use crate::service::archive::{ArchiveBounds, CATALOG, file_name, invalid, unpack};
+use crate::service::blocking::blocking;
+use crate::service::classifiers::check_carried;
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
+use crate::service::leftovers::{self, DATABASE};
+use crate::service::repair::recover;
+use crate::service::runtime::OpenCollection;
+use crate::service::search;
+use crate::service::snapshots::{ClassifierTarget, Target, classifier_exists};
+use crate::service::state::State;
 use crate::store::{Adoption, Carried, Catalog, DatabaseKind, Replacement, StoreError};
 
 /// Time between two looks at whether to stop while an index is built.

@@ -6,13 +6,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
-use super::super::collections::now_ms;
-use super::super::runtime::OpenCollection;
-use super::super::snapshots::Description;
-use super::super::{Error, State, blocking};
 use super::{Halt, JobContext};
 use crate::domain::{Collection, CollectionName, Metadata, Page, SnapshotId, chain};
+use crate::service::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::runtime::OpenCollection;
+use crate::service::snapshots::Description;
+use crate::service::state::State;
+use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_stranger};
 
 /// A snapshot that is being made.

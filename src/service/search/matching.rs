@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use roaring::RoaringTreemap;
 
 use super::super::Error;
-use super::super::runtime::{OpenCollection, lock};
+use super::super::locks::lock;
+use super::super::runtime::OpenCollection;
 use crate::domain::{PassageId, QueryTerms, Sequence};
 use crate::store::{Demanded, SearchFilter, StoreError};
 

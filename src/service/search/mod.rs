@@ -31,8 +31,9 @@ use std::time::Instant;
 use futures::{StreamExt as _, TryStreamExt as _};
 
 use super::budget::AnswerBudget;
+use super::embedding::priority;
 use super::runtime::OpenCollection;
-use super::{Error, Service, priority};
+use super::{Error, Service};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
 use aim::Words;

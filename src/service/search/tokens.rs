@@ -4,8 +4,8 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::super::Error;
+use super::super::embedding::embed_text;
 use super::super::runtime::OpenCollection;
-use super::super::worker::embed_text;
 use crate::domain::{PassageId, Sequence, TokenSet};
 use crate::embed::Embedder;
 use crate::ranking::{TokenIndex, Translations, WordIndex};

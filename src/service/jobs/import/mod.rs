@@ -10,21 +10,23 @@ mod records;
 mod results;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::folder::Folder;
+use super::{Halt, JobContext, NewJob, new_job_id};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::ingest::{new_id, prepare};
+use crate::service::runtime::OpenCollection;
+use crate::service::spool::{SpoolBounds, check_room, receive};
+use crate::service::state::{Service, State};
 use futures::Stream;
-use records::{Place, Record, Records};
+use records::{Record, Records};
 pub(super) use results::open as open_results;
 use results::{Checkpoint, Line, Results};
 
-use super::super::collections::sync_dir;
-use super::super::ingest::{new_id, prepare};
-use super::super::runtime::OpenCollection;
-use super::super::spool::{SpoolBounds, check_room, receive};
-use super::super::{Error, Service, State, blocking};
-use super::{Halt, JobContext, NewJob, new_job_id};
 use crate::domain::{
     Collection, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobType, JobUnit, Metadata, NewDocument,
     RefusedDocument,
@@ -69,7 +71,7 @@ impl Service {
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         let bounds = SpoolBounds::new(limits);
-        let source = folder.path.join(SOURCE);
+        let source = folder.path().join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
         let line_bytes_max = limits.import_line_bytes_max;
         // Only to look at the header row, while the caller is still there to be told.
@@ -280,34 +282,4 @@ fn prepare_document(state: &State, row: &Collection, document: NewDocument) -> R
         pointer: String::new(),
         detail: error.to_string(),
     })
-}
-
-/// A folder for a job's files that goes away with a job that is not accepted.
-pub(super) struct Folder {
-    path: PathBuf,
-    kept: bool,
-}
-
-impl Folder {
-    pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
-        let create = || {
-            std::fs::create_dir(&path)?;
-            path.parent().map_or(Ok(()), sync_dir)
-        };
-        create().map_err(|source| Error::Folder { path: path.clone(), source })?;
-        Ok(Self { path, kept: false })
-    }
-
-    pub(super) fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Else the next start removes it.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }

@@ -8,9 +8,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::super::super::Error;
 use super::table::{Cells, Columns};
 use crate::domain::{Code, FileFormat, RefusedDocument};
+use crate::service::error::Error;
 
 /// What a file of text may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

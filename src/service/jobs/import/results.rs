@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::super::Error;
-use super::super::super::collections::sync_dir;
-use super::Place;
+use super::records::Place;
 use crate::domain::{Metadata, RefusedDocument};
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
 
 const RESULTS: &str = "results.ndjson";
 
@@ -144,7 +144,7 @@ impl Results {
 }
 
 /// Opens the results of a job and says how many bytes they have; `None` when it has none.
-pub(in super::super) fn open(folder: &Path) -> Result<Option<(File, u64)>, Error> {
+pub(crate) fn open(folder: &Path) -> Result<Option<(File, u64)>, Error> {
     let path = folder.join(RESULTS);
     let opened = File::open(&path).and_then(|file| {
         let bytes = file.metadata()?.len();

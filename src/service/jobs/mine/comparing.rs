@@ -4,14 +4,15 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use super::super::super::runtime::lock;
-use super::super::super::{Error, blocking};
-use super::super::Halt;
 use super::MineError;
 use super::cores::{cores, on_all_cores};
 use super::passes::Passes;
 use super::sides::Side;
 use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::Halt;
+use crate::service::locks::lock;
 
 /// The neighbors of the first side among the second, and the other way round.
 pub(super) type BothWays = (NeighborLists, NeighborLists);

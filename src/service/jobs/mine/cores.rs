@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::super::super::Error;
+use crate::service::error::Error;
 
 /// Threads that it takes.
 pub(super) fn cores() -> usize {

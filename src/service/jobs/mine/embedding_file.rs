@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use super::super::super::Error;
 use crate::domain::{Embedded, Embedding};
+use crate::service::error::Error;
 
 /// A row begins with a byte that is 1 when the text was longer than what the model reads.
 const FLAG_BYTES: usize = 1;
@@ -16,7 +16,7 @@ const FLAG_BYTES: usize = 1;
 const VALUE_BYTES: usize = 4;
 
 /// A file of embeddings that grows at its end.
-pub(in crate::service::jobs) struct EmbeddingFile {
+pub(crate) struct EmbeddingFile {
     path: PathBuf,
     file: File,
     dimension: usize,

@@ -1,54 +1,18 @@
 //! What a job of mining takes, and whether it is there.
 
-use super::{MineError, Side, way};
+use super::size::Size;
+use super::{MineError, way};
 use crate::domain::Limits;
 use crate::mining::{Block, Margin, NeighborLists, bytes_needed};
 
-/// Bytes per passage of a side: its key, the number of its sentence, and where that sentence is first.
-const SIDE_BYTES: u64 = 16;
 /// Bytes per different text while equal ones are grouped. They are given back before neighbors are looked for.
 const GROUPING_BYTES: u64 = 76;
-/// Bytes of a node of an index besides its values: links, key, place.
-const NODE_BYTES: u64 = 256;
 /// Bytes per pair of near-duplicates while pairs become clusters.
 const DUPLICATE_PAIR_BYTES: u64 = 48;
 /// Bytes per passage while pairs become clusters: its document and language, the trees, the sums, the occurrences of its text, its nearest.
 const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 52 + 24;
 /// Bytes on the disk of a pair with its texts, about.
-pub(in crate::service::jobs) const PAIR_BYTES: u64 = 640;
-
-/// Sentences of one side, as far as its memory goes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::service::jobs) struct Size {
-    /// Passages, or texts of a list.
-    pub(in crate::service::jobs) sentences: u64,
-    /// Sentences that differ; as many, as long as that is not known.
-    pub(in crate::service::jobs) different: u64,
-    /// Bytes of the texts, where they are held in memory.
-    pub(in crate::service::jobs) text_bytes: u64,
-    /// Sentences of the index that is made for the job if one is needed; none where a collection's own is used.
-    pub(in crate::service::jobs) indexed: u64,
-}
-
-impl Size {
-    /// Of a side that is open.
-    pub(in crate::service::jobs) fn of(side: &Side) -> Self {
-        let indexed = if side.uses_own_index() { 0 } else { side.sentences() as u64 };
-        Self { sentences: side.places() as u64, different: side.sentences() as u64, text_bytes: side.text_bytes(), indexed }
-    }
-
-    /// Of its index.
-    fn index_bytes(self, dimension: usize) -> u64 {
-        let node = (dimension as u64).saturating_mul(2).saturating_add(NODE_BYTES);
-        // An index doubles its room when that is used up.
-        self.indexed.saturating_mul(node).saturating_mul(2)
-    }
-
-    /// Besides its index.
-    fn bytes(self) -> u64 {
-        self.sentences.saturating_mul(SIDE_BYTES).saturating_add(self.text_bytes)
-    }
-}
+pub(crate) const PAIR_BYTES: u64 = 640;
 
 /// Bytes of memory that mining needs at its height.
 pub(super) fn of_mining(
@@ -76,7 +40,7 @@ pub(super) fn of_mining(
 }
 
 /// Bytes of memory that finding duplicates needs at its height, when every neighbor counts.
-pub(in crate::service::jobs) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u64 {
+pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u64 {
     let pairs = size.sentences.saturating_mul(neighbors as u64).saturating_mul(DUPLICATE_PAIR_BYTES);
     let clusters = NeighborLists::bytes(size.sentences, neighbors as u64)
         .saturating_add(pairs)
@@ -87,12 +51,12 @@ pub(in crate::service::jobs) fn of_duplicates(size: Size, neighbors: usize, dime
 }
 
 /// Bytes of memory that an index of so many passages needs.
-pub(in crate::service::jobs) fn of_index(passages: u64, dimension: usize) -> u64 {
+pub(crate) fn of_index(passages: u64, dimension: usize) -> u64 {
     Size { indexed: passages, ..Size::default() }.index_bytes(dimension)
 }
 
 /// Refuses a job that needs more than there is.
-pub(in crate::service::jobs) fn check_free(needed: u64) -> Result<(), MineError> {
+pub(crate) fn check_free(needed: u64) -> Result<(), MineError> {
     match free() {
         Some(free) if needed > free => Err(MineError::NoMemory { needed, free }),
         _ => Ok(()),
@@ -100,7 +64,7 @@ pub(in crate::service::jobs) fn check_free(needed: u64) -> Result<(), MineError>
 }
 
 /// Refuses a job that needs more than one may, or more than there is.
-pub(in crate::service::jobs) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
+pub(crate) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
     let limit = limits.mining_memory_bytes_max;
     if needed > limit {
         return Err(MineError::TooMuchMemory { needed, limit });

@@ -15,6 +15,7 @@ pub(super) mod request;
 pub(super) mod results;
 mod searching;
 pub(super) mod sides;
+pub(super) mod size;
 mod submit;
 mod way;
 
@@ -26,24 +27,24 @@ use std::time::Instant;
 use serde::Serialize;
 
 pub use error::MineError;
-pub(in crate::service) use passes::embed_patiently;
 pub use request::{Cut, MineRequest, Sentences};
 pub(super) use sides::Side;
 pub(super) use submit::of_collection;
 
-use super::super::runtime::short;
-use super::super::{Error, Service, State, blocking};
 use super::{Halt, JobContext};
 use crate::domain::Metadata;
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
+use crate::service::blocking::blocking;
+use crate::service::error::{Error, short};
+use crate::service::state::{Service, State};
 use comparing::BothWays;
 use embedding_file::EmbeddingFile;
-use memory::Size;
 use passes::{Exclusion, Passes, recovered};
 use request::{MARGINS, Plan, STRATEGIES, named};
 use results::ResultsFile;
 use sides::{EqualTexts, Shown, Source};
+use size::Size;
 
 /// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";

@@ -4,26 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::super::runtime::OpenCollection;
-use super::super::super::{Error, blocking};
-use super::super::{Halt, JobContext};
 use super::memory;
 use super::sides::Side;
-use crate::domain::{Embedded, Metadata};
-use crate::embed::{EmbedError, EmbedText, Priority};
+use crate::domain::Metadata;
+use crate::embed::EmbedText;
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::{Halt, JobContext, embed_patiently};
+use crate::service::runtime::OpenCollection;
 
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
 const TEXTS_PER_BATCH: usize = 128;
 /// Embeddings added to an index at a time.
 const ADDED_PER_BATCH: usize = 2_048;
-/// Pause before another attempt when the encoder's queue is full.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
-
 /// Pause between two looks at whether a collection has recovered.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Counts what the passes of a job did.
-pub(in crate::service::jobs) struct Passes<'a> {
+pub(crate) struct Passes<'a> {
     context: &'a JobContext,
     done: u64,
     total: u64,
@@ -32,7 +30,7 @@ pub(in crate::service::jobs) struct Passes<'a> {
 
 /// Which of the sentences found are no neighbors.
 #[derive(Clone)]
-pub(in crate::service::jobs) enum Exclusion {
+pub(crate) enum Exclusion {
     /// The passage itself, where both sides are of one collection.
     Itself,
     /// The sentence itself, and passages of its document: `documents` has that of each place.
@@ -45,7 +43,7 @@ pub(in crate::service::jobs) enum Exclusion {
 impl<'a> Passes<'a> {
     /// Begins: lists of `sides` are embedded, and every sentence is asked for its neighbors once. An index that is made for a
     /// side comes on top of that.
-    pub(in crate::service::jobs) fn begin(context: &'a JobContext, sides: &[&Arc<Side>], details: Metadata) -> Self {
+    pub(crate) fn begin(context: &'a JobContext, sides: &[&Arc<Side>], details: Metadata) -> Self {
         let embedded = |side: &Side| side.embeddings_file().map_or(0, |_| side.sentences() as u64);
         let total = sides.iter().map(|side| embedded(side) + side.sentences() as u64).sum();
         context.measure(0, total);
@@ -53,18 +51,18 @@ impl<'a> Passes<'a> {
     }
 
     /// Checks once more that there is the memory, now that it is known which indexes must be made.
-    pub(in crate::service::jobs) fn check_memory(&self, needed: u64) -> Result<(), Halt> {
+    pub(crate) fn check_memory(&self, needed: u64) -> Result<(), Halt> {
         let state = self.context.state()?;
         Ok(memory::check(needed, &state.limits).map_err(Error::from)?)
     }
 
     /// What the job tells, to be added to.
-    pub(in crate::service::jobs) fn details(&mut self) -> &mut Metadata {
+    pub(crate) fn details(&mut self) -> &mut Metadata {
         &mut self.details
     }
 
     /// Makes the index that a side needs, unless it has one.
-    pub(in crate::service::jobs) async fn index(&mut self, side: &Arc<Side>) -> Result<(), Halt> {
+    pub(crate) async fn index(&mut self, side: &Arc<Side>) -> Result<(), Halt> {
         if side.uses_own_index() {
             return Ok(());
         }
@@ -118,41 +116,8 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// Embeds texts as bulk work, at most `most` of them at a time and no more than the encoder's queue takes. Waits for room when that is
-/// full, unless the job is to stop.
-pub(in crate::service) async fn embed_patiently(
-    context: &JobContext,
-    texts: &[EmbedText],
-    most: usize,
-) -> Result<Vec<Embedded>, Halt> {
-    let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
-    let mut embedded = Vec::with_capacity(texts.len());
-    for part in texts.chunks(size) {
-        embedded.extend(embed_part(context, part).await?);
-    }
-    Ok(embedded)
-}
-
-async fn embed_part(context: &JobContext, texts: &[EmbedText]) -> Result<Vec<Embedded>, Halt> {
-    loop {
-        context.check()?;
-        let state = context.state()?;
-        let turn = state.background_turns.acquire().await;
-        match state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await {
-            Err(EmbedError::QueueFull { .. }) => drop(turn),
-            Ok(embedded) if embedded.len() != texts.len() => {
-                return Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }.into());
-            }
-            other => return Ok(other.map_err(Error::from)?),
-        }
-        // Not held while it waits, so that a service that goes away takes the job with it.
-        drop(state);
-        context.pause(RETRY_PAUSE).await?;
-    }
-}
-
 /// Waits until a collection's index answers in full: a job may be taken up while the server still starts.
-pub(in crate::service::jobs) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), Halt> {
+pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), Halt> {
     loop {
         context.check()?;
         match collection.index() {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::super::Error;
 use super::results::write_durably;
 use crate::domain::{CollectionName, Filter, JobId, KeyId, Language, Metadata, MiningUnit};
 use crate::mining::{Margin, Strategy};
+use crate::service::error::Error;
 
 /// Every margin with its name in requests.
 pub(super) const MARGINS: [(&str, Margin); 3] =
@@ -100,32 +100,32 @@ pub(super) struct Plan {
 /// What a job keeps of sentences, besides the files of its folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::service::jobs) struct PlannedSide {
+pub(crate) struct PlannedSide {
     /// `None` for a list.
-    pub(in crate::service::jobs) collection: Option<PlannedCollection>,
+    pub(crate) collection: Option<PlannedCollection>,
 }
 
 /// A collection, and whether all of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::service::jobs) struct PlannedCollection {
-    pub(in crate::service::jobs) name: String,
-    pub(in crate::service::jobs) id: String,
-    pub(in crate::service::jobs) whole: bool,
+pub(crate) struct PlannedCollection {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) whole: bool,
     /// Whether documents are the sentences, not passages.
     #[serde(default)]
-    pub(in crate::service::jobs) documents: bool,
+    pub(crate) documents: bool,
 }
 
 impl PlannedSide {
-    pub(in crate::service::jobs) fn unit(&self) -> MiningUnit {
+    pub(crate) fn unit(&self) -> MiningUnit {
         let documents = self.collection.as_ref().is_some_and(|planned| planned.documents);
         if documents { MiningUnit::Document } else { MiningUnit::Passage }
     }
 }
 
 /// A value as the members of a job's request.
-pub(in crate::service::jobs) fn write<T: Serialize>(plan: &T) -> Metadata {
+pub(crate) fn write<T: Serialize>(plan: &T) -> Metadata {
     match serde_json::to_value(plan) {
         Ok(serde_json::Value::Object(members)) => members,
         // Text, numbers and lists of them can always be written as JSON.
@@ -134,13 +134,13 @@ pub(in crate::service::jobs) fn write<T: Serialize>(plan: &T) -> Metadata {
 }
 
 /// The value that a job's request is.
-pub(in crate::service::jobs) fn read<T: for<'de> Deserialize<'de>>(id: &JobId, request: &Metadata) -> Result<T, Error> {
+pub(crate) fn read<T: for<'de> Deserialize<'de>>(id: &JobId, request: &Metadata) -> Result<T, Error> {
     let value = serde_json::Value::Object(request.clone());
     serde_json::from_value(value).map_err(|_| Error::JobState { id: id.clone(), problem: "its request is damaged" })
 }
 
 /// The one of a table that has this name.
-pub(in crate::service::jobs) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
+pub(crate) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
     let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
     found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request names what this version does not know" })
 }
@@ -151,7 +151,7 @@ pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &
 }
 
 /// Writes the sentences of a side into the job's folder.
-pub(in crate::service::jobs) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
+pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
     if texts.is_empty() {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
         return write_durably(&folder.join(format!("{side}.ids")), &bytes);
@@ -162,7 +162,7 @@ pub(in crate::service::jobs) fn write_files(folder: &Path, side: &str, ids: &[u6
 }
 
 /// Reads the keys of a side's passages.
-pub(in crate::service::jobs) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
+pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     let path = folder.join(format!("{side}.ids"));
     let bytes = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
     let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -170,7 +170,7 @@ pub(in crate::service::jobs) fn read_ids(folder: &Path, side: &str) -> Result<Ve
 }
 
 /// Reads the texts of a side.
-pub(in crate::service::jobs) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
+pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
     let path = folder.join(format!("{side}.texts"));
     let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };
     let bytes = std::fs::read(&path).map_err(failed)?;

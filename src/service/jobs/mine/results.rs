@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::super::super::Error;
-use super::super::super::collections::sync_dir;
-use super::super::super::spool::check_room;
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
+use crate::service::spool::check_room;
 
 /// Bytes written between two looks at the room on the disk.
 const BYTES_PER_LOOK: u64 = 16 << 20;
 const PARTIAL: &str = "results.partial";
 
 /// A file of results that is being written.
-pub(in crate::service::jobs) struct ResultsFile {
+pub(crate) struct ResultsFile {
     folder: PathBuf,
     name: &'static str,
     disk_reserve: u64,
@@ -27,14 +27,14 @@ pub(in crate::service::jobs) struct ResultsFile {
 
 impl ResultsFile {
     /// Begins the file of this name in `folder`.
-    pub(in crate::service::jobs) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
+    pub(crate) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
         let path = folder.join(PARTIAL);
         let file = File::create(&path).map_err(|source| Error::Folder { path, source })?;
         Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_look: 0, line: Vec::new() })
     }
 
     /// Adds a line.
-    pub(in crate::service::jobs) fn add(&mut self, value: &impl Serialize) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, value: &impl Serialize) -> Result<(), Error> {
         if self.bytes >= self.next_look {
             check_room(&self.folder, BYTES_PER_LOOK, self.disk_reserve)?;
             self.next_look = self.bytes + BYTES_PER_LOOK;
@@ -47,7 +47,7 @@ impl ResultsFile {
     }
 
     /// Ends the file, durably, and gives it its name.
-    pub(in crate::service::jobs) fn finish(mut self) -> Result<(), Error> {
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
         let (partial, whole) = (self.folder.join(PARTIAL), self.folder.join(self.name));
         let mut finish = || {
             self.file.flush()?;
@@ -64,7 +64,7 @@ impl ResultsFile {
 }
 
 /// Writes a new file and makes it durable.
-pub(in crate::service::jobs) fn write_durably(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), Error> {
     let write = || {
         let mut file = File::create(path)?;
         file.write_all(content)?;

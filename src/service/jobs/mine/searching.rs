@@ -4,8 +4,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::super::{Error, blocking};
-use super::super::Halt;
 use super::MineError;
 use super::cores::{cores, on_all_cores};
 use super::passes::{Exclusion, Passes};
@@ -13,6 +11,9 @@ use super::sides::Side;
 use super::way::EXPANSIONS;
 use crate::domain::Embedding;
 use crate::mining::NeighborLists;
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::Halt;
 
 /// Sentences of every core whose neighbors are looked for between two looks at whether to stop.
 const QUERIES_PER_CORE: usize = 512;
@@ -29,7 +30,7 @@ type Found = Vec<(u32, Vec<(u32, f32)>)>;
 
 impl Passes<'_> {
     /// The fewest candidates with which searches from one side in the other miss next to nothing.
-    pub(in crate::service::jobs) async fn expansion(
+    pub(crate) async fn expansion(
         &mut self,
         from: &Arc<Side>,
         to: &Arc<Side>,
@@ -42,7 +43,7 @@ impl Passes<'_> {
     }
 
     /// The nearest `per_query` sentences of `to` for each sentence of `from`, by searches with so many candidates.
-    pub(in crate::service::jobs) async fn neighbors(
+    pub(crate) async fn neighbors(
         &mut self,
         (from, to): (&Arc<Side>, &Arc<Side>),
         per_query: usize,

@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
-use super::super::super::Error;
-use super::super::super::runtime::OpenCollection;
-use super::super::super::search::{RESCORED_MIN, rescored};
-use super::super::Halt;
 use super::MineError;
 use super::embedding_file::EmbeddingFile;
 use crate::domain::{Embedding, HnswSettings, Metric, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::mining::TextGroups;
+use crate::service::error::Error;
+use crate::service::jobs::Halt;
+use crate::service::runtime::OpenCollection;
+use crate::service::search::{RESCORED_MIN, rescored};
 use crate::store::{PassageRow, PassageText};
 
 /// Passages read at a time.
@@ -27,7 +27,7 @@ const COPIES_MAX: u32 = 16;
 const GROWTH: usize = 4;
 
 /// Where sentences come from.
-pub(in crate::service::jobs) enum Source {
+pub(crate) enum Source {
     /// Passages of a collection.
     Collection {
         /// The collection.
@@ -48,7 +48,7 @@ pub(in crate::service::jobs) enum Source {
 
 /// What equal texts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::service::jobs) enum EqualTexts {
+pub(crate) enum EqualTexts {
     /// One sentence.
     One,
     /// A sentence each.
@@ -56,7 +56,7 @@ pub(in crate::service::jobs) enum EqualTexts {
 }
 
 /// The sentences of one side.
-pub(in crate::service::jobs) struct Side {
+pub(crate) struct Side {
     source: Source,
     /// [places] Keys of passages, for a document that of its first one, or places in the list; ascending.
     ids: Vec<u64>,
@@ -72,7 +72,7 @@ pub(in crate::service::jobs) struct Side {
 
 /// A sentence in the results.
 #[derive(Debug, Clone, Serialize)]
-pub(in crate::service::jobs) struct Shown {
+pub(crate) struct Shown {
     /// The document's id, or the text's place in the list.
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub(in crate::service::jobs) struct Shown {
 impl Side {
     /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets every passage that is taken.
     /// Passages that are gone or not embedded are left out. Blocks.
-    pub(in crate::service::jobs) fn open(
+    pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
         equal: EqualTexts,
@@ -126,32 +126,32 @@ impl Side {
     }
 
     /// How many different sentences there are.
-    pub(in crate::service::jobs) fn sentences(&self) -> usize {
+    pub(crate) fn sentences(&self) -> usize {
         self.firsts.len()
     }
 
     /// How many passages or texts there are.
-    pub(in crate::service::jobs) fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         self.ids.len()
     }
 
     /// The place where a sentence comes first.
-    pub(in crate::service::jobs) fn first_place(&self, number: u32) -> u32 {
+    pub(crate) fn first_place(&self, number: u32) -> u32 {
         self.firsts[number as usize]
     }
 
     /// The sentence at each place.
-    pub(in crate::service::jobs) fn numbers(&self) -> &[u32] {
+    pub(crate) fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
     /// The sentence of a passage or a text of the list; `None` when it is not among them.
-    pub(in crate::service::jobs) fn number_of(&self, id: u64) -> Option<u32> {
+    pub(crate) fn number_of(&self, id: u64) -> Option<u32> {
         self.ids.binary_search(&id).ok().map(|place| self.numbers[place])
     }
 
     /// Whether the place of this side and the place of the other are the same passage.
-    pub(in crate::service::jobs) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
+    pub(crate) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
         self.ids[place as usize] == other.ids[other_place] && self.is_of_collection_of(other)
     }
 
@@ -166,7 +166,7 @@ impl Side {
     }
 
     /// Bytes of texts that are held in memory.
-    pub(in crate::service::jobs) fn text_bytes(&self) -> u64 {
+    pub(crate) fn text_bytes(&self) -> u64 {
         match &self.source {
             Source::Collection { .. } => 0,
             Source::List { texts, .. } => texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum(),
@@ -174,7 +174,7 @@ impl Side {
     }
 
     /// Whether neighbors are looked for in the index that the collection has anyway.
-    pub(in crate::service::jobs) fn uses_own_index(&self) -> bool {
+    pub(crate) fn uses_own_index(&self) -> bool {
         let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
         // Its scores must be cosines, and not of a few bits.
         let row = &collection.row;
@@ -182,7 +182,7 @@ impl Side {
     }
 
     /// Values per embedding.
-    pub(in crate::service::jobs) fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         match &self.source {
             Source::Collection { collection, .. } => collection.row.dimension,
             Source::List { embeddings, .. } => embeddings.dimension(),
@@ -212,7 +212,7 @@ impl Side {
     }
 
     /// The embeddings of the sentences in `range`, without those that are gone.
-    pub(in crate::service::jobs) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
+    pub(crate) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
         let (collection, unit) = match &self.source {
             Source::List { embeddings, .. } => {
                 return Ok((range.start as u32..).zip(embeddings.read(range)?).collect());
@@ -232,27 +232,27 @@ impl Side {
     }
 
     /// An empty index for the sentences of this side.
-    pub(in crate::service::jobs) fn new_index(&self) -> Result<Arc<Index>, Error> {
+    pub(crate) fn new_index(&self) -> Result<Arc<Index>, Error> {
         // Its scores are good enough by themselves.
         let parameters = IndexParameters::of(self.dimension(), Metric::Cosine, Quantization::F16, HnswSettings::default());
         Ok(Arc::new(Index::create(&parameters)?))
     }
 
     /// What `range` is in an index of this side.
-    pub(in crate::service::jobs) fn keyed(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+    pub(crate) fn keyed(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
         let key = |number: u32| PassageId(self.ids[self.firsts[number as usize] as usize]);
         Ok(self.embeddings(range)?.into_iter().map(|(number, embedding)| (key(number), embedding)).collect())
     }
 
     /// From now on neighbors are looked for in `index`.
-    pub(in crate::service::jobs) fn install(&self, index: Arc<Index>) {
+    pub(crate) fn install(&self, index: Arc<Index>) {
         let installed = self.index.set(index);
         debug_assert!(installed.is_ok(), "the index is made once");
     }
 
     /// Up to `count` sentences, nearest first, each once, with its cosine; without those that `skip` names by place and number.
     /// `expansion` is how many candidates the search has at least.
-    pub(in crate::service::jobs) fn nearest(
+    pub(crate) fn nearest(
         &self,
         query: &Embedding,
         count: usize,
@@ -290,7 +290,7 @@ impl Side {
     }
 
     /// What the results say of places, in their order; `None` for a passage that is gone. Blocks.
-    pub(in crate::service::jobs) fn shown(&self, places: &[u32]) -> Result<Vec<Option<Shown>>, Error> {
+    pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<Shown>>, Error> {
         let (collection, unit) = match &self.source {
             Source::List { texts, .. } => {
                 let shown = |place: &u32| Shown {
@@ -313,7 +313,7 @@ impl Side {
 
 impl Shown {
     /// The document's id, or the text's place in the list.
-    pub(in crate::service::jobs) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 

@@ -4,29 +4,32 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::{Arc, PoisonError};
 
-use super::super::super::runtime::OpenCollection;
-use super::super::super::spool::check_room;
-use super::super::super::{Error, Service, blocking};
-use super::super::import::Folder;
-use super::super::{NewJob, new_job_id};
 use super::embedding_file::EmbeddingFile;
-use super::memory::{self, PAIR_BYTES, Size};
+use super::memory::{self, PAIR_BYTES};
 use super::request::{self, Cut, MARGINS, MineRequest, Plan, PlannedCollection, PlannedSide, STRATEGIES, Sentences, name_of};
+use super::size::Size;
 use super::{MineError, Strategy};
 use crate::domain::{
     CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, ModelInfo,
     PassageId, RequestKey,
 };
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::folder::Folder;
+use crate::service::jobs::{NewJob, new_job_id};
+use crate::service::runtime::OpenCollection;
+use crate::service::spool::check_room;
+use crate::service::state::Service;
 use crate::store::SearchFilter;
 
 /// The sentences of a side, found when the request comes.
-pub(in crate::service::jobs) struct Found {
+pub(crate) struct Found {
     collection: Option<(CollectionName, Arc<OpenCollection>)>,
     /// Whether these are all passages of the collection.
     whole: bool,
     unit: MiningUnit,
     /// Keys of passages, ascending, of documents those of their first passages; for a list the places in it.
-    pub(in crate::service::jobs) ids: Vec<u64>,
+    pub(crate) ids: Vec<u64>,
     texts: Vec<String>,
 }
 
@@ -76,7 +79,7 @@ impl Service {
     }
 
     /// The collection of a side, as long as it is the one that the job was accepted with.
-    pub(in crate::service::jobs) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
+    pub(crate) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
         let found = {
             let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +93,7 @@ impl Service {
     }
 
     /// A collection that can be mined now.
-    pub(in crate::service::jobs) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+    pub(crate) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
         let collection = self.collection(name)?;
         collection.check_model(self.model())?;
         collection.index()?;
@@ -175,7 +178,7 @@ impl Service {
 }
 
 impl Found {
-    pub(in crate::service::jobs) fn planned(&self) -> PlannedSide {
+    pub(crate) fn planned(&self) -> PlannedSide {
         PlannedSide {
             collection: self.collection.as_ref().map(|(name, collection)| PlannedCollection {
                 name: name.as_str().to_owned(),
@@ -187,7 +190,7 @@ impl Found {
     }
 
     /// The same with another unit; these are passages. Blocks.
-    pub(in crate::service::jobs) fn by(self, unit: MiningUnit) -> Result<Self, Error> {
+    pub(crate) fn by(self, unit: MiningUnit) -> Result<Self, Error> {
         let Some((_, collection)) = self.collection.as_ref().filter(|_| unit == MiningUnit::Document) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
         let ids = collection.store.first_passages(&passages)?.into_iter().map(|PassageId(id)| id).collect();
@@ -204,7 +207,7 @@ impl Found {
         }
     }
 
-    pub(in crate::service::jobs) fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         let sentences = self.ids.len() as u64;
         let own_index = self.whole && self.unit == MiningUnit::Passage;
         let text_bytes = self.texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum();
@@ -227,7 +230,7 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>) -> Result
 }
 
 /// Finds the passages of a collection whose documents are in one of `languages` and match. Blocks.
-pub(in crate::service::jobs) fn of_collection(
+pub(crate) fn of_collection(
     name: CollectionName,
     collection: Arc<OpenCollection>,
     languages: Vec<Language>,

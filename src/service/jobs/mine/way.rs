@@ -4,7 +4,7 @@
 //! Costs are counted in pairs that are compared. They were measured with 256 values on a processor with AVX-512 VNNI (3 ns per pair,
 //! 2 µs per candidate of a search, 400 µs per addition to an index); other processors differ, but less in the ratios.
 
-use super::memory::Size;
+use super::size::Size;
 
 /// Candidates (ef) that searches of mining may have, the fewest that find enough are taken.
 pub(super) const EXPANSIONS: [usize; 8] = [48, 64, 96, 128, 192, 256, 384, 512];

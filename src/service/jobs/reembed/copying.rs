@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::super::super::runtime::OpenCollection;
-use super::super::super::worker::{PROBE, is_passing};
-use super::super::super::{Error, State, blocking};
-use super::super::{Halt, JobContext};
-use super::behind;
 use crate::domain::{Document, Metadata, PassageBounds, PassageContext, PassageEmbedding, PassageSpan, Sequence};
 use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
+use crate::service::blocking::blocking;
+use crate::service::embedding::{PROBE, is_passing};
+use crate::service::error::Error;
+use crate::service::jobs::{Halt, JobContext};
+use crate::service::runtime::OpenCollection;
+use crate::service::state::State;
 use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revision, StoreError};
 
 /// Revisions read at a time.
@@ -330,4 +331,9 @@ impl Side {
         }
         Ok(self.page.front().copied())
     }
+}
+
+/// After all revisions up to the last change of `sequence`.
+fn behind(sequence: crate::domain::Sequence) -> Revision {
+    Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
 }

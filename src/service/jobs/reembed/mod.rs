@@ -16,17 +16,19 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedRwLockWriteGuard;
 use uuid::Uuid;
 
-use super::super::collections::sync_dir;
-use super::super::runtime::{OpenCollection, short};
-use super::super::spool::check_room;
-use super::super::{Error, Service, State, blocking, leftovers};
 use super::mine::{memory, request};
 use super::restore::build_index;
 use super::{Halt, JobContext, Live, NewJob, new_job_id};
 use crate::domain::{
     Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobType, JobUnit, Metadata, ModelInfo, PassageBounds,
 };
-use crate::store::Revision;
+use crate::service::blocking::blocking;
+use crate::service::error::{Error, short};
+use crate::service::folders::sync_dir;
+use crate::service::leftovers;
+use crate::service::runtime::OpenCollection;
+use crate::service::spool::check_room;
+use crate::service::state::{Service, State};
 use copying::Copying;
 
 /// Pause between two looks at whether a collection that was replaced is still at work.
@@ -309,7 +311,7 @@ impl State {
 
     /// Removes what a job that did not succeed has left of a successor. What fails here the next start removes. Blocks.
     pub(super) fn clean_up_reembedding(&self, live: &Live) {
-        let Some(successor) = successor(&live.request) else { return };
+        let Some(successor) = leftovers::successor(&live.request) else { return };
         let in_place = {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
             open.values().any(|collection| collection.row.id.0 == successor)
@@ -318,16 +320,4 @@ impl State {
             let _ = leftovers::remove(&self.collections_dir().join(successor));
         }
     }
-}
-
-/// The id of the successor that a job of this request makes; its folder has this name.
-pub(in crate::service) fn successor(request: &Metadata) -> Option<String> {
-    // A name of a folder, so nothing but what was made for that.
-    let id = request.get("successor")?.as_str()?;
-    Uuid::try_parse(id).ok().map(|_| id.to_owned())
-}
-
-/// After all revisions up to the last change of `sequence`.
-fn behind(sequence: crate::domain::Sequence) -> Revision {
-    Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
 }

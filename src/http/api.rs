@@ -1,0 +1,33 @@
+//! The state that every handler can reach.
+
+use axum::extract::FromRef;
+use jiff::Timestamp;
+
+use super::description::Description;
+use super::metrics::Metrics;
+use crate::service::Service;
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub struct Api {
+    /// The use cases.
+    pub service: Service,
+    /// When this server began to serve its model.
+    pub started_at: Timestamp,
+    /// What `/metrics` shows.
+    pub metrics: Metrics,
+    /// What the OpenAPI document says about requests.
+    pub description: &'static Description,
+}
+
+impl FromRef<Api> for Service {
+    fn from_ref(api: &Api) -> Self {
+        api.service.clone()
+    }
+}
+
+impl FromRef<Api> for Metrics {
+    fn from_ref(api: &Api) -> Self {
+        api.metrics.clone()
+    }
+}

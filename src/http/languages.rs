@@ -1,0 +1,21 @@
+//! Languages of a request: parsed from tags, and refused with their place.
+
+use super::error::ApiError;
+use crate::domain::{Language, LanguageTagError};
+
+/// Languages by their tags, each once. `pointer` is where the list stands in the request.
+pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+    let mut languages = Vec::new();
+    for (place, tag) in tags.iter().enumerate() {
+        let language = Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))?;
+        if !languages.contains(&language) {
+            languages.push(language);
+        }
+    }
+    Ok(languages)
+}
+
+/// Refuses what stands at `pointer` for the language that it does not name.
+pub fn refused_tag(error: &LanguageTagError, pointer: &str) -> ApiError {
+    ApiError::at(error.code(), pointer, error.to_string())
+}

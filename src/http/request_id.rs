@@ -1,0 +1,40 @@
+//! The id of a request: the header that carries it, and how it is chosen.
+
+use axum::http::{HeaderMap, HeaderName};
+use uuid::Uuid;
+
+/// The header that carries the request id, both ways.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longest id that is taken from a client, in bytes.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The client's id when it is short printable ASCII without spaces, else a new one.
+pub fn request_id(headers: &HeaderMap) -> String {
+    let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let fits = |id: &&str| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+    sent.filter(fits).map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn check(sent: &str, taken: bool) {
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_bytes(sent.as_bytes()).unwrap());
+        assert_eq!(request_id(&headers) == sent, taken, "{sent:?}");
+    }
+
+    #[test]
+    fn request_ids_are_bounded_printable_ascii() {
+        check("abc-123", true);
+        check(&"x".repeat(128), true);
+        check(&"x".repeat(129), false);
+        check("a b", false);
+        check("é", false);
+        check("", false);
+    }
+}

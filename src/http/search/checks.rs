@@ -1,0 +1,245 @@
+//! How a search is checked: against the collection that it searches and the limits of the server.
+
+use super::reading::{check_preferred, check_reading};
+use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, invalid};
+use crate::domain::settings::{EXPANSION, OVERSAMPLING};
+use crate::domain::{
+    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits,
+    Metric, SearchRequest, SearchTarget,
+};
+use crate::http::error::{ApiError, Violation};
+use crate::http::extract::check_limit;
+use crate::http::facets::{self, FACETS_MAX};
+use crate::http::filter;
+use crate::http::languages::languages;
+
+/// Hits when the caller does not say how many.
+const LIMIT_DEFAULT: usize = 10;
+/// Neighbors of a ratio margin when the caller does not say how many: k of the paper.
+const MARGIN_NEIGHBORS_DEFAULT: usize = 4;
+/// Neighbors of a ratio margin at most.
+const MARGIN_NEIGHBORS_MAX: usize = 32;
+/// Rank constants of a fusion.
+const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
+
+/// Checks one search.
+pub fn check(body: SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchRequest, ApiError> {
+    let target = check_target(&body, collection, limits)?;
+    check_rest(body, target, collection, limits)
+}
+
+/// Checks all of a search but its target.
+pub fn check_rest(
+    body: SearchDocumentsRequest,
+    target: SearchTarget,
+    collection: &Collection,
+    limits: &Limits,
+) -> Result<SearchRequest, ApiError> {
+    let mode = check_mode(&body, &target)?;
+    let breadth = check_breadth(&body, mode)?;
+    let reading = check_reading(&body, &target, mode)?;
+    let prefer_language = check_preferred(&body, &target)?;
+    let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
+    let (limit, offset) = check_page(limit, offset, limits)?;
+    if score_min.is_some_and(|score| !score.is_finite()) {
+        return invalid("/score_min", "must be a finite number".to_owned());
+    }
+    Ok(SearchRequest {
+        mode,
+        reading,
+        offset,
+        languages: body.languages.map(|codes| languages(&codes, "/languages")).transpose()?,
+        filter: filter::parse(body.filter, limits)?,
+        score_min,
+        exact: body.exact.unwrap_or_default(),
+        breadth,
+        margin: margin.map(|margin| check_margin(&margin, mode, collection.metric)).transpose()?,
+        grouping: group_by.map(|group_by| check_grouping(&group_by, limits)).transpose()?,
+        balance_languages: body.balance_languages.unwrap_or_default(),
+        prefer_language,
+        parts: check_parts(include),
+        facets: body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits))?,
+        ..SearchRequest::new(target, limit)
+    })
+}
+
+/// Checks a batch; the error of a search names its place.
+pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &Limits) -> Result<Vec<SearchRequest>, ApiError> {
+    let (max, got) = (limits.batch_searches_max, body.searches.len());
+    if !(1..=max).contains(&got) {
+        return invalid("/searches", format!("must hold 1 to {max} searches (batch_searches_max), got {got}"));
+    }
+    let facets: usize = body.searches.iter().map(|search| search.facets.as_ref().map_or(0, Vec::len)).sum();
+    if facets > FACETS_MAX {
+        return invalid("/searches", format!("must have at most {FACETS_MAX} facets together, got {facets}"));
+    }
+    let searches = body.searches.into_iter().enumerate();
+    searches
+        .map(|(index, search)| check(search, collection, limits).map_err(|error| within(error, &format!("/searches/{index}"))))
+        .collect()
+}
+
+/// Checks a text that is searched for.
+pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
+    if text.trim().is_empty() {
+        return invalid(pointer, "must hold something besides white space".to_owned());
+    }
+    let (max, got) = (limits.text_bytes_max, text.len());
+    if got > max { invalid(pointer, format!("must have at most {max} bytes (text_bytes_max), got {got}")) } else { Ok(()) }
+}
+
+/// Checks a vector that is searched for.
+pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> Result<Embedding, ApiError> {
+    if let Some(place) = values.iter().position(|value| !value.is_finite()) {
+        return invalid(&format!("{pointer}/{place}"), "must be a number within the range of 32-bit floats".to_owned());
+    }
+    collection.own_vector(values.to_vec()).map_err(|problem| ApiError::at(Code::InvalidRequest, pointer, problem))
+}
+
+/// Checks the id of a document that hits are to be like.
+pub fn check_id(pointer: &str, id: &str) -> Result<DocumentId, ApiError> {
+    DocumentId::parse(id).map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
+}
+
+fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchTarget, ApiError> {
+    match (&body.query, &body.vector, &body.like) {
+        (Some(query), None, None) => {
+            check_text("/query", query, limits)?;
+            Ok(SearchTarget::Text(query.clone()))
+        }
+        (None, Some(vector), None) => Ok(SearchTarget::Vector(check_vector("/vector", vector, collection)?)),
+        (None, None, Some(id)) => Ok(SearchTarget::Like(check_id("/like", id)?)),
+        (None, None, None) => invalid("", "must have exactly one of query, vector and like, got none".to_owned()),
+        _ => invalid("", "must have exactly one of query, vector and like, got several".to_owned()),
+    }
+}
+
+fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<domain::SearchMode, ApiError> {
+    let is_text = matches!(target, SearchTarget::Text(_));
+    let default = if is_text && body.margin.is_none() { SearchMode::Full } else { SearchMode::Dense };
+    let mode = body.mode.unwrap_or(default);
+    if mode != SearchMode::Dense && !is_text {
+        return invalid("/mode", "modes full, lexical and hybrid need query, got vector or like".to_owned());
+    }
+    if mode != SearchMode::Full && body.candidates.is_some() {
+        return invalid("/candidates", "works with mode full only".to_owned());
+    }
+    if mode != SearchMode::Hybrid {
+        for (place, given) in [("/weights", body.weights.is_some()), ("/rank_constant", body.rank_constant.is_some())] {
+            if given {
+                return invalid(place, "works with mode hybrid only".to_owned());
+            }
+        }
+    }
+    Ok(match mode {
+        SearchMode::Full => domain::SearchMode::Full(check_candidates(body.candidates)?),
+        SearchMode::Dense => domain::SearchMode::Dense,
+        SearchMode::Lexical if body.exact == Some(true) => {
+            return invalid("/exact", "compares embeddings, which mode lexical does not".to_owned());
+        }
+        SearchMode::Lexical => domain::SearchMode::Lexical,
+        SearchMode::Hybrid => domain::SearchMode::Hybrid(check_fusion(body)?),
+    })
+}
+
+fn check_breadth(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Result<Breadth, ApiError> {
+    let (expansion, oversampling) = (body.expansion_search, body.oversampling);
+    for (place, given) in [("/expansion_search", expansion.is_some()), ("/oversampling", oversampling.is_some())] {
+        if given && mode == domain::SearchMode::Lexical {
+            return invalid(place, "is about comparing embeddings, which mode lexical does not".to_owned());
+        }
+    }
+    if let Some(got) = expansion.filter(|asked| !EXPANSION.contains(asked)) {
+        let detail = format!("must be an integer from {} to {}, got {got}", EXPANSION.start(), EXPANSION.end());
+        return invalid("/expansion_search", detail);
+    }
+    if let Some(got) = oversampling.filter(|asked| !OVERSAMPLING.contains(asked)) {
+        let detail = format!("must be a number from {} to {}, got {got}", OVERSAMPLING.start(), OVERSAMPLING.end());
+        return invalid("/oversampling", detail);
+    }
+    Ok(Breadth { expansion, oversampling })
+}
+
+fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {
+    let (range, candidates) = (FullSearch::CANDIDATES, candidates.unwrap_or(FullSearch::default().candidates));
+    if range.contains(&candidates) {
+        return Ok(FullSearch { candidates });
+    }
+    invalid("/candidates", format!("must be an integer from {} to {}, got {candidates}", range.start(), range.end()))
+}
+
+fn check_fusion(body: &SearchDocumentsRequest) -> Result<Fusion, ApiError> {
+    let default = Fusion::default();
+    let rank_constant = body.rank_constant.unwrap_or(default.rank_constant);
+    if !RANK_CONSTANTS.contains(&rank_constant) {
+        return invalid("/rank_constant", format!("must be a number from 1 to 1000, got {rank_constant}"));
+    }
+    let Some(weights) = &body.weights else { return Ok(Fusion { rank_constant, ..default }) };
+    let (dense, lexical) = (weights.dense.unwrap_or(default.dense), weights.lexical.unwrap_or(default.lexical));
+    for (place, weight) in [("/weights/dense", dense), ("/weights/lexical", lexical)] {
+        if !weight.is_finite() || weight < 0.0 {
+            return invalid(place, format!("must be a finite number of at least 0, got {weight}"));
+        }
+    }
+    if dense == 0.0 && lexical == 0.0 {
+        return invalid("/weights", "must not both be 0".to_owned());
+    }
+    Ok(Fusion { rank_constant, dense, lexical })
+}
+
+fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> Result<(usize, usize), ApiError> {
+    let (max, offset) = (limits.page_max, offset.unwrap_or_default());
+    let limit = check_limit(limit.unwrap_or(LIMIT_DEFAULT.min(max)), "/limit", limits)?;
+    if offset > max - limit {
+        return invalid("/offset", format!("must be at most {} with limit {limit}, got {offset}", max - limit));
+    }
+    Ok((limit, offset))
+}
+
+fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric) -> Result<usize, ApiError> {
+    if mode != domain::SearchMode::Dense {
+        return invalid("/margin", "works with mode dense only".to_owned());
+    }
+    if metric != Metric::Cosine {
+        return invalid("/margin", format!("works with the metric cosine only, the collection has {}", metric.name()));
+    }
+    let neighbors = margin.neighbors.unwrap_or(MARGIN_NEIGHBORS_DEFAULT);
+    if !(1..=MARGIN_NEIGHBORS_MAX).contains(&neighbors) {
+        return invalid("/margin/neighbors", format!("must be an integer from 1 to {MARGIN_NEIGHBORS_MAX}, got {neighbors}"));
+    }
+    Ok(neighbors)
+}
+
+fn check_grouping(group_by: &GroupBy, limits: &Limits) -> Result<Grouping, ApiError> {
+    let size = check_limit(group_by.size.unwrap_or(1), "/group_by/size", limits)?;
+    let refuse = |detail: String| ApiError::at(Code::InvalidRequest, "/group_by/field", detail);
+    let by = match Field::parse(&group_by.field).map_err(refuse)? {
+        Field::Language => GroupKey::Language,
+        Field::Metadata(path) => GroupKey::Metadata(path),
+        own => {
+            return Err(refuse(format!(
+                "must be language or a path in metadata, got the document's own {own}; metadata of that name is metadata.{own}"
+            )));
+        }
+    };
+    Ok(Grouping { by, size })
+}
+
+fn check_parts(include: Option<Vec<HitPart>>) -> HitParts {
+    let Some(include) = include else { return HitParts::default() };
+    let has = |part| include.contains(&part);
+    HitParts {
+        title: has(HitPart::Title),
+        text: has(HitPart::Text),
+        metadata: has(HitPart::Metadata),
+        passage: has(HitPart::Passage),
+        vector: has(HitPart::Vector),
+    }
+}
+
+/// The same error, its places within `base`.
+fn within(error: ApiError, base: &str) -> ApiError {
+    let moved =
+        |violation: Violation| Violation { pointer: violation.pointer.map(|place| format!("{base}{place}")), ..violation };
+    ApiError::several(error.code, error.errors.into_iter().map(moved).collect())
+}

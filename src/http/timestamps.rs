@@ -1,0 +1,18 @@
+//! Points in time as the API writes them.
+
+/// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds.
+pub fn rfc3339(milliseconds: i64) -> String {
+    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+    format!("{instant:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn times_are_rfc_3339_with_milliseconds() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(1_767_225_600_250), "2026-01-01T00:00:00.250Z");
+    }
+}

@@ -1,0 +1,26 @@
+//! What comes of training, whatever the kind.
+
+use super::error::ClassifierError;
+use crate::classify::reliability;
+use crate::domain::TrainingReport;
+
+/// Bins of the calibration error.
+pub(super) const BINS: usize = 10;
+
+/// What came of training.
+pub(super) struct Outcome {
+    pub(super) report: TrainingReport,
+    pub(super) weights: Option<Vec<u8>>,
+}
+
+/// How far the confidence in the most likely class is off; `None` without examples.
+pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: usize) -> Result<Option<f64>, ClassifierError> {
+    if classes.is_empty() {
+        return Ok(None);
+    }
+    let answers = probabilities.chunks_exact(labels).zip(classes).map(|(row, class)| {
+        let best = crate::classify::knn::highest(row).unwrap_or_default();
+        (row[best as usize].clamp(0.0, 1.0), best == *class)
+    });
+    Ok(Some(reliability(answers, BINS)?.expected_error))
+}

@@ -1,0 +1,147 @@
+//! The jobs that are not finished: which wait, which run, and how far each is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata};
+use crate::service::error::Error;
+use crate::service::locks::lock;
+
+/// The jobs that are not finished.
+pub(crate) struct Jobs {
+    places: Arc<Semaphore>,
+    pub(super) running_max: usize,
+    pub(super) lists: Mutex<Lists>,
+}
+
+/// Which jobs wait, and which run.
+#[derive(Default)]
+pub(super) struct Lists {
+    pub(super) waiting: VecDeque<Arc<Live>>,
+    pub(super) running: BTreeMap<JobId, Arc<Live>>,
+    pub(super) tasks: Vec<JoinHandle<()>>,
+    pub(super) stopped: bool,
+}
+
+/// A job that waits or runs.
+pub(crate) struct Live {
+    /// The id.
+    pub(crate) id: JobId,
+    /// What it does.
+    pub(crate) kind: JobType,
+    /// What it is about.
+    pub(crate) collection: Option<CollectionName>,
+    /// What its type needs to run.
+    pub(crate) request: Metadata,
+    pub(super) progress: watch::Sender<Progress>,
+    pub(super) canceled: AtomicBool,
+    pub(super) interrupted: AtomicBool,
+    pub(super) wake: Notify,
+    /// Its place among the bounded ones. A job taken up at start-up may have none.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+/// How far a job is, as its task last said.
+#[derive(Debug, Clone)]
+pub(crate) struct Progress {
+    pub(super) done: u64,
+    pub(super) total: u64,
+    unit: JobUnit,
+    pub(super) details: Metadata,
+    /// When this run of it began, and how much was done then.
+    pub(super) started: Option<(Instant, u64)>,
+}
+
+impl Jobs {
+    pub(crate) fn new(running_max: usize, queued_max: usize) -> Self {
+        let running_max = running_max.max(1);
+        let places = Arc::new(Semaphore::new(running_max.saturating_add(queued_max)));
+        Self { places, running_max, lists: Mutex::default() }
+    }
+
+    /// Takes a place for a job that is about to be accepted.
+    pub(crate) fn place(&self, limit: usize) -> Result<OwnedSemaphorePermit, Error> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| Error::JobsWaiting { limit })
+    }
+
+    /// Finds a job that is not finished.
+    pub(crate) fn find(&self, id: &JobId) -> Option<Arc<Live>> {
+        let lists = lock(&self.lists);
+        lists.running.get(id).or_else(|| lists.waiting.iter().find(|live| live.id == *id)).cloned()
+    }
+
+    /// Tells a running job to stop. Gives one that still waits: it will not run any more, and the caller finishes it.
+    pub(crate) fn cancel(&self, id: &JobId) -> Option<Arc<Live>> {
+        let mut lists = lock(&self.lists);
+        if let Some(live) = lists.running.get(id) {
+            live.canceled.store(true, Ordering::Release);
+            live.wake.notify_one();
+            return None;
+        }
+        let at = lists.waiting.iter().position(|live| live.id == *id)?;
+        lists.waiting.remove(at)
+    }
+
+    /// Interrupts what runs and starts nothing more.
+    pub(crate) async fn stop(&self) {
+        let tasks = {
+            let mut lists = lock(&self.lists);
+            lists.stopped = true;
+            lists.waiting.clear();
+            for live in lists.running.values() {
+                live.interrupted.store(true, Ordering::Release);
+                live.wake.notify_one();
+            }
+            std::mem::take(&mut lists.tasks)
+        };
+        for task in tasks {
+            if let Err(error) = task.await {
+                tracing::error!(error = &error as &dyn std::error::Error, "a job's task failed");
+            }
+        }
+    }
+}
+
+impl Live {
+    pub(crate) fn new(job: &Job, place: Option<OwnedSemaphorePermit>) -> Self {
+        let JobProgress { done, total, unit, .. } = job.progress;
+        Self {
+            id: job.id.clone(),
+            kind: job.kind,
+            collection: job.collection.clone(),
+            request: job.request.clone(),
+            progress: watch::Sender::new(Progress { done, total, unit, details: job.details.clone(), started: None }),
+            canceled: AtomicBool::new(job.cancel_requested),
+            interrupted: AtomicBool::new(false),
+            wake: Notify::new(),
+            place: Mutex::new(place),
+        }
+    }
+
+    /// Makes room for another job: this one is about to be over.
+    pub(crate) fn give_up_place(&self) {
+        drop(lock(&self.place).take());
+    }
+
+    /// Changes whenever the job's progress does; closes when it ends.
+    pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// How far it is, and what it has to tell.
+    pub(crate) fn progress(&self) -> (JobProgress, Metadata) {
+        let progress = self.progress.borrow().clone();
+        let Progress { done, total, unit, details, started } = progress;
+        let rate = started.and_then(|(at, before)| {
+            let seconds = at.elapsed().as_secs_f64();
+            (done > before && seconds > 0.0).then(|| (done - before) as f64 / seconds)
+        });
+        let eta_s = rate.map(|rate| total.saturating_sub(done) as f64 / rate);
+        (JobProgress { done, total, unit, rate, eta_s }, details)
+    }
+}

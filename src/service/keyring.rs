@@ -1,0 +1,38 @@
+//! The keys of the server in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::domain::{Key, KeyId};
+use crate::store::{Catalog, StoreError, StoredKey};
+
+/// A SHA-256.
+pub(super) type Sha = [u8; 32];
+
+/// The keys of this server.
+pub(super) struct Keyring {
+    keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
+    /// Hash of the admin key of the configuration. It is as good as the operator chose it, and stored nowhere.
+    pub(super) operator: OnceLock<Sha>,
+    /// Held while a key is made or revoked, so that the catalog and `keys` change together.
+    pub(super) changing: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Keyring {
+    /// Reads the keys out of the catalog.
+    pub(super) fn load(catalog: &Catalog) -> Result<Self, StoreError> {
+        let keys =
+            catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
+        Ok(Self { keys: RwLock::new(keys.collect()), operator: OnceLock::new(), changing: Arc::default() })
+    }
+
+    /// The keys with the hashes of their secrets.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
+        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

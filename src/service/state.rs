@@ -1,0 +1,180 @@
+//! What the service is made of, and the state that all use cases share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use tokio::sync::{Semaphore, watch};
+
+use super::blocking::blocking;
+use super::budget::RequestMemory;
+use super::classifiers::HeldClassifiers;
+use super::embedding::priority;
+use super::error::Error;
+use super::jobs::Jobs;
+use super::keyring::Keyring;
+use super::runtime::OpenCollection;
+use super::shares::Bound;
+use super::spool::Uploads;
+use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo, Payer};
+use crate::embed::Embedder;
+use crate::store::{Catalog, OpenDatabases, StoreError};
+
+/// What the service is made of.
+pub struct Parts {
+    /// The data directory, which this process alone uses.
+    pub data_dir: PathBuf,
+    /// The encoder.
+    pub embedder: Embedder,
+    /// Bounds on queues and requests.
+    pub limits: Limits,
+    /// Whether an acknowledged write survives power loss.
+    pub power_safe: bool,
+    /// Reads a document of an import.
+    pub read_document: DocumentReader,
+}
+
+/// Whether the server can answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Readiness {
+    /// Whether every collection answers in full.
+    pub ready: bool,
+    /// Collections that are still recovering, with passages done and passages in all.
+    pub recovering: Vec<(CollectionName, u64, u64)>,
+    /// Collections whose database is damaged.
+    pub damaged: Vec<CollectionName>,
+}
+
+/// A collection whose database cannot be opened.
+pub(super) struct BrokenCollection {
+    pub(super) row: Collection,
+    pub(super) error: StoreError,
+}
+
+/// The use cases. Clones share one state.
+#[derive(Clone)]
+pub struct Service {
+    pub(super) state: Arc<State>,
+}
+
+/// What all clones of the service share.
+pub(crate) struct State {
+    pub(super) data_dir: PathBuf,
+    pub(super) embedder: Embedder,
+    pub(super) limits: Limits,
+    pub(super) power_safe: bool,
+    pub(super) catalog: Catalog,
+    pub(super) keyring: Keyring,
+    pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
+    /// Collections whose database is too damaged to be opened.
+    pub(super) broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
+    /// Bounds the databases that are open at once, over all collections.
+    pub(super) open_databases: Arc<OpenDatabases>,
+    /// Other names of collections, with the collections' own. Changes only while `naming` is held.
+    pub(super) aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
+    /// Held while a collection is created or deleted, so that the catalog, the folders and `open` change together.
+    pub(super) naming: Arc<tokio::sync::Mutex<()>>,
+    /// Bounds the threads that block in writes, so that searches always find one.
+    pub(super) write_threads: Arc<Semaphore>,
+    /// Bounds the batches of background work before the encoder, over all collections.
+    pub(super) background_turns: Arc<Semaphore>,
+    pub(super) stopping: AtomicBool,
+    pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) read_document: DocumentReader,
+    pub(super) jobs: Jobs,
+    pub(super) classifiers: HeldClassifiers,
+    /// Bounds the memory of bodies and answers, over all requests.
+    pub(super) memory: Arc<Bound>,
+    /// Bounds the files that are received at once.
+    pub(super) uploads: Uploads,
+    /// Becomes true when the server is about to stop.
+    pub(super) stop_announced: watch::Sender<bool>,
+    pub(super) runtime: tokio::runtime::Handle,
+}
+
+impl Service {
+    /// The bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.state.limits
+    }
+
+    /// The loaded model.
+    pub fn model(&self) -> &ModelInfo {
+        self.state.embedder.model()
+    }
+
+    /// Whether every collection answers in full.
+    pub fn readiness(&self) -> Readiness {
+        let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
+        let recovering: Vec<_> = open
+            .iter()
+            .filter(|(_, collection)| collection.index().is_err())
+            .map(|(name, collection)| {
+                let (done, total) = collection.progress();
+                (name.clone(), done, total)
+            })
+            .collect();
+        let mut damaged: Vec<_> = open.iter().filter(|(_, open)| !open.damage.is_empty()).map(|(name, _)| name.clone()).collect();
+        damaged.extend(self.state.broken.read().unwrap_or_else(PoisonError::into_inner).keys().cloned());
+        damaged.sort();
+        let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);
+        Readiness { ready: recovering.is_empty() && !stopping, recovering, damaged }
+    }
+
+    /// Embeds texts for `/v1/embeddings`. A few texts go ahead of bulk work, many count as bulk work.
+    pub async fn embed(&self, texts: Vec<String>) -> Result<Vec<Embedded>, Error> {
+        let priority = priority(texts.len());
+        Ok(self.state.embedder.embed(texts, priority).await?)
+    }
+
+    /// The same of queries, to be compared with what `embed` gives.
+    pub async fn embed_queries(&self, queries: Vec<String>) -> Result<Vec<Embedded>, Error> {
+        let priority = priority(queries.len());
+        Ok(self.state.embedder.embed_queries(queries, priority).await?)
+    }
+
+    /// The account of a request that `payer` pays for; it holds nothing yet.
+    pub fn request_memory(&self, payer: Payer) -> RequestMemory {
+        RequestMemory::new(&self.state.memory, payer)
+    }
+
+    /// The bounds that all requests share: memory, and files that are received.
+    pub fn shared_bounds(&self) -> Vec<Arc<Bound>> {
+        vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
+    }
+
+    /// Finds an open collection by its name or an alias.
+    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+        self.state.collection(name)
+    }
+
+    /// Runs blocking work on a collection. When the collection was deleted meanwhile, any failure means just that.
+    pub(super) async fn on_collection<T: Send + 'static>(
+        &self,
+        collection: &Arc<OpenCollection>,
+        work: impl FnOnce(&Arc<OpenCollection>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let shared = Arc::clone(collection);
+        let result = blocking(move || work(&shared).map_err(|error| shared.tell_damage(error))).await;
+        if result.is_err() && collection.is_deleted() {
+            return Err(Error::CollectionNotFound { name: collection.row.name.clone() });
+        }
+        result
+    }
+}
+
+impl State {
+    /// Finds an open collection by its name or an alias.
+    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+        let own = self.own_name(name);
+        let own = own.as_ref().unwrap_or(name);
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        match (open.get(own), self.broken.read().unwrap_or_else(PoisonError::into_inner).get(own)) {
+            (Some(collection), _) => Ok(Arc::clone(collection)),
+            (None, Some(broken)) => Err(broken.refusal()),
+            (None, None) => Err(Error::CollectionNotFound { name: name.clone() }),
+        }
+    }
+}
