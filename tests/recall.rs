@@ -17,9 +17,9 @@ const PARAMETERS: IndexParameters = IndexParameters {
     dimension: DIMENSION,
     metric: Metric::Cosine,
     quantization: Quantization::F16,
-    connectivity: 16,
-    expansion_add: 128,
-    expansion_search: 64,
+    m: 16,
+    ef_construction: 128,
+    ef_search: 64,
 };
 
 /// SplitMix64, so that the data is the same everywhere.

@@ -60,7 +60,7 @@ pub struct CollectionChange {
     /// The description; an empty one removes it.
     pub description: Option<String>,
     /// Candidates while searching.
-    pub expansion_search: Option<usize>,
+    pub ef_search: Option<usize>,
     /// The languages of a search that names none; empty means all.
     pub default_languages: Option<Vec<Language>>,
     /// The paths into the metadata that have an index, which the collection's database keeps.
@@ -168,11 +168,11 @@ pub struct CollectionView {
 impl Collection {
     /// Takes over what changes of the catalog's row.
     pub fn change(&mut self, change: CollectionChange) {
-        let CollectionChange { description, expansion_search, default_languages, metadata_indexes: _ } = change;
+        let CollectionChange { description, ef_search, default_languages, metadata_indexes: _ } = change;
         if let Some(description) = description {
             self.description = Some(description).filter(|text| !text.is_empty());
         }
-        self.hnsw.expansion_search = expansion_search.unwrap_or(self.hnsw.expansion_search);
+        self.hnsw.ef_search = ef_search.unwrap_or(self.hnsw.ef_search);
         if let Some(languages) = default_languages {
             self.default_languages = languages;
         }
@@ -255,9 +255,9 @@ mod tests {
     fn a_change_leaves_what_it_does_not_name() {
         let mut changed = collection(Metric::Cosine);
         changed.change(CollectionChange { description: Some("points".to_owned()), ..CollectionChange::default() });
-        changed.change(CollectionChange { expansion_search: Some(200), ..CollectionChange::default() });
-        assert_eq!((changed.description.as_deref(), changed.hnsw.expansion_search), (Some("points"), 200));
+        changed.change(CollectionChange { ef_search: Some(200), ..CollectionChange::default() });
+        assert_eq!((changed.description.as_deref(), changed.hnsw.ef_search), (Some("points"), 200));
         changed.change(CollectionChange { description: Some(String::new()), ..CollectionChange::default() });
-        assert_eq!((changed.description, changed.hnsw.expansion_search), (None, 200));
+        assert_eq!((changed.description, changed.hnsw.ef_search), (None, 200));
     }
 }

@@ -53,8 +53,8 @@ pub use payer::Payer;
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
-    Breadth, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces,
-    ListPlace, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchRequest, SearchStatistics, SearchTarget,
+    DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,
+    PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters, SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,

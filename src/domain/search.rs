@@ -87,9 +87,9 @@ impl Default for Fusion {
 
 /// How much work a search does to miss nothing. `Default` is what the collection was made with.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Breadth {
+pub struct SearchParameters {
     /// Candidates of the walk through the graph.
-    pub expansion: Option<usize>,
+    pub ef_search: Option<usize>,
     /// Candidates per neighbor wanted that are compared by their stored values; at one, the scores are those of the index.
     pub oversampling: Option<f32>,
 }
@@ -184,7 +184,7 @@ pub struct SearchRequest {
     /// Whether to compare with all embeddings instead of asking the graph.
     pub exact: bool,
     /// How much work the graph is worth.
-    pub breadth: Breadth,
+    pub parameters: SearchParameters,
     /// Neighbors for ratio margin scoring; `None` for plain scores.
     pub margin: Option<usize>,
     /// How many hits of one group there may be.
@@ -213,7 +213,7 @@ impl SearchRequest {
             filter: Filter::default(),
             score_min: None,
             exact: false,
-            breadth: Breadth::default(),
+            parameters: SearchParameters::default(),
             margin: None,
             grouping: None,
             balance_languages: false,

@@ -33,18 +33,18 @@ pub enum Quantization {
 /// Parameters of the HNSW graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswSettings {
-    /// Neighbors per node (M); twice as many in the lowest layer.
-    pub connectivity: usize,
-    /// Candidates while adding (ef construction).
-    pub expansion_add: usize,
-    /// Candidates while searching (ef).
-    pub expansion_search: usize,
+    /// Neighbors per node; twice as many in the lowest layer.
+    pub m: usize,
+    /// Candidates while adding.
+    pub ef_construction: usize,
+    /// Candidates while searching.
+    pub ef_search: usize,
 }
 
-/// Bounds of `HnswSettings::connectivity`.
-pub const CONNECTIVITY: std::ops::RangeInclusive<usize> = 4..=128;
+/// Bounds of `HnswSettings::m`.
+pub const M: std::ops::RangeInclusive<usize> = 4..=128;
 /// Bounds of the two expansions.
-pub const EXPANSION: std::ops::RangeInclusive<usize> = 8..=4_096;
+pub const EF: std::ops::RangeInclusive<usize> = 8..=4_096;
 /// Bounds of the dimension of vectors of the caller's own.
 pub const DIMENSION: std::ops::RangeInclusive<usize> = 1..=8_192;
 /// Bounds of oversampling.
@@ -53,7 +53,7 @@ pub const OVERSAMPLING: std::ops::RangeInclusive<f32> = 1.0..=64.0;
 impl Default for HnswSettings {
     /// Usual values, good for recall above 0.95 at ten neighbors.
     fn default() -> Self {
-        Self { connectivity: 16, expansion_add: 128, expansion_search: 96 }
+        Self { m: 16, ef_construction: 128, ef_search: 96 }
     }
 }
 

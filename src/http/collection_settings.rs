@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::languages::languages;
-use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
+use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
 
 /// How two embeddings are compared.
@@ -40,42 +40,42 @@ pub enum QuantizationName {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswOptions {
-    /// Neighbors per node (M): more find more, take more memory and longer to build. 16 when left out.
+    /// Neighbors per node: more find more, take more memory and longer to build. 16 when left out.
     #[serde(default)]
     #[schema(nullable = false, minimum = 4, maximum = 128)]
-    pub connectivity: Option<usize>,
-    /// Candidates while adding (ef construction): more find more and take longer to build. 128 when left out.
+    pub m: Option<usize>,
+    /// Candidates while adding: more find more and take longer to build. 128 when left out.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
-    pub expansion_add: Option<usize>,
-    /// Candidates while searching (ef): more find more and take longer. 96 when left out.
+    pub ef_construction: Option<usize>,
+    /// Candidates while searching: more find more and take longer. 96 when left out.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
-    pub expansion_search: Option<usize>,
+    pub ef_search: Option<usize>,
 }
 
 /// What may change of the index's parameters.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswChange {
-    /// Candidates while searching (ef): more find more and take longer.
+    /// Candidates while searching: more find more and take longer.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
-    pub expansion_search: Option<usize>,
+    pub ef_search: Option<usize>,
 }
 
 /// Parameters of the index, an HNSW graph.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HnswInfo {
-    /// Neighbors per node (M).
+    /// Neighbors per node.
     #[schema(minimum = 4, maximum = 128)]
-    pub connectivity: usize,
-    /// Candidates while adding (ef construction).
+    pub m: usize,
+    /// Candidates while adding.
     #[schema(minimum = 8, maximum = 4096)]
-    pub expansion_add: usize,
-    /// Candidates while searching (ef).
+    pub ef_construction: usize,
+    /// Candidates while searching.
     #[schema(minimum = 8, maximum = 4096)]
-    pub expansion_search: usize,
+    pub ef_search: usize,
 }
 
 /// How texts are cut into passages, each with an embedding of its own.
@@ -149,8 +149,8 @@ impl From<Quantization> for QuantizationName {
 
 impl From<HnswSettings> for HnswInfo {
     fn from(settings: HnswSettings) -> Self {
-        let HnswSettings { connectivity, expansion_add, expansion_search } = settings;
-        Self { connectivity, expansion_add, expansion_search }
+        let HnswSettings { m, ef_construction, ef_search } = settings;
+        Self { m, ef_construction, ef_search }
     }
 }
 
@@ -218,15 +218,15 @@ pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     let options = options.unwrap_or_default();
     let usual = HnswSettings::default();
     Ok(HnswSettings {
-        connectivity: within("/hnsw/connectivity", options.connectivity.unwrap_or(usual.connectivity), CONNECTIVITY)?,
-        expansion_add: within("/hnsw/expansion_add", options.expansion_add.unwrap_or(usual.expansion_add), EXPANSION)?,
-        expansion_search: expansion_search(options.expansion_search)?.unwrap_or(usual.expansion_search),
+        m: within("/hnsw/m", options.m.unwrap_or(usual.m), M)?,
+        ef_construction: within("/hnsw/ef_construction", options.ef_construction.unwrap_or(usual.ef_construction), EF)?,
+        ef_search: ef_search(options.ef_search)?.unwrap_or(usual.ef_search),
     })
 }
 
 /// The width of searches, within its bounds.
-pub fn expansion_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
-    asked.map(|asked| within("/hnsw/expansion_search", asked, EXPANSION)).transpose()
+pub fn ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
+    asked.map(|asked| within("/hnsw/ef_search", asked, EF)).transpose()
 }
 
 /// The languages that searches look in unless they say otherwise.

@@ -320,7 +320,7 @@ pub async fn change_collection(
     check_description(body.description.as_deref())?;
     let change = CollectionChange {
         description: body.description,
-        expansion_search: collection_settings::expansion_search(body.hnsw.and_then(|hnsw| hnsw.expansion_search))?,
+        ef_search: collection_settings::ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search))?,
         default_languages: body.default_languages.as_deref().map(collection_settings::default_languages).transpose()?,
         metadata_indexes: body.metadata_indexes.map(metadata_paths).transpose()?,
     };

@@ -97,8 +97,8 @@ impl Engine {
             dimensions: engine_dimension(parameters),
             metric: metric_kind(parameters),
             quantization: scalar_kind(parameters.quantization),
-            connectivity: parameters.connectivity,
-            expansion_add: parameters.expansion_add,
+            connectivity: parameters.m,
+            expansion_add: parameters.ef_construction,
             // usearch takes the larger of this and the number of nodes asked for, which is the caller's expansion.
             expansion_search: 1,
             multi: false,

@@ -35,7 +35,7 @@ const EXACT_FRACTION: usize = 8;
 
 /// Candidates of the search for a near-copy before each add. With eight, 5,000 of 5,000 clustered vectors found themselves
 /// (4,724 with one), and adding takes a tenth longer.
-const NEAR_EXPANSION: usize = 8;
+const NEAR_EF: usize = 8;
 
 /// How wrong the score of a node may be by rounding, for the bound on the scores of its near-copies.
 const SLACK: f32 = 0.01;
@@ -55,12 +55,12 @@ pub struct IndexParameters {
     pub metric: Metric,
     /// How values are kept.
     pub quantization: Quantization,
-    /// Neighbors per node (M).
-    pub connectivity: usize,
-    /// Candidates while adding (ef construction).
-    pub expansion_add: usize,
-    /// Candidates while searching (ef).
-    pub expansion_search: usize,
+    /// Neighbors per node.
+    pub m: usize,
+    /// Candidates while adding.
+    pub ef_construction: usize,
+    /// Candidates while searching.
+    pub ef_search: usize,
 }
 
 /// A neighbor of a query.
@@ -108,8 +108,8 @@ struct Graph {
 impl IndexParameters {
     /// Puts them together.
     pub fn of(dimension: usize, metric: Metric, quantization: Quantization, hnsw: HnswSettings) -> Self {
-        let HnswSettings { connectivity, expansion_add, expansion_search } = hnsw;
-        Self { dimension, metric, quantization, connectivity, expansion_add, expansion_search }
+        let HnswSettings { m, ef_construction, ef_search } = hnsw;
+        Self { dimension, metric, quantization, m, ef_construction, ef_search }
     }
 }
 
@@ -140,10 +140,10 @@ impl Index {
 
     /// Gives up to `limit` neighbors, nearest first: exactly the nearest of a small index or for a large limit, else very likely.
     pub fn search(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
-        self.search_wider(query, limit, self.parameters.expansion_search)
+        self.search_wider(query, limit, self.parameters.ef_search)
     }
 
-    /// Searches with so many candidates instead of the index's own `expansion_search`: more find more and take longer.
+    /// Searches with so many candidates instead of the index's own `ef_search`: more find more and take longer.
     pub fn search_wider(&self, query: &Embedding, limit: usize, expansion: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
@@ -349,7 +349,7 @@ impl Graph {
             return Ok(None);
         }
         let bound = GAP * embedding.norm();
-        for candidate in self.engine.search(embedding, NEAR_EXPANSION)? {
+        for candidate in self.engine.search(embedding, NEAR_EF)? {
             let gap = self.engine.gap(embedding, candidate)?;
             if gap <= bound {
                 return Ok(Some((candidate.0, gap)));

@@ -103,8 +103,11 @@ struct Description {
     dimension: usize,
     metric: String,
     quantization: String,
-    connectivity: usize,
-    expansion_add: usize,
+    // The names in the file are those of the first format.
+    #[serde(rename = "connectivity")]
+    m: usize,
+    #[serde(rename = "expansion_add")]
+    ef_construction: usize,
     /// `index.usearch`.
     graph: FileSum,
     /// `index.copies`.
@@ -169,8 +172,8 @@ impl Description {
             ("dimension", parameters.dimension.to_string(), self.dimension.to_string()),
             ("metric", parameters.metric.name().to_owned(), self.metric.clone()),
             ("quantization", parameters.quantization.name().to_owned(), self.quantization.clone()),
-            ("connectivity", parameters.connectivity.to_string(), self.connectivity.to_string()),
-            ("expansion_add", parameters.expansion_add.to_string(), self.expansion_add.to_string()),
+            ("m", parameters.m.to_string(), self.m.to_string()),
+            ("ef_construction", parameters.ef_construction.to_string(), self.ef_construction.to_string()),
         ];
         match wanted.into_iter().find(|(_, expected, got)| expected != got) {
             Some((what, expected, got)) => Err(IndexError::Parameters { what, expected, got }),
@@ -195,8 +198,8 @@ fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[Pat
         dimension: parameters.dimension,
         metric: parameters.metric.name().to_owned(),
         quantization: parameters.quantization.name().to_owned(),
-        connectivity: parameters.connectivity,
-        expansion_add: parameters.expansion_add,
+        m: parameters.m,
+        ef_construction: parameters.ef_construction,
         graph: FileSum::of(graph)?,
         copies: FileSum::of(copies)?,
         checked,

@@ -267,7 +267,7 @@ impl OpenCollection {
         saved
     }
 
-    /// Saves the index when anything has changed since it was last saved; then the store may forget the removals that the
+    /// Saves the index when anything has changed since it was last saved; then the store may purge the tombstones that the
     /// saved index has taken in.
     pub(super) fn save(&self) -> Result<(), Error> {
         let Some(index) = self.index.get() else { return Ok(()) };
@@ -281,7 +281,7 @@ impl OpenCollection {
         self.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.note_unsaved())?;
         applied.unsaved = 0;
-        match self.store.forget_removals(applied.sequence) {
+        match self.store.purge_tombstones(applied.sequence) {
             // The server stops. Until the next save they take room, nothing else.
             Err(StoreError::Interrupted { .. }) => Ok(()),
             forgotten => Ok(forgotten?),

@@ -39,7 +39,8 @@ const DOING: &str = "reading a database from elsewhere";
 /// The tables whose rows are taken, those before others that refer to them. What jobs noted is of another time, an index is saved
 /// anew, and keys never come with an archive.
 const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "classifier_texts"];
-const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers"];
+// The last two are one table, before and after it was renamed.
+const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
 
 /// A database from elsewhere that becomes one of ours.
 #[derive(Debug, Clone, Copy)]
@@ -184,8 +185,10 @@ fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
     if !(reached..=NUMBER_MAX).contains(&sequence) {
         return Err(corrupt("its sequence is before that of a row"));
     }
-    // Removals are for an index that was saved before them, and none comes along.
-    ours.execute("update state set sequence = ?1, removals_forgotten = ?1", [sequence])?;
+    // Tombstones are for an index that was saved before them, and none comes along.
+    let purged =
+        if columns.iter().any(|column| column == "tombstones_purged") { "tombstones_purged" } else { "removals_forgotten" };
+    ours.execute(&format!("update state set sequence = ?1, {purged} = ?1"), [sequence])?;
     if has_identity {
         let identity = identity.filter(|identity| identity.len() == IDENTITY_BYTES);
         ours.execute("update state set identity = ?1", [identity.ok_or_else(|| corrupt("it has no identity"))?])?;

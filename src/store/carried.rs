@@ -196,7 +196,7 @@ mod tests {
             dimension: 4,
             metric: Metric::Cosine,
             quantization: Quantization::F32,
-            hnsw: HnswSettings { connectivity: 16, expansion_add: 64, expansion_search: 64 },
+            hnsw: HnswSettings { m: 16, ef_construction: 64, ef_search: 64 },
             passages: None,
             default_languages: Vec::new(),
             created_at_ms: 1_000,

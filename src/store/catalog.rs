@@ -31,7 +31,7 @@ const CATALOG_FILE: &str = "catalog.sqlite";
 const CHECKING: &str = "checking the catalog";
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
-    quantization, connectivity, expansion_add, expansion_search, default_languages, passage_tokens_max, passage_overlap_tokens";
+    quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
 impl Catalog {
     /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. `StoreError::DataDirectoryInUse` when another catalog
@@ -96,11 +96,11 @@ impl Catalog {
 
     /// Takes over what may change of a collection: description, width of searches, default languages. Says whether it was there.
     pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
-        let sql = "update collections set description = ?2, expansion_search = ?3, default_languages = ?4 where id = ?1";
+        let sql = "update collections set description = ?2, ef_search = ?3, default_languages = ?4 where id = ?1";
         let values = params![
             collection.id.0,
             collection.description,
-            collection.hnsw.expansion_search as i64,
+            collection.hnsw.ef_search as i64,
             codes(&collection.default_languages),
         ];
         self.run("changing a collection", |connection| Ok(connection.execute(sql, values)? > 0))
@@ -130,7 +130,7 @@ impl Catalog {
                 ],
             )?;
             transaction.execute("update aliases set collection = ?2 where collection = ?1", [&old.0, &new.id.0])?;
-            transaction.execute("update kept_creations set created = ?2 where created = ?1", [&old.0, &new.id.0])?;
+            transaction.execute("update idempotency_records set created = ?2 where created = ?1", [&old.0, &new.id.0])?;
             transaction.commit()?;
             Ok(changed > 0)
         })
@@ -194,7 +194,7 @@ fn lock(data_dir: &Path) -> Result<File, StoreError> {
 /// Adds a row; gives 0 when the name is taken.
 pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result<usize, Fault> {
     let sql = "insert into collections (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
-               quantization, connectivity, expansion_add, expansion_search, default_languages, passage_tokens_max,
+               quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max,
                passage_overlap_tokens)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) on conflict (name) do nothing";
     let (model, fingerprint) = match &collection.model {
@@ -211,9 +211,9 @@ pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result
         collection.metric.name(),
         collection.created_at_ms,
         collection.quantization.name(),
-        collection.hnsw.connectivity as i64,
-        collection.hnsw.expansion_add as i64,
-        collection.hnsw.expansion_search as i64,
+        collection.hnsw.m as i64,
+        collection.hnsw.ef_construction as i64,
+        collection.hnsw.ef_search as i64,
         codes(&collection.default_languages),
         collection.passages.map(|bounds| bounds.tokens_max as i64),
         collection.passages.map_or(0, |bounds| bounds.overlap_tokens as i64),
@@ -249,7 +249,7 @@ fn read(row: &Row<'_>) -> Result<Collection, Fault> {
         dimension: number(6)?,
         metric: Metric::parse(&metric).ok_or_else(|| corrupt("its metric is unknown"))?,
         quantization: Quantization::parse(&quantization).ok_or_else(|| corrupt("its quantization is unknown"))?,
-        hnsw: HnswSettings { connectivity: number(10)?, expansion_add: number(11)?, expansion_search: number(12)? },
+        hnsw: HnswSettings { m: number(10)?, ef_construction: number(11)?, ef_search: number(12)? },
         passages: passages.transpose()?,
         default_languages: languages.ok_or_else(|| corrupt("a default language is unknown"))?,
         created_at_ms: row.get(8)?,
@@ -278,7 +278,7 @@ mod tests {
             dimension: 256,
             metric: Metric::Cosine,
             quantization: Quantization::I8,
-            hnsw: HnswSettings { connectivity: 32, expansion_add: 200, expansion_search: 50 },
+            hnsw: HnswSettings { m: 32, ef_construction: 200, ef_search: 50 },
             passages: Some(PassageBounds { tokens_max: 64, overlap_tokens: 16 }),
             default_languages: ["fr", "ja"].map(|code| Language::parse(code).unwrap()).to_vec(),
             created_at_ms: 1_700_000_000_123,
@@ -326,7 +326,7 @@ mod tests {
         catalog.create(&collection("news")).unwrap();
         let mut changed = collection("news");
         changed.description = None;
-        changed.hnsw.expansion_search = 300;
+        changed.hnsw.ef_search = 300;
         changed.default_languages = Vec::new();
         assert!(catalog.update(&changed).unwrap());
         drop(catalog);

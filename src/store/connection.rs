@@ -89,7 +89,10 @@ fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
 
 fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, power_safe: bool) -> Result<(), Fault> {
     // Before anything else: a database that is not ours or too new must not be changed.
-    migrate(connection, schema)?;
+    if migrate(connection, schema)? {
+        // Renaming a table leaves FTS5 with an open statement, which no checkpoint passes.
+        *connection = opened(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    }
     check_schema(connection, schema)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {

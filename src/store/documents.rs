@@ -359,7 +359,7 @@ impl DocumentStore {
 
     /// Reads changes of the index's content after `after` in the order of the sequence, at most `limit`, each with its own
     /// place. A passage that was embedded again stands at its last place; one that is gone, only at its removal.
-    /// `StoreError::ChangesForgotten` when removals after `after` were forgotten and `after` is not zero.
+    /// `StoreError::ChangesForgotten` when tombstones after `after` were purged and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
         self.read("reading changes", |connection| queries::changes(connection, after, limit))
     }
@@ -369,10 +369,10 @@ impl DocumentStore {
         self.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
     }
 
-    /// Forgets removals up to `sequence`, which the saved index has taken in. Call it only after the save is durable. Waits for
+    /// Purges tombstones up to `sequence`, which the saved index has taken in. Call it only after the save is durable. Waits for
     /// a place in the write queue when that is full.
-    pub fn forget_removals(&self, sequence: Sequence) -> Result<(), StoreError> {
-        self.write_patiently("forgetting removals", move |transaction| mutations::forget_removals(transaction, sequence))
+    pub fn purge_tombstones(&self, sequence: Sequence) -> Result<(), StoreError> {
+        self.write_patiently("purging tombstones", move |transaction| mutations::purge_tombstones(transaction, sequence))
     }
 
     /// Counts what the collection holds. `disk_bytes` is the database's part.

@@ -222,12 +222,12 @@ pub enum StoreError {
         /// The key of the last passage that was there before the index of terms.
         until: u64,
     },
-    /// Removals after `after` were forgotten, so an index that reaches only `after` cannot catch up: rebuild it.
-    #[error("removals are forgotten up to change {}, an index at change {} cannot catch up", forgotten.0, after.0)]
+    /// Tombstones after `after` were purged, so an index that reaches only `after` cannot catch up: rebuild it.
+    #[error("tombstones are purged up to change {}, an index at change {} cannot catch up", forgotten.0, after.0)]
     ChangesForgotten {
         /// The place in the sequence that was asked for.
         after: Sequence,
-        /// Up to where removals are forgotten.
+        /// Up to where tombstones are purged.
         forgotten: Sequence,
     },
 }

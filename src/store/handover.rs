@@ -89,7 +89,7 @@ impl DocumentStore {
     /// The answers that are kept for requests that come again.
     pub fn kept_answers(&self) -> Result<Vec<KeptAnswer>, StoreError> {
         self.read("reading kept answers", |connection| {
-            let sql = "select key, fingerprint, answer, created_at_ms from kept_answers order by rowid";
+            let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
             let mut statement = connection.prepare(sql)?;
             let read = |row: &rusqlite::Row<'_>| {
                 Ok(KeptAnswer { key: row.get(0)?, fingerprint: row.get(1)?, answer: row.get(2)?, created_at_ms: row.get(3)? })
@@ -103,7 +103,8 @@ impl DocumentStore {
     pub fn succeed(&self, sequence: Sequence, answers: Vec<KeptAnswer>) -> Result<(), StoreError> {
         self.write_patiently("taking a database over", move |transaction| {
             transaction.raise_sequence(sequence);
-            let sql = "insert or ignore into kept_answers (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
+            let sql =
+                "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
             let mut statement = transaction.connection.prepare_cached(sql)?;
             for KeptAnswer { key, fingerprint, answer, created_at_ms } in &answers {
                 statement.execute(params![key, fingerprint, answer, created_at_ms])?;

@@ -61,7 +61,7 @@ impl DocumentStore {
 }
 
 fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
-    let sql = "select fingerprint, answer from kept_answers where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
+    let sql = "select fingerprint, answer from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found: Option<(String, String)> = connection
         .prepare_cached(sql)?
@@ -77,13 +77,13 @@ fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Op
 
 fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64) -> Result<(), Fault> {
     // What comes from a day ahead was kept by a clock that was wrong.
-    let stale = "delete from kept_answers where created_at_ms <= ?1 or created_at_ms > ?2";
+    let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
-    let sql = "insert or ignore into kept_answers (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
+    let sql = "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
     connection.prepare_cached(sql)?.execute(params![request.kept_as(), request.fingerprint(), answer, now_ms])?;
     // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
-    let oldest = "delete from kept_answers where key in
-                  (select key from kept_answers order by rowid desc limit -1 offset ?1)";
+    let oldest = "delete from idempotency_records where key in
+                  (select key from idempotency_records order by rowid desc limit -1 offset ?1)";
     connection.prepare_cached(oldest)?.execute([KEPT_MAX])?;
     Ok(())
 }
@@ -128,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
-                    insert into kept_answers select 'old' || n, '1', 'done', 5000000 from numbers";
+                    insert into idempotency_records select 'old' || n, '1', 'done', 5000000 from numbers";
         connection.execute(fill, [KEPT_MAX]).unwrap();
         keep(&connection, &request("new", "1"), "done", 1_000).unwrap();
         let known = |key: &str| find(&connection, &request(key, "1"), 1_000).unwrap().is_some();

@@ -41,7 +41,8 @@ impl Catalog {
 }
 
 fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
-    let sql = "select fingerprint, created from kept_creations where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
+    let sql =
+        "select fingerprint, created from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let found = connection.query_row(sql, params![request.kept_as(), now_ms - KEPT_MS, now_ms + KEPT_MS], read).optional()?;
     match found {
@@ -53,20 +54,20 @@ fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Op
 }
 
 fn job(id: Option<String>) -> Result<Option<JobId>, Fault> {
-    let corrupt = |_| StoreError::CorruptRow { table: "kept_creations", row: 0, problem: "its id is none of a job" };
+    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is none of a job" };
     Ok(id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()?)
 }
 
 /// Keeps that a request created something of this id.
 pub(super) fn keep(connection: &Connection, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
     // What comes from a day ahead was kept by a clock that was wrong.
-    let stale = "delete from kept_creations where created_at_ms <= ?1 or created_at_ms > ?2";
+    let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.execute(stale, [now_ms - KEPT_MS, now_ms + KEPT_MS])?;
-    let sql = "insert into kept_creations (key, fingerprint, created, created_at_ms) values (?1, ?2, ?3, ?4)";
+    let sql = "insert into idempotency_records (key, fingerprint, created, created_at_ms) values (?1, ?2, ?3, ?4)";
     connection.execute(sql, params![request.kept_as(), request.fingerprint(), id, now_ms])?;
     // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
-    let oldest = "delete from kept_creations where key in
-                  (select key from kept_creations order by rowid desc limit -1 offset ?1)";
+    let oldest = "delete from idempotency_records where key in
+                  (select key from idempotency_records order by rowid desc limit -1 offset ?1)";
     connection.execute(oldest, [KEPT_MAX])?;
     Ok(())
 }
@@ -86,7 +87,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
         let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
-                    insert into kept_creations select 'old' || n, '1', 'made', 5000000 from numbers";
+                    insert into idempotency_records select 'old' || n, '1', 'made', 5000000 from numbers";
         connection.execute(fill, [KEPT_MAX]).unwrap();
         keep(&connection, &request("new"), "made", 1_000).unwrap();
         let known = |key: &str| find(&connection, &request(key), 1_000).unwrap().is_some();

@@ -68,7 +68,7 @@ impl DocumentStore {
 
 fn matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
     let sequence = queries::sequence(connection)?;
-    let forgotten = queries::removals_forgotten(connection)?;
+    let forgotten = queries::tombstones_purged(connection)?;
     let (mut dropped, mut passages) = (Vec::new(), Vec::new());
     let Some(after) = after.filter(|after| *after >= forgotten) else {
         let sql = format!("select p.id from documents d cross join passages p on p.document = d.key where {}", condition.sql);
@@ -77,7 +77,7 @@ fn matching(connection: &Connection, condition: &Condition, after: Option<Sequen
     };
     if after < sequence {
         let number = [Value::Integer(to_sql(after.0))];
-        ids(connection, "select passage from removals where sequence > ?", &number, &mut dropped)?;
+        ids(connection, "select passage from tombstones where sequence > ?", &number, &mut dropped)?;
         let changed = "select p.id from documents d indexed by documents_sequence
                        cross join passages p on p.document = d.key where d.sequence > ?";
         ids(connection, changed, &number, &mut dropped)?;

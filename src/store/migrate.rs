@@ -30,6 +30,7 @@ pub(super) static CATALOG: Schema = Schema {
     migrations: &[
         include_str!("../../migrations/catalog/0001_collections.sql"),
         include_str!("../../migrations/catalog/0002_features.sql"),
+        include_str!("../../migrations/catalog/0003_standard_names.sql"),
     ],
     objects: OnceLock::new(),
 };
@@ -44,20 +45,21 @@ pub(super) static COLLECTION: Schema = Schema {
         include_str!("../../migrations/collection/0004_titles.sql"),
         include_str!("../../migrations/collection/0005_stems.sql"),
         include_str!("../../migrations/collection/0006_passage_words.sql"),
+        include_str!("../../migrations/collection/0007_standard_names.sql"),
     ],
     objects: OnceLock::new(),
 };
 
-/// Brings a new or older database to the newest version.
-pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<(), Fault> {
+/// Brings a new or older database to the newest version. Says whether it changed.
+pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<bool, Fault> {
     apply(connection, schema, schema.migrations.len())
 }
 
-/// Brings a new or older database to `version`, the number of migrations that it will have seen.
-pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize) -> Result<(), Fault> {
+/// Brings a new or older database to `version`, the number of migrations that it will have seen. Says whether it changed.
+pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize) -> Result<bool, Fault> {
     let applied = applied(connection, schema)?;
     if applied >= version {
-        return Ok(());
+        return Ok(false);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for sql in &schema.migrations[applied..version] {
@@ -66,7 +68,7 @@ pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize
     transaction.pragma_update(None, "application_id", schema.application_id)?;
     transaction.pragma_update(None, "user_version", version as i64)?;
     transaction.commit()?;
-    Ok(())
+    Ok(true)
 }
 
 /// Checks that everything that the migrations make is there as they made it. What others added may be there too. Statements

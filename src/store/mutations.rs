@@ -213,7 +213,7 @@ pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) 
         .prepare_cached("select id from passages where document = ?1 order by ordinal")?
         .query_map([key], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    let mut remember = connection.prepare_cached("insert into removals (sequence, passage) values (?1, ?2)")?;
+    let mut remember = connection.prepare_cached("insert into tombstones (sequence, passage) values (?1, ?2)")?;
     for id in &ids {
         remember.execute([transaction.next_sequence(), *id])?;
     }
@@ -263,12 +263,12 @@ pub(super) fn discard_embedding(transaction: &mut WriteTransaction<'_>, id: Pass
     Ok(transaction.connection.prepare_cached(sql)?.execute([to_sql(id.0)])? == 1)
 }
 
-/// Deletes the removals up to `sequence` and remembers that they are gone.
-pub(super) fn forget_removals(transaction: &mut WriteTransaction<'_>, sequence: Sequence) -> Result<(), Fault> {
+/// Deletes the tombstones up to `sequence` and remembers that they are gone.
+pub(super) fn purge_tombstones(transaction: &mut WriteTransaction<'_>, sequence: Sequence) -> Result<(), Fault> {
     let reached = to_sql(sequence.min(transaction.sequence()).0);
     let connection = transaction.connection;
-    connection.prepare_cached("delete from removals where sequence <= ?1")?.execute([reached])?;
-    connection.prepare_cached("update state set removals_forgotten = max(removals_forgotten, ?1)")?.execute([reached])?;
+    connection.prepare_cached("delete from tombstones where sequence <= ?1")?.execute([reached])?;
+    connection.prepare_cached("update state set tombstones_purged = max(tombstones_purged, ?1)")?.execute([reached])?;
     Ok(())
 }
 

@@ -71,14 +71,14 @@ pub(super) fn insert(connection: &Connection, passage: PassageId, tokens: &Token
 
 fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) -> Result<TokenChanges, Fault> {
     let sequence = queries::sequence(connection)?;
-    let forgotten = queries::removals_forgotten(connection)?;
+    let forgotten = queries::tombstones_purged(connection)?;
     let after = after.filter(|after| *after >= forgotten);
     let mut changes = TokenChanges { complete: after.is_none(), ..TokenChanges::at(sequence) };
     if after.is_some_and(|after| after >= sequence) {
         return Ok(changes);
     }
     if let Some(after) = after {
-        let mut removed = connection.prepare_cached("select passage from removals where sequence > ?1")?;
+        let mut removed = connection.prepare_cached("select passage from tombstones where sequence > ?1")?;
         for id in removed.query_map([to_sql(after.0)], |row| row.get(0))? {
             changes.removed.push(passage_id(id?)?);
         }

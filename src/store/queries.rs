@@ -160,7 +160,7 @@ pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
     let sequence = state(connection, "select sequence from state")?;
     // A lower one would give numbers out again, and an index that has reached them would never see those changes.
     let drawn = "select max(coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0),
-                 coalesce((select max(sequence) from removals), 0))";
+                 coalesce((select max(sequence) from tombstones), 0))";
     if sequence < state(connection, drawn)? {
         let problem = "its sequence is lower than that of a change";
         return Err(StoreError::CorruptRow { table: "state", row: 1, problem }.into());
@@ -169,19 +169,19 @@ pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
 }
 
 /// Removals up to this number are deleted.
-pub(super) fn removals_forgotten(connection: &Connection) -> Result<Sequence, Fault> {
-    state(connection, "select removals_forgotten from state")
+pub(super) fn tombstones_purged(connection: &Connection) -> Result<Sequence, Fault> {
+    state(connection, "select tombstones_purged from state")
 }
 
 pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
-    let forgotten = removals_forgotten(connection)?;
+    let forgotten = tombstones_purged(connection)?;
     // An index at zero holds nothing that could have been removed.
     if after > Sequence(0) && after < forgotten {
         return Err(StoreError::ChangesForgotten { after, forgotten }.into());
     }
     let sql = "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > ?1
                union all
-               select sequence, passage, null from removals where sequence > ?1
+               select sequence, passage, null from tombstones where sequence > ?1
                order by sequence limit ?2";
     let read = |row: &rusqlite::Row<'_>| -> Result<(Sequence, Change), Fault> {
         let sequence = Sequence(row.get::<_, i64>(0)? as u64);
@@ -200,7 +200,7 @@ pub(super) fn identity(connection: &Connection) -> Result<String, Fault> {
 
 pub(super) fn count_changes(connection: &Connection, after: Sequence) -> Result<u64, Fault> {
     let sql = "select (select count(*) from passages where embedded_sequence > ?1)
-               + (select count(*) from removals where sequence > ?1)";
+               + (select count(*) from tombstones where sequence > ?1)";
     let count: i64 = connection.prepare_cached(sql)?.query_row([to_sql(after.0)], |row| row.get(0))?;
     Ok(u64::try_from(count).unwrap_or_default())
 }
@@ -285,8 +285,8 @@ mod tests {
         check("select count(*) from passages where embedded_sequence > 5", &["COVERING INDEX passages_embedded"]);
         check(
             "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > 5
-             union all select sequence, passage, null from removals where sequence > 5 order by sequence limit 5",
-            &["MERGE", "passages_embedded (embedded_sequence>?)", "removals USING INTEGER PRIMARY KEY (rowid>?)"],
+             union all select sequence, passage, null from tombstones where sequence > 5 order by sequence limit 5",
+            &["MERGE", "passages_embedded (embedded_sequence>?)", "tombstones USING INTEGER PRIMARY KEY (rowid>?)"],
         );
         check(
             &format!("select {DOCUMENT_COLUMNS} from documents d where d.id > 'a' order by d.id limit 5"),

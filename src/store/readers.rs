@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn count(connection: &Connection) -> Result<i64, Fault> {
-        Ok(connection.query_row("select count(*) from removals", [], |row| row.get(0))?)
+        Ok(connection.query_row("select count(*) from tombstones", [], |row| row.get(0))?)
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         let readers = Readers::new(path, 1, Deadline::default());
         let seen = readers.read("testing", |connection| {
             let before = count(connection)?;
-            writer.execute("insert into removals values (1, 1)", [])?;
+            writer.execute("insert into tombstones values (1, 1)", [])?;
             Ok((before, count(connection)?))
         });
         assert_eq!(seen.unwrap(), (0, 0));

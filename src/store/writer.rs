@@ -316,13 +316,13 @@ mod tests {
         /// What is committed.
         fn keys(&self) -> Vec<i64> {
             let reader = open_reader(&self.path).unwrap();
-            let mut statement = reader.prepare("select sequence from removals order by 1").unwrap();
+            let mut statement = reader.prepare("select sequence from tombstones order by 1").unwrap();
             statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
         }
     }
 
     fn insert(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<usize, Fault> {
-        Ok(transaction.connection.execute("insert into removals values (?1, 0)", [key])?)
+        Ok(transaction.connection.execute("insert into tombstones values (?1, 0)", [key])?)
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
         let (last_gate, opened) = channel::<()>();
         let last = fixture.writer.submit("testing", move |transaction| {
             reached
-                .send(transaction.connection.query_row("select count(*) from removals", [], |row| row.get::<_, i64>(0))?)
+                .send(transaction.connection.query_row("select count(*) from tombstones", [], |row| row.get::<_, i64>(0))?)
                 .unwrap();
             let _ = opened.recv();
             Ok(())

@@ -241,7 +241,7 @@ async fn a_trigger_under_a_reserved_name_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trigger_that_never_ends_is_refused() {
     let (server, good) = attacked().await;
-    let endless = "insert into removals with recursive n(i) as (select 1 union all select i + 1 from n) select i, i from n";
+    let endless = "insert into tombstones with recursive n(i) as (select 1 union all select i + 1 from n) select i, i from n";
     let sql = format!("create trigger lies after insert on passages begin {endless}; end; {RESERVED_NAME}");
     fail(&server, &good.clone().with_sql(&good.database(), &sql), &["trigger sqlite_lies"]).await;
 }
@@ -384,7 +384,7 @@ async fn what_does_not_fit_together_is_not_put_in_place() {
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
     check(CATALOG, "delete from collections", &["no row of news"]).await;
-    check(CATALOG, "update collections set connectivity = 1000000000", &["settings of news"]).await;
+    check(CATALOG, "update collections set m = 1000000000", &["settings of news"]).await;
     check(CATALOG, "update collections set dimension = 32", &["settings of news"]).await;
     check(CATALOG, "update collections set dimension = 32, model = '', model_fingerprint = ''", &["dimension"]).await;
     check(CATALOG, "update collections set metric = 'taxicab'", &["metric"]).await;

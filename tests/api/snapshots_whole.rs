@@ -127,7 +127,7 @@ async fn keys_and_what_was_not_asked_for_stay_behind() {
         let archive = parts(&server.get(&format!("{PATH}/{id}/archive")).await.bytes);
         assert_eq!(archive.manifest()["format"], 2);
         sqlite(archive.bytes("catalog.sqlite"), |catalog| {
-            for (table, rows) in [("api_keys", 0), ("jobs", 0), ("kept_creations", 0), ("aliases", 1), ("classifiers", 3)] {
+            for (table, rows) in [("api_keys", 0), ("jobs", 0), ("idempotency_records", 0), ("aliases", 1), ("classifiers", 3)] {
                 let sql = format!("select count(*) from {table}");
                 let found: i64 = catalog.query_row(&sql, [], |row| row.get(0)).expect("a count");
                 assert_eq!(found, rows, "{table}");

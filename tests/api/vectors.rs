@@ -19,13 +19,13 @@ async fn with_points(settings: Value) -> Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_shows_its_settings() {
     let settings = json!({
-        "metric": "l2", "quantization": "bf16", "hnsw": {"connectivity": 8, "expansion_search": 200}, "default_languages": ["ja"],
+        "metric": "l2", "quantization": "bf16", "hnsw": {"m": 8, "ef_search": 200}, "default_languages": ["ja"],
     });
     let server = with_points(settings).await;
     let body = server.get("/v1/collections/points").await.body;
     assert_eq!((body.get("model"), body.get("model_fingerprint")), (None, None));
     assert_eq!((&body["dimension"], &body["metric"], &body["quantization"]), (&json!(3), &json!("l2"), &json!("bf16")));
-    assert_eq!(body["hnsw"], json!({"connectivity": 8, "expansion_add": 128, "expansion_search": 200}));
+    assert_eq!(body["hnsw"], json!({"m": 8, "ef_construction": 128, "ef_search": 200}));
     assert_eq!(body["default_languages"], json!(["ja"]));
 }
 
@@ -46,9 +46,9 @@ async fn settings_that_cannot_be_are_refused() {
     check(json!({"dimension": 3, "metric": "l2", "quantization": "i8"}), invalid, "/quantization", &["f16", "got i8"]).await;
     check(json!({"dimension": 3, "metric": "dot", "quantization": "b1"}), invalid, "/quantization", &["got b1"]).await;
     check(json!({"quantization": "f8"}), invalid, "/quantization", &["f8"]).await;
-    check(json!({"hnsw": {"connectivity": 2}}), invalid, "/hnsw/connectivity", &["4 and 128", "got 2"]).await;
-    check(json!({"hnsw": {"expansion_add": 5000}}), invalid, "/hnsw/expansion_add", &["4096", "got 5000"]).await;
-    check(json!({"hnsw": {"expansion_search": 1}}), invalid, "/hnsw/expansion_search", &["8", "got 1"]).await;
+    check(json!({"hnsw": {"m": 2}}), invalid, "/hnsw/m", &["4 and 128", "got 2"]).await;
+    check(json!({"hnsw": {"ef_construction": 5000}}), invalid, "/hnsw/ef_construction", &["4096", "got 5000"]).await;
+    check(json!({"hnsw": {"ef_search": 1}}), invalid, "/hnsw/ef_search", &["8", "got 1"]).await;
     check(json!({"hnsw": {"m": 16}}), invalid, "/hnsw/m", &["unknown field `m`"]).await;
     check(json!({"default_languages": ["fr", "xx"]}), "unknown_language", "/default_languages/1", &["xx"]).await;
     assert_eq!(server.get("/v1/collections").await.body, json!({"collections": []}));
@@ -110,17 +110,17 @@ async fn a_collection_changes_what_may_change() {
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.body["description"], "News of the week");
     assert_eq!(answer.body["metadata_indexes"], json!(["author.name", "topic"]));
-    assert_eq!(answer.body["hnsw"]["expansion_search"], 200);
+    assert_eq!(answer.body["hnsw"]["ef_search"], 200);
     assert_eq!(answer.body["default_languages"], json!(["fr", "de"]));
     let answer = server.patch("/v1/collections/news", &json!({"description": "", "default_languages": []})).await;
     assert_eq!((answer.body.get("description"), &answer.body["default_languages"]), (None, &json!([])));
-    assert_eq!(server.get("/v1/collections/news").await.body["hnsw"]["expansion_search"], 200);
+    assert_eq!(server.get("/v1/collections/news").await.body["hnsw"]["ef_search"], 200);
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.patch("/v1/collections/news", &body).await.assert_error(422, code, place, words);
     };
     check(json!({"metric": "dot"}), "invalid_request", "/metric", &["unknown field `metric`"]).await;
-    check(json!({"hnsw": {"connectivity": 8}}), "invalid_request", "/hnsw/connectivity", &["unknown field"]).await;
-    check(json!({"hnsw": {"expansion_search": 5000}}), "invalid_request", "/hnsw/expansion_search", &["got 5000"]).await;
+    check(json!({"hnsw": {"m": 8}}), "invalid_request", "/hnsw/m", &["unknown field"]).await;
+    check(json!({"hnsw": {"ef_search": 5000}}), "invalid_request", "/hnsw/ef_search", &["got 5000"]).await;
     check(json!({"default_languages": ["fr", "is"]}), "unknown_language", "/default_languages/1", &["is"]).await;
     let absent = server.patch("/v1/collections/absent", &json!({})).await;
     absent.assert_error(404, "collection_not_found", "", &["absent"]);
@@ -266,13 +266,13 @@ async fn a_search_says_how_wide_it_looks() {
         let found = search(body).await.body;
         [0, 1].map(|place| found["hits"][place]["score"].as_f64().expect("a score"))
     };
-    assert!((scores(json!({"expansion_search": 8, "oversampling": 64})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
+    assert!((scores(json!({"ef_search": 8, "oversampling": 64})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
     // One sign of three differs, a third of a half turn, and nothing is compared again.
     assert!((scores(json!({"oversampling": 1})).await[1] - 0.5).abs() < 1e-5);
     assert!((scores(json!({"exact": true})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
     for (body, place, words) in [
-        (json!({"expansion_search": 7}), "/expansion_search", ["8 to 4096", "got 7"]),
-        (json!({"expansion_search": 4097}), "/expansion_search", ["8 to 4096", "got 4097"]),
+        (json!({"ef_search": 7}), "/ef_search", ["8 to 4096", "got 7"]),
+        (json!({"ef_search": 4097}), "/ef_search", ["8 to 4096", "got 4097"]),
         (json!({"oversampling": 0.5}), "/oversampling", ["1 to 64", "got 0.5"]),
         (json!({"oversampling": 65}), "/oversampling", ["1 to 64", "got 65"]),
     ] {

@@ -108,7 +108,7 @@ fn real(vectors: &Path, queries: &Path, documents: usize) -> Clusters {
 fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>]) {
     let (index, _) = build(Quantization::I8, stored);
     let candidates = (LIMIT as f32 * Quantization::I8.oversampling()) as usize;
-    println!("| expansion_search | query | recall@10, rescored |\n|---:|---:|---:|");
+    println!("| ef_search | query | recall@10, rescored |\n|---:|---:|---:|");
     for expansion in EXPANSIONS {
         let (mut times, mut found) = (Vec::new(), Vec::new());
         for query in queries {
@@ -150,9 +150,9 @@ fn build_alone(quantization: ScalarKind, metric: MetricKind, stored: &[Vec<f32>]
         dimensions: DIMENSION,
         metric,
         quantization,
-        connectivity: parameters.connectivity,
-        expansion_add: parameters.expansion_add,
-        expansion_search: parameters.expansion_search,
+        connectivity: parameters.m,
+        expansion_add: parameters.ef_construction,
+        expansion_search: parameters.ef_search,
         multi: false,
     });
     let index = index.expect("an index");

@@ -99,8 +99,8 @@ fn main() {
 fn measure(place: &Path, quantization: &str, data: &Clusters, exact: &[Vec<usize>], filled: Option<&Path>) -> Measured {
     let server = Program::run(command(place, &format!("fake:{DIMENSION}")));
     let mut body = json!({"name": "bench", "dimension": DIMENSION, "quantization": quantization});
-    if let Some(expansion_add) = std::env::var("EXPANSION_ADD").ok().and_then(|text| text.parse::<u64>().ok()) {
-        body["hnsw"] = json!({"expansion_add": expansion_add});
+    if let Some(ef_construction) = std::env::var("EXPANSION_ADD").ok().and_then(|text| text.parse::<u64>().ok()) {
+        body["hnsw"] = json!({"ef_construction": ef_construction});
     }
     assert_eq!(server.client().post("/v1/collections", &body).0, 201);
     let empty = memory(server.id());

@@ -151,12 +151,12 @@ async fn what_changes_of_a_collection_stays_changed_and_narrows_searches() {
     running.upsert("news", documents.into(), Wait::Indexed).await.unwrap();
     let change = CollectionChange {
         description: Some("words".to_owned()),
-        expansion_search: Some(300),
+        ef_search: Some(300),
         default_languages: Some(vec![Language::parse("de").unwrap()]),
         ..CollectionChange::default()
     };
     let changed = running.service.change_collection(&name("news"), change).await.unwrap().collection;
-    assert_eq!((changed.description.as_deref(), changed.hnsw.expansion_search), (Some("words"), 300));
+    assert_eq!((changed.description.as_deref(), changed.hnsw.ef_search), (Some("words"), 300));
     assert_eq!(running.found("news", "words").await, ["de"]);
     running.shutdown().await;
 

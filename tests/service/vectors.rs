@@ -229,7 +229,7 @@ async fn an_exact_search_by_rounded_values_is_in_the_order_of_whole_ones() {
 async fn documents_of_thousands_of_passages_leave_room_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    let hnsw = HnswSettings { connectivity: 8, expansion_add: 32, expansion_search: 32 };
+    let hnsw = HnswSettings { m: 8, ef_construction: 32, ef_search: 32 };
     running.service.create_collection(NewCollection { hnsw, ..NewCollection::named(name("news")) }).await.unwrap();
     let repeated = |word: &str| format!("{word} ").repeat(20_000);
     let mut documents = vec![document("sea", &repeated("sea")), document("seas", &repeated("seas"))];

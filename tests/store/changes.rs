@@ -31,7 +31,7 @@ fn an_empty_store_has_no_changes() {
 }
 
 #[test]
-fn embeddings_and_removals_come_in_the_order_in_which_they_happened() {
+fn embeddings_and_tombstones_come_in_the_order_in_which_they_happened() {
     let (_folder, store) = store();
     let a = put(&store, cut("a", "eins zwei", vec![0..4, 5..9]));
     let b = put(&store, document("b", "drei"));
@@ -83,7 +83,7 @@ fn a_passage_embedded_again_stands_at_its_last_place() {
 }
 
 #[test]
-fn removals_are_forgotten_up_to_the_saved_place() {
+fn tombstones_are_purged_up_to_the_saved_place() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins"));
     let b = put(&store, document("b", "zwei"));
@@ -93,7 +93,7 @@ fn removals_are_forgotten_up_to_the_saved_place() {
     store.delete(&id("a")).unwrap();
     let saved = store.sequence().unwrap();
     store.delete(&id("b")).unwrap();
-    store.forget_removals(saved).unwrap();
+    store.purge_tombstones(saved).unwrap();
 
     assert_eq!(only(changes(&store, saved, 10)), [Change::Removed(b.pending[0].id)]);
     assert_eq!(only(changes(&store, Sequence(0), 10)), [Change::Removed(b.pending[0].id)], "an empty index may begin at zero");
@@ -109,11 +109,11 @@ fn forgetting_reaches_no_further_than_the_last_change() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins"));
     embed(&store, &a.pending);
-    store.forget_removals(Sequence(u64::MAX)).unwrap();
+    store.purge_tombstones(Sequence(u64::MAX)).unwrap();
     let reached = store.sequence().unwrap();
     store.delete(&id("a")).unwrap();
     assert_eq!(only(changes(&store, reached, 10)), [Change::Removed(a.pending[0].id)]);
-    store.forget_removals(Sequence(0)).unwrap();
+    store.purge_tombstones(Sequence(0)).unwrap();
     assert_eq!(only(changes(&store, reached, 10)), [Change::Removed(a.pending[0].id)], "forgetting less forgets nothing");
 }
 

@@ -28,9 +28,9 @@ export type JobStatus = "queued" | "running" | "succeeded" | "failed" | "cancele
 // Collections
 
 export interface HnswOptions {
-  connectivity?: number;
-  expansion_add?: number;
-  expansion_search?: number;
+  m?: number;
+  ef_construction?: number;
+  ef_search?: number;
 }
 
 export interface PassageOptions {
@@ -52,7 +52,7 @@ export interface CollectionOptions {
 }
 
 export interface HnswChange {
-  expansion_search?: number;
+  ef_search?: number;
 }
 
 export interface CollectionChange {
@@ -194,7 +194,7 @@ export interface HitOptions {
   filter?: FilterNode;
   score_min?: number;
   exact?: boolean;
-  expansion_search?: number;
+  ef_search?: number;
   oversampling?: number;
   group_by?: GroupBy;
   balance_languages?: boolean;

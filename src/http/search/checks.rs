@@ -2,10 +2,10 @@
 
 use super::reading::{check_preferred, check_reading};
 use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, invalid};
-use crate::domain::settings::{EXPANSION, OVERSAMPLING};
+use crate::domain::settings::{EF, OVERSAMPLING};
 use crate::domain::{
-    self, Breadth, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits,
-    Metric, SearchRequest, SearchTarget,
+    self, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits, Metric,
+    SearchParameters, SearchRequest, SearchTarget,
 };
 use crate::http::error::{ApiError, Violation};
 use crate::http::extract::check_limit;
@@ -36,7 +36,7 @@ pub fn check_rest(
     limits: &Limits,
 ) -> Result<SearchRequest, ApiError> {
     let mode = check_mode(&body, &target)?;
-    let breadth = check_breadth(&body, mode)?;
+    let parameters = check_parameters(&body, mode)?;
     let reading = check_reading(&body, &target, mode)?;
     let prefer_language = check_preferred(&body, &target)?;
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
@@ -52,7 +52,7 @@ pub fn check_rest(
         filter: filter::parse(body.filter, limits)?,
         score_min,
         exact: body.exact.unwrap_or_default(),
-        breadth,
+        parameters,
         margin: margin.map(|margin| check_margin(&margin, mode, collection.metric)).transpose()?,
         grouping: group_by.map(|group_by| check_grouping(&group_by, limits)).transpose()?,
         balance_languages: body.balance_languages.unwrap_or_default(),
@@ -142,22 +142,22 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
     })
 }
 
-fn check_breadth(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Result<Breadth, ApiError> {
-    let (expansion, oversampling) = (body.expansion_search, body.oversampling);
-    for (place, given) in [("/expansion_search", expansion.is_some()), ("/oversampling", oversampling.is_some())] {
+fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Result<SearchParameters, ApiError> {
+    let (ef, oversampling) = (body.ef_search, body.oversampling);
+    for (place, given) in [("/ef_search", ef.is_some()), ("/oversampling", oversampling.is_some())] {
         if given && mode == domain::SearchMode::Lexical {
             return invalid(place, "is about comparing embeddings, which mode lexical does not".to_owned());
         }
     }
-    if let Some(got) = expansion.filter(|asked| !EXPANSION.contains(asked)) {
-        let detail = format!("must be an integer from {} to {}, got {got}", EXPANSION.start(), EXPANSION.end());
-        return invalid("/expansion_search", detail);
+    if let Some(got) = ef.filter(|asked| !EF.contains(asked)) {
+        let detail = format!("must be an integer from {} to {}, got {got}", EF.start(), EF.end());
+        return invalid("/ef_search", detail);
     }
     if let Some(got) = oversampling.filter(|asked| !OVERSAMPLING.contains(asked)) {
         let detail = format!("must be a number from {} to {}, got {got}", OVERSAMPLING.start(), OVERSAMPLING.end());
         return invalid("/oversampling", detail);
     }
-    Ok(Breadth { expansion, oversampling })
+    Ok(SearchParameters { ef_search: ef, oversampling })
 }
 
 fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {

@@ -46,10 +46,10 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub exact: Option<bool>,
-    /// Candidates of the index's walk (ef), as in a search.
+    /// Candidates while searching the index, as in a search.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
-    pub expansion_search: Option<usize>,
+    pub ef_search: Option<usize>,
     /// How many passages per passage wanted are compared again by their stored values, as in a search.
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, maximum = 64)]
@@ -113,7 +113,7 @@ pub fn check_examples(
         filter: body.filter,
         score_min: body.score_min,
         exact: body.exact,
-        expansion_search: body.expansion_search,
+        ef_search: body.ef_search,
         oversampling: body.oversampling,
         group_by: body.group_by,
         balance_languages: body.balance_languages,

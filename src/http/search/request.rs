@@ -83,11 +83,11 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub exact: Option<bool>,
-    /// Candidates of the index's walk (ef), as `hnsw.expansion_search` of the collection, which it is when left out: more miss
+    /// Candidates while searching the index, as `hnsw.ef_search` of the collection, which it is when left out: more miss
     /// less and take longer. Not of mode `lexical`.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
-    pub expansion_search: Option<usize>,
+    pub ef_search: Option<usize>,
     /// How many passages per passage wanted the index names before they are compared again by their stored values, from 1 to 64;
     /// at 1 none is. Left out, what the collection's quantization needs: 2 for `i8`, 8 for `b1`, 1 for the others. Not of mode
     /// `lexical`.

@@ -33,8 +33,8 @@ fn a_graph_saved_when_halves_were_compared_by_cosine_goes_on() {
         dimensions: 16,
         metric: MetricKind::Cos,
         quantization: ScalarKind::F16,
-        connectivity: parameters.connectivity,
-        expansion_add: parameters.expansion_add,
+        connectivity: parameters.m,
+        expansion_add: parameters.ef_construction,
         expansion_search: 1,
         multi: false,
     };

@@ -5,7 +5,7 @@
 //! are close together a full list of neighbors may take a new node and drop it at once. So after adding, a walk looks for each.
 
 use super::reach::{Standing, walk_to};
-use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EXPANSION, Ordering, lock, read, write};
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering, lock, read, write};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
@@ -84,7 +84,7 @@ impl Index {
     fn make_found(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
         let (standing, _) = {
             let _permit = self.permits.take();
-            walk_to(&read(&self.graph).engine, passage.0, NEAR_EXPANSION)?
+            walk_to(&read(&self.graph).engine, passage.0, NEAR_EF)?
         };
         // A wider walk comes to more, but to nothing less.
         if standing == Standing::Lost {

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use super::reach::{Standing, walk_to};
-use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EXPANSION, Ordering, lock, read, write};
+use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EF, Ordering, lock, read, write};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
@@ -64,7 +64,7 @@ impl Index {
             if stop() {
                 return Ok(false);
             }
-            if walk_to(&fresh, key, NEAR_EXPANSION)?.0 != Standing::Found {
+            if walk_to(&fresh, key, NEAR_EF)?.0 != Standing::Found {
                 lost.push(key);
             }
         }
@@ -94,7 +94,7 @@ impl Index {
         *graph.nodes.get_mut() = fresh.size() + fresh.graves();
         (graph.engine, graph.free, graph.viewed) = (fresh, 0, None);
         for key in lost {
-            graph.settle(key, Standing::Lost, original, (self.parameters.expansion_search, self.permits.total))?;
+            graph.settle(key, Standing::Lost, original, (self.parameters.ef_search, self.permits.total))?;
         }
         self.added.fetch_add(1, Ordering::Relaxed);
         Ok(true)

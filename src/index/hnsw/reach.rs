@@ -9,7 +9,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EXPANSION, Ordering, PassageId, lock, read, write};
+use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EF, Ordering, PassageId, lock, read, write};
 use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
 use crate::index::engine::{Engine, Scored};
@@ -167,9 +167,9 @@ impl Index {
         let _permit = self.permits.take();
         let graph = read(&self.graph);
         // The wider walk comes to all that the narrower one comes to.
-        match walk_to(&graph.engine, key, NEAR_EXPANSION)? {
+        match walk_to(&graph.engine, key, NEAR_EF)? {
             (Standing::Found, _) => Ok(Standing::Found),
-            _ => Ok(walk_to(&graph.engine, key, self.parameters.expansion_search)?.0),
+            _ => Ok(walk_to(&graph.engine, key, self.parameters.ef_search)?.0),
         }
     }
 
@@ -177,7 +177,7 @@ impl Index {
     fn meets_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
         let _permit = self.permits.take();
         let graph = read(&self.graph);
-        let found = graph.engine.search(embedding, self.parameters.expansion_search)?;
+        let found = graph.engine.search(embedding, self.parameters.ef_search)?;
         Ok(read(&graph.copies).host(passage).is_none_or(|host| is_among(host, &found)))
     }
 
@@ -191,7 +191,7 @@ impl Index {
         let _change = read(&self.changes);
         self.make_writable()?;
         let mut graph = write(&self.graph);
-        graph.settle(passage.0, bad, original, (self.parameters.expansion_search, self.permits.total))
+        graph.settle(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
     }
 
     /// Puts a near-copy, and what equals it, beside the node that is nearest now.
@@ -203,7 +203,7 @@ impl Index {
         for passage in &passages {
             graph.remove(PassageId(*passage))?;
         }
-        graph.take_in(&embedding, &passages, self.parameters.expansion_search, self.permits.total)?;
+        graph.take_in(&embedding, &passages, self.parameters.ef_search, self.permits.total)?;
         Ok(true)
     }
 }

@@ -6,9 +6,9 @@ const PARAMETERS: IndexParameters = IndexParameters {
     dimension: 4,
     metric: Metric::Cosine,
     quantization: Quantization::F16,
-    connectivity: 16,
-    expansion_add: 64,
-    expansion_search: 64,
+    m: 16,
+    ef_construction: 64,
+    ef_search: 64,
 };
 
 /// A direction of its own for each number, spread over the quarter circle.

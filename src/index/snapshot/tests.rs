@@ -7,9 +7,9 @@ const PARAMETERS: IndexParameters = IndexParameters {
     dimension: 8,
     metric: Metric::Cosine,
     quantization: Quantization::F16,
-    connectivity: 16,
-    expansion_add: 64,
-    expansion_search: 64,
+    m: 16,
+    ef_construction: 64,
+    ef_search: 64,
 };
 
 const ORIGIN: &str = "c0ffee";
@@ -176,8 +176,8 @@ fn other_parameters_are_refused_by_name() {
         ("dimension", IndexParameters { dimension: 9, ..PARAMETERS }),
         ("metric", IndexParameters { metric: Metric::L2, ..PARAMETERS }),
         ("quantization", IndexParameters { quantization: Quantization::B1, ..PARAMETERS }),
-        ("connectivity", IndexParameters { connectivity: 32, ..PARAMETERS }),
-        ("expansion_add", IndexParameters { expansion_add: 128, ..PARAMETERS }),
+        ("m", IndexParameters { m: 32, ..PARAMETERS }),
+        ("ef_construction", IndexParameters { ef_construction: 128, ..PARAMETERS }),
     ] {
         match load(folder.path(), &parameters, ORIGIN) {
             Err(IndexError::Parameters { what: got, .. }) => assert_eq!(got, what),
@@ -189,7 +189,7 @@ fn other_parameters_are_refused_by_name() {
 #[test]
 fn a_wider_search_needs_no_rebuild() {
     let folder = saved();
-    assert!(load(folder.path(), &IndexParameters { expansion_search: 200, ..PARAMETERS }, ORIGIN).is_ok());
+    assert!(load(folder.path(), &IndexParameters { ef_search: 200, ..PARAMETERS }, ORIGIN).is_ok());
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> V
         dimensions: parameters.dimension,
         metric: usearch::MetricKind::IP,
         quantization: usearch::ScalarKind::F16,
-        connectivity: parameters.connectivity,
-        expansion_add: parameters.expansion_add,
+        connectivity: parameters.m,
+        expansion_add: parameters.ef_construction,
         expansion_search: 1,
         multi: false,
     })

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::{Halt, JobContext};
-use crate::domain::settings::{CONNECTIVITY, DIMENSION, EXPANSION};
+use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName, ModelInfo, SnapshotId, chain};
 use crate::embed::passage_terms;
 use crate::index::IndexError;
@@ -340,8 +340,8 @@ fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Resul
     let of_loaded = row.model.as_ref().is_some_and(|model| model.fingerprint == loaded.fingerprint);
     let fits = DIMENSION.contains(&row.dimension)
         && (!of_loaded || row.dimension == loaded.dimension)
-        && CONNECTIVITY.contains(&hnsw.connectivity)
-        && EXPANSION.contains(&hnsw.expansion_add)
-        && EXPANSION.contains(&hnsw.expansion_search);
+        && M.contains(&hnsw.m)
+        && EF.contains(&hnsw.ef_construction)
+        && EF.contains(&hnsw.ef_search);
     if fits { Ok(row) } else { Err(invalid(format!("has settings of {from} that no collection has"))) }
 }

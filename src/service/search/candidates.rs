@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::matching::{PassageSet, Scope};
-use crate::domain::{Breadth, Embedding, PassageId};
+use crate::domain::{Embedding, PassageId, SearchParameters};
 use crate::index::{Among, Compared, Neighbor, search_exact};
 
 /// Embeddings read from the store together: bounds the memory of comparing with many.
@@ -22,11 +22,11 @@ pub(super) fn nearest(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
-    breadth: Breadth,
+    parameters: SearchParameters,
     accept: Option<&dyn Fn(PassageId) -> bool>,
 ) -> Result<Vec<Neighbor>, Error> {
-    let wanted = rescored_of(collection, breadth, limit).unwrap_or(limit);
-    let found = indexed(collection, query, wanted, breadth, accept)?;
+    let wanted = rescored_of(collection, parameters, limit).unwrap_or(limit);
+    let found = indexed(collection, query, wanted, parameters, accept)?;
     if wanted > limit { rescored(collection, query, limit, found) } else { Ok(found) }
 }
 
@@ -36,12 +36,12 @@ pub(super) fn scanned(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
-    breadth: Breadth,
+    parameters: SearchParameters,
     set: Option<&PassageSet>,
     excluded: &HashSet<PassageId>,
 ) -> Result<Option<Vec<Neighbor>>, Error> {
     // Who says how far a walk goes wants one.
-    if breadth.expansion.is_some() {
+    if parameters.ef_search.is_some() {
         return Ok(None);
     }
     let index = collection.search_index()?.0;
@@ -61,21 +61,21 @@ pub(super) fn indexed(
     collection: &OpenCollection,
     query: &Embedding,
     limit: usize,
-    breadth: Breadth,
+    parameters: SearchParameters,
     accept: Option<&dyn Fn(PassageId) -> bool>,
 ) -> Result<Vec<Neighbor>, Error> {
     let index = collection.search_index()?.0;
-    let expansion = breadth.expansion.unwrap_or(collection.current().hnsw.expansion_search);
+    let ef = parameters.ef_search.unwrap_or(collection.current().hnsw.ef_search);
     Ok(match accept {
-        None => index.search_wider(query, limit, expansion)?,
-        Some(accept) => index.search_matching(query, limit, expansion, accept)?,
+        None => index.search_wider(query, limit, ef)?,
+        Some(accept) => index.search_matching(query, limit, ef, accept)?,
     })
 }
 
 /// How many passages are compared again by their stored values for so many that are wanted; `None` where the scores of the index
 /// are good enough by themselves.
-pub(super) fn rescored_of(collection: &OpenCollection, breadth: Breadth, wanted: usize) -> Option<usize> {
-    let oversampling = breadth.oversampling.unwrap_or(collection.row.quantization.oversampling());
+pub(super) fn rescored_of(collection: &OpenCollection, parameters: SearchParameters, wanted: usize) -> Option<usize> {
+    let oversampling = parameters.oversampling.unwrap_or(collection.row.quantization.oversampling());
     (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
 }
 

@@ -13,7 +13,7 @@ use super::super::runtime::OpenCollection;
 use super::candidates::{all, among, in_order, indexed, nearest, rescored, rescored_of, scanned};
 use super::hits::{Candidate, Candidates};
 use super::matching::{PassageSet, Scope};
-use crate::domain::{Breadth, DenseMethod, Embedding, HnswSettings, PassageId};
+use crate::domain::{DenseMethod, Embedding, HnswSettings, PassageId, SearchParameters};
 use crate::index::{Compared, Neighbor};
 use crate::store::DocumentKey;
 
@@ -52,11 +52,11 @@ pub(super) struct Nearest {
 
 /// How to look.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Effort {
+pub(super) struct DenseParameters {
     /// Whether to compare with all passages that match, never by the graph.
     pub(super) exact: bool,
     /// How much work the graph is worth.
-    pub(super) breadth: Breadth,
+    pub(super) parameters: SearchParameters,
 }
 
 /// Gives up to `limit` documents, nearest first.
@@ -65,20 +65,20 @@ pub(super) fn find(
     query: &Embedding,
     limit: usize,
     scope: Scope<'_>,
-    effort: Effort,
+    dense: DenseParameters,
 ) -> Result<Nearest, Error> {
     let mut candidates = Candidates::new(limit);
-    let method = match (effort.exact, scope.is_all()) {
+    let method = match (dense.exact, scope.is_all()) {
         (true, _) => {
             take_in_order(collection, query, &all(collection, query, scope)?, &mut candidates)?;
             DenseMethod::Scan
         }
-        (false, _) if find_scanning(collection, query, scope, effort.breadth, &mut candidates)? => DenseMethod::Scan,
+        (false, _) if find_scanning(collection, query, scope, dense.parameters, &mut candidates)? => DenseMethod::Scan,
         (false, true) => {
-            find_anywhere(collection, query, effort.breadth, &mut candidates)?;
+            find_anywhere(collection, query, dense.parameters, &mut candidates)?;
             DenseMethod::Index
         }
-        (false, false) => find_matching(collection, query, scope, effort.breadth, &mut candidates)?,
+        (false, false) => find_matching(collection, query, scope, dense.parameters, &mut candidates)?,
     };
     Ok(Nearest { candidates: candidates.into_vec(), method })
 }
@@ -97,7 +97,7 @@ pub(super) fn passages(
     query: &Embedding,
     limit: usize,
     scope: Scope<'_>,
-    effort: Effort,
+    dense: DenseParameters,
 ) -> Result<NearestPassages, Error> {
     let compared = |compared: Compared| -> Result<NearestPassages, Error> {
         let mut neighbors = Vec::new();
@@ -108,20 +108,20 @@ pub(super) fn passages(
         neighbors.truncate(limit);
         Ok(NearestPassages { neighbors, method: DenseMethod::Scan })
     };
-    if effort.exact {
+    if dense.exact {
         return compared(all(collection, query, scope)?);
     }
     let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
-    let wanted = rescored_of(collection, effort.breadth, limit).unwrap_or(limit);
-    if let Some(found) = scanned(collection, query, wanted, effort.breadth, set.as_deref(), &HashSet::new())? {
+    let wanted = rescored_of(collection, dense.parameters, limit).unwrap_or(limit);
+    if let Some(found) = scanned(collection, query, wanted, dense.parameters, set.as_deref(), &HashSet::new())? {
         let neighbors = if wanted > limit { rescored(collection, query, limit, found)? } else { found };
         return Ok(NearestPassages { neighbors, method: DenseMethod::Scan });
     }
     let Some(set) = set else {
-        let neighbors = nearest(collection, query, limit, effort.breadth, None)?;
+        let neighbors = nearest(collection, query, limit, dense.parameters, None)?;
         return Ok(NearestPassages { neighbors, method: DenseMethod::Index });
     };
-    match walk(collection, query, &set, wanted, effort.breadth)? {
+    match walk(collection, query, &set, wanted, dense.parameters)? {
         Some(found) if found.len() >= limit => {
             let neighbors = if wanted > limit { rescored(collection, query, limit, found)? } else { found };
             Ok(NearestPassages { neighbors, method: DenseMethod::Index })
@@ -135,17 +135,17 @@ pub(super) fn passages(
 fn gather(
     collection: &OpenCollection,
     query: &Embedding,
-    breadth: Breadth,
+    parameters: SearchParameters,
     found: &mut Candidates,
     ask: impl Fn(usize, &HashSet<PassageId>) -> Result<Option<Vec<Neighbor>>, Error>,
 ) -> Result<bool, Error> {
     let passages = collection.search_index()?.0.len();
-    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
+    let rescored = rescored_of(collection, parameters, found.limit()).unwrap_or_default();
     let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
     let mut excluded: HashSet<PassageId> = HashSet::new();
     while let Some(neighbors) = ask(wanted, &excluded)? {
         let exhausted = neighbors.len() < wanted;
-        let looked_at = take(collection, query, breadth, neighbors, found)?;
+        let looked_at = take(collection, query, parameters, neighbors, found)?;
         if found.is_full() || exhausted {
             return Ok(true);
         }
@@ -160,21 +160,26 @@ fn find_scanning(
     collection: &OpenCollection,
     query: &Embedding,
     scope: Scope<'_>,
-    breadth: Breadth,
+    parameters: SearchParameters,
     found: &mut Candidates,
 ) -> Result<bool, Error> {
     let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
-    let ask = |wanted, excluded: &_| scanned(collection, query, wanted, breadth, set.as_deref(), excluded);
-    gather(collection, query, breadth, found, ask)
+    let ask = |wanted, excluded: &_| scanned(collection, query, wanted, parameters, set.as_deref(), excluded);
+    gather(collection, query, parameters, found, ask)
 }
 
-fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadth, found: &mut Candidates) -> Result<(), Error> {
+fn find_anywhere(
+    collection: &OpenCollection,
+    query: &Embedding,
+    parameters: SearchParameters,
+    found: &mut Candidates,
+) -> Result<(), Error> {
     let ask = |wanted, excluded: &HashSet<PassageId>| {
         let others = |passage| !excluded.contains(&passage);
         let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
-        indexed(collection, query, wanted, breadth, accept).map(Some)
+        indexed(collection, query, wanted, parameters, accept).map(Some)
     };
-    gather(collection, query, breadth, found, ask).map(drop)
+    gather(collection, query, parameters, found, ask).map(drop)
 }
 
 /// Takes the documents of passages that the index found, nearest first. Where its values are coarse, passages are compared again by
@@ -182,11 +187,11 @@ fn find_anywhere(collection: &OpenCollection, query: &Embedding, breadth: Breadt
 fn take(
     collection: &OpenCollection,
     query: &Embedding,
-    breadth: Breadth,
+    parameters: SearchParameters,
     neighbors: Vec<Neighbor>,
     found: &mut Candidates,
 ) -> Result<Vec<DocumentKey>, Error> {
-    let Some(mut size) = rescored_of(collection, breadth, found.limit()) else { return found.take(collection, &neighbors) };
+    let Some(mut size) = rescored_of(collection, parameters, found.limit()) else { return found.take(collection, &neighbors) };
     let (mut rest, mut taken) = (neighbors.as_slice(), Vec::new());
     while !rest.is_empty() && !found.is_full() {
         let (part, others) = rest.split_at(size.min(rest.len()));
@@ -202,14 +207,14 @@ fn find_matching(
     collection: &OpenCollection,
     query: &Embedding,
     scope: Scope<'_>,
-    breadth: Breadth,
+    parameters: SearchParameters,
     found: &mut Candidates,
 ) -> Result<DenseMethod, Error> {
     let mut set = scope.passages(collection)?;
-    let rescored = rescored_of(collection, breadth, found.limit()).unwrap_or_default();
+    let rescored = rescored_of(collection, parameters, found.limit()).unwrap_or_default();
     let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
-    while let Some(neighbors) = walk(collection, query, &set, wanted, breadth)? {
-        let looked_at = take(collection, query, breadth, neighbors, found)?;
+    while let Some(neighbors) = walk(collection, query, &set, wanted, parameters)? {
+        let looked_at = take(collection, query, parameters, neighbors, found)?;
         if found.is_full() {
             return Ok(DenseMethod::Index);
         }
@@ -228,16 +233,16 @@ fn walk(
     query: &Embedding,
     set: &PassageSet,
     wanted: usize,
-    breadth: Breadth,
+    parameters: SearchParameters,
 ) -> Result<Option<Vec<Neighbor>>, Error> {
     let passages = collection.search_index()?.0.len();
-    let expansion = expansion(collection, wanted, breadth);
-    if worth_comparing_all(collection, set, passages, expansion) {
+    let ef = ef(collection, wanted, parameters);
+    if worth_comparing_all(collection, set, passages, ef) {
         return Ok(None);
     }
-    let breadth = Breadth { expansion: Some(expansion), ..breadth };
-    let walk = Walk::new(collection, set, passages, expansion);
-    let neighbors = indexed(collection, query, wanted, breadth, Some(&|passage| walk.accepts(passage)))?;
+    let parameters = SearchParameters { ef_search: Some(ef), ..parameters };
+    let walk = Walk::new(collection, set, passages, ef);
+    let neighbors = indexed(collection, query, wanted, parameters, Some(&|passage| walk.accepts(passage)))?;
     Ok(Some(neighbors).filter(|_| !walk.is_lost()))
 }
 
@@ -284,9 +289,9 @@ fn compared(set: &PassageSet, passages: usize, candidates: usize) -> usize {
 
 /// Candidates of a walk for so many matching passages: more or fewer in the proportion in which the search, or its collection,
 /// asks for more or fewer than usual.
-fn expansion(collection: &OpenCollection, wanted: usize, breadth: Breadth) -> usize {
-    let asked = breadth.expansion.unwrap_or_else(|| collection.current().hnsw.expansion_search);
-    let usual = HnswSettings::default().expansion_search;
+fn ef(collection: &OpenCollection, wanted: usize, parameters: SearchParameters) -> usize {
+    let asked = parameters.ef_search.unwrap_or_else(|| collection.current().hnsw.ef_search);
+    let usual = HnswSettings::default().ef_search;
     (wanted.saturating_mul(asked) / usual).max(wanted)
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::super::Error;
 use super::candidates::among;
-use super::dense::{self, Effort};
+use super::dense::{self, DenseParameters};
 use super::hits::Candidates;
 use super::matching::PassageSet;
 use super::ranking::{ModelEvidence, Plan, Ranking};
@@ -121,10 +121,10 @@ impl Plan<'_> {
 
     /// The passages of which each list names up to `limit`.
     fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
-        let (collection, aim) = (self.collection, &*self.aim);
+        let (collection, resolved) = (self.collection, &*self.resolved);
         let mut named: HashMap<PassageId, Named> = HashMap::new();
         let (mut exhausted, mut method) = (true, None);
-        if let Some(embedding) = &aim.embedding {
+        if let Some(embedding) = &resolved.embedding {
             let nearest = dense::passages(collection, embedding, limit, self.scope(filter), self.estimating())?;
             exhausted &= nearest.neighbors.len() < limit;
             method = Some(nearest.method);
@@ -132,7 +132,7 @@ impl Plan<'_> {
                 named.entry(passage).or_default().places.dense = Some(ListPlace { rank, score });
             }
         }
-        if let Some(terms) = &aim.terms {
+        if let Some(terms) = &resolved.terms {
             if self.asks_by_words() {
                 let lexical = collection.store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
                 exhausted &= lexical.len() < limit;
@@ -148,7 +148,7 @@ impl Plan<'_> {
         let ModelEvidence { scorer, translations } = self.evidence;
         let (ranked, question, whole) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
-            let question = scorer.map(|scorer| scorer.question(&aim.tokens, tokens)).transpose()?;
+            let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
             if let Some(estimates) = &estimates {
                 let late = estimates.nearest(tokens, limit, accept);
@@ -157,7 +157,7 @@ impl Plan<'_> {
                     named.entry(passage).or_default().places.late = Some(ListPlace { rank, score });
                 }
             }
-            let translated = translations.map(|translations| words.scores(&aim.words, translations));
+            let translated = translations.map(|translations| words.scores(&resolved.words, translations));
             if let Some(scores) = &translated {
                 let found = words.nearest(scores, limit, accept);
                 exhausted &= found.len() < limit;
@@ -165,7 +165,7 @@ impl Plan<'_> {
                     named.entry(passage).or_default().places.translated = Some(ListPlace { rank, score });
                 }
             }
-            if let Some(embedding) = &aim.embedding {
+            if let Some(embedding) = &resolved.embedding {
                 self.compare(embedding, &mut named)?;
             }
             let compared = limit.div_ceil(COMPARED_PART);
@@ -194,12 +194,12 @@ impl Plan<'_> {
     }
 
     /// How the nearest embeddings are looked for: relevance needs no more than the values of the index, where these are more than signs.
-    fn estimating(&self) -> Effort {
-        let Effort { exact, mut breadth } = self.effort();
+    fn estimating(&self) -> DenseParameters {
+        let DenseParameters { exact, mut parameters } = self.dense_parameters();
         if !self.collection.row.quantization.keeps_signs_only() {
-            breadth.oversampling = breadth.oversampling.or(Some(1.0));
+            parameters.oversampling = parameters.oversampling.or(Some(1.0));
         }
-        Effort { exact, breadth }
+        DenseParameters { exact, parameters }
     }
 
     /// Sets the similarity of each, by the same values whoever named it: relevance must not depend on that.
@@ -215,7 +215,7 @@ impl Plan<'_> {
 
     /// Gives each passage its relevance; best first, of equal ones the older first.
     fn judge(&self, named: impl Iterator<Item = (PassageId, Named)>, model: &ModelScores<'_>) -> Vec<Judged> {
-        let terms = self.aim.terms.as_ref().map_or(0, QueryTerms::scored);
+        let terms = self.resolved.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
         let metric = self.collection.row.metric;
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();

@@ -7,7 +7,7 @@ use super::super::Error;
 use super::super::runtime::OpenCollection;
 use super::candidates;
 use super::matching::{self, PassageSet};
-use crate::domain::{Breadth, DocumentId, Embedding, PassageId};
+use crate::domain::{DocumentId, Embedding, PassageId, SearchParameters};
 use crate::index::{Neighbor, search_exact};
 use crate::store::{PassageRow, SearchFilter};
 
@@ -67,7 +67,7 @@ impl LabeledPassages {
         }
         if self.set.len() > COMPARED_MAX.max(wanted) {
             let accept = |passage: PassageId| self.set.contains(passage);
-            return candidates::nearest(collection, query, wanted, Breadth::default(), Some(&accept));
+            return candidates::nearest(collection, query, wanted, SearchParameters::default(), Some(&accept));
         }
         let compared = candidates::among(collection, query, &self.set)?;
         let mut nearest = Vec::with_capacity(wanted.min(compared.neighbors.len()));

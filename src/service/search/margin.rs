@@ -12,7 +12,7 @@ use super::super::runtime::OpenCollection;
 use super::candidates::nearest;
 use super::fusion::sort;
 use super::hits::Candidate;
-use crate::domain::{Breadth, Embedding, PassageId};
+use crate::domain::{Embedding, PassageId, SearchParameters};
 
 /// Replaces the scores of candidates, which are in the order of their cosines, and sorts them by the new ones. `k` neighbors
 /// make a neighborhood, or as many as there are.
@@ -20,7 +20,7 @@ pub(super) fn rescore(
     collection: &OpenCollection,
     candidates: &mut Vec<Candidate>,
     k: usize,
-    breadth: Breadth,
+    parameters: SearchParameters,
 ) -> Result<(), Error> {
     let around_target = mean(candidates.iter().map(|candidate| candidate.score).take(k));
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
@@ -29,7 +29,7 @@ pub(super) fn rescore(
     candidates.retain(|candidate| embeddings.contains_key(&candidate.passage));
     for candidate in candidates.iter_mut() {
         let Some(embedding) = embeddings.get(&candidate.passage) else { continue };
-        let near = nearest(collection, embedding, k + 1, breadth, None)?;
+        let near = nearest(collection, embedding, k + 1, parameters, None)?;
         let others = near.iter().filter(|neighbor| neighbor.passage != candidate.passage);
         let around_passage = mean(others.map(|neighbor| neighbor.score).take(k));
         candidate.score = ratio(candidate.score, around_target, around_passage);

@@ -1,11 +1,10 @@
 //! From a query to hits.
 //!
-//! `aim` works out what to look for; `candidates` finds the nearest passages, `matching` those that a filter or words leave, `dense` the
+//! `resolve` works out what to look for; `candidates` finds the nearest passages, `matching` those that a filter or words leave, `dense` the
 //! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `preference`,
 //! `groups`), `hits` makes
 //! documents of passages and reads what hits carry, `marks` finds the words that answer; `labeled` leaves them passages.
 
-mod aim;
 mod candidates;
 mod dense;
 mod full;
@@ -18,6 +17,7 @@ mod marks;
 mod matching;
 mod preference;
 mod ranking;
+mod resolve;
 mod tokens;
 
 pub(super) use candidates::{RESCORED_MIN, rescored};
@@ -36,10 +36,10 @@ use super::runtime::OpenCollection;
 use super::{Error, Service};
 use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
-use aim::Words;
 use hits::Wanted;
 use marks::Marking;
 use ranking::Plan;
+use resolve::Words;
 
 /// Searches of one batch that run at once.
 const SEARCHES_AT_ONCE: usize = 4;
@@ -66,7 +66,7 @@ impl Service {
         self.check_running()?;
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
         for (index, request) in requests.iter().enumerate() {
-            words.push(aim::words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
+            words.push(resolve::words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
         }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.model())?;
@@ -134,12 +134,12 @@ fn answer(
     // Asked before: what is said to be complete must have been so all the time.
     let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
     let started = Instant::now();
-    let mut aim = aim::aim(collection, request, query, embedded, embedder)?;
-    aim.preferred = preference::languages(request, embedder);
-    let page = Plan { collection, request, aim: &mut aim, evidence: embedder.into(), words: None }.page()?;
+    let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;
+    resolved.preferred = preference::languages(request, embedder);
+    let page = Plan { collection, request, resolved: &mut resolved, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
-    let marking = Marking::new(&request.target, aim.terms.take(), page.question, embedder);
+    let marking = Marking::new(&request.target, resolved.terms.take(), page.question, embedder);
     let wanted = Wanted { parts: request.parts, filter: &page.filter, marking: &marking };
     let hits = hits::read(collection, page.candidates, wanted, budget)?;
     let facets = match request.facets.as_slice() {
@@ -149,7 +149,7 @@ fn answer(
     let rows_ms = milliseconds(started);
     let (candidates, method) = (page.ranked, page.method);
     let statistics = SearchStatistics { candidates, method, embedding_ms: 0.0, index_ms, rows_ms };
-    Ok(SearchAnswer { hits, facets, query_truncated: aim.truncated, complete, statistics })
+    Ok(SearchAnswer { hits, facets, query_truncated: resolved.truncated, complete, statistics })
 }
 
 fn milliseconds(since: Instant) -> f64 {

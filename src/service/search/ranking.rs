@@ -2,14 +2,14 @@
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::aim::Aim;
-use super::dense::{self, Effort, Nearest};
+use super::dense::{self, DenseParameters, Nearest};
 use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::{Candidate, Candidates};
 use super::margin::rescore;
 use super::matching::{Scope, WordPassages};
 use super::preference;
+use super::resolve::ResolvedQuery;
 use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test};
 use crate::embed::Embedder;
 use crate::index::Neighbor;
@@ -38,7 +38,7 @@ pub(super) struct Plan<'a> {
     /// What was asked for.
     pub(super) request: &'a SearchRequest,
     /// What to look for.
-    pub(super) aim: &'a mut Aim,
+    pub(super) resolved: &'a mut ResolvedQuery,
     /// What the model compares besides embeddings.
     pub(super) evidence: ModelEvidence<'a>,
     /// The passages that have what the words demand, for the lists that are not by words.
@@ -94,7 +94,7 @@ impl Plan<'_> {
         let end = request.offset.saturating_add(request.limit);
         let mut depth = end;
         loop {
-            let ranking = match (request.balance_languages, self.aim.preferred.is_empty()) {
+            let ranking = match (request.balance_languages, self.resolved.preferred.is_empty()) {
                 (true, _) => self.balanced(&filter, depth)?,
                 (false, true) => self.ranked(&filter, depth)?,
                 (false, false) => self.preferring(&filter, depth)?,
@@ -168,7 +168,7 @@ impl Plan<'_> {
     /// Ranks further than asked for, and puts documents of preferred languages before others that are about as good.
     fn preferring(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         let mut ranking = self.ranked(filter, preference::depth(self.request, depth))?;
-        preference::order(&mut ranking.candidates, &self.aim.preferred);
+        preference::order(&mut ranking.candidates, &self.resolved.preferred);
         Ok(ranking)
     }
 
@@ -180,7 +180,7 @@ impl Plan<'_> {
             (SearchMode::Dense, Some(neighbors)) => {
                 let looked_at = depth.saturating_mul(RESCORED_PER_HIT).min(RESCORED_MAX).max(depth);
                 let mut ranking = self.dense(filter, looked_at)?;
-                rescore(self.collection, &mut ranking.candidates, neighbors, self.request.breadth)?;
+                rescore(self.collection, &mut ranking.candidates, neighbors, self.request.parameters)?;
                 Ok(ranking)
             }
             (SearchMode::Lexical, _) => self.lexical(filter, depth),
@@ -200,7 +200,7 @@ impl Plan<'_> {
     /// Looks which passages have what the words demand, for the lists that are not by words. `full` lets go of quotes that no passage has
     /// word for word: among other languages few are, and their words and what they mean still find something.
     fn demand(&mut self) -> Result<(), Error> {
-        let (Some(terms), Some(_)) = (&self.aim.terms, &self.aim.embedding) else { return Ok(()) };
+        let (Some(terms), Some(_)) = (&self.resolved.terms, &self.resolved.embedding) else { return Ok(()) };
         let found = |terms: &QueryTerms| WordPassages::of(self.collection, terms).map_err(|error| self.pending(error));
         let words = found(terms)?;
         let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
@@ -211,7 +211,7 @@ impl Plan<'_> {
         }
         let relaxed = QueryTerms { required: Vec::new(), ..terms.clone() };
         self.words = found(&relaxed)?;
-        self.aim.terms = Some(relaxed);
+        self.resolved.terms = Some(relaxed);
         Ok(())
     }
 
@@ -221,23 +221,23 @@ impl Plan<'_> {
     }
 
     /// How much work the nearest embeddings are worth.
-    pub(super) fn effort(&self) -> Effort {
-        Effort { exact: self.request.exact, breadth: self.request.breadth }
+    pub(super) fn dense_parameters(&self) -> DenseParameters {
+        DenseParameters { exact: self.request.exact, parameters: self.request.parameters }
     }
 
     fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
-        let Some(embedding) = &self.aim.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
-        let wanted = limit.saturating_add(self.aim.excluded.len());
+        let Some(embedding) = &self.resolved.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
+        let wanted = limit.saturating_add(self.resolved.excluded.len());
         let Nearest { mut candidates, method } =
-            dense::find(self.collection, embedding, wanted, self.scope(filter), self.effort())?;
+            dense::find(self.collection, embedding, wanted, self.scope(filter), self.dense_parameters())?;
         let exhausted = candidates.len() < wanted;
         self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
         Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
     }
 
     fn lexical(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
-        let Some(terms) = &self.aim.terms else { return Ok(Ranking::of(Vec::new(), true)) };
-        let wanted = limit.saturating_add(self.aim.excluded.len());
+        let Some(terms) = &self.resolved.terms else { return Ok(Ranking::of(Vec::new(), true)) };
+        let wanted = limit.saturating_add(self.resolved.excluded.len());
         let mut passages = wanted.saturating_mul(PASSAGES_PER_DOCUMENT).max(PASSAGES_MIN);
         loop {
             let found = self.collection.store.lexical(terms, filter, passages).map_err(|error| self.pending(error))?;
@@ -258,7 +258,7 @@ impl Plan<'_> {
 
     /// Drops what was excluded and tells the rest their places.
     fn keep(&self, candidates: &mut Vec<Candidate>, limit: usize, places: impl Fn(ListPlace) -> HitPlaces) {
-        candidates.retain(|candidate| !self.aim.excluded.contains(&candidate.document));
+        candidates.retain(|candidate| !self.resolved.excluded.contains(&candidate.document));
         candidates.truncate(limit);
         for (rank, candidate) in (1..).zip(candidates.iter_mut()) {
             candidate.places = places(ListPlace { rank, score: candidate.score });

@@ -40,9 +40,9 @@ FilterNode = TypedDict(
 
 
 class HnswOptions(TypedDict, total=False):
-    connectivity: int
-    expansion_add: int
-    expansion_search: int
+    m: int
+    ef_construction: int
+    ef_search: int
 
 
 class PassageOptions(TypedDict, total=False):
@@ -65,7 +65,7 @@ class CollectionOptions(TypedDict, total=False):
 
 
 class HnswChange(TypedDict, total=False):
-    expansion_search: int
+    ef_search: int
 
 
 class CollectionChange(TypedDict, total=False):
@@ -202,7 +202,7 @@ class HitOptions(TypedDict, total=False):
     filter: FilterNode
     score_min: float
     exact: bool
-    expansion_search: int
+    ef_search: int
     oversampling: float
     group_by: GroupBy
     balance_languages: bool

@@ -22,7 +22,7 @@ const QUERIES_PER_PART: usize = 64;
 /// Sentences of a trial.
 const TRIAL_QUERIES: usize = 256;
 /// Candidates of the searches that a trial takes for complete.
-const TRIAL_EXPANSION: usize = 2_048;
+const TRIAL_EF: usize = 2_048;
 /// Part of the neighbors that searches must find. A missed one costs less than a pair: mostly another stays the best.
 const RECALL_MIN: f64 = 0.995;
 
@@ -100,10 +100,8 @@ fn trial(from: &Side, to: &Side, per_query: usize, exclusion: &Exclusion) -> Res
             queries.extend(from.embeddings(number..number + 1)?);
         }
         let look = |expansion| search(from, to, queries.clone(), (per_query, expansion), exclusion);
-        let wanted: Vec<HashSet<u32>> = look(TRIAL_EXPANSION)?
-            .into_iter()
-            .map(|(_, nearest)| nearest.into_iter().map(|(number, _)| number).collect())
-            .collect();
+        let wanted: Vec<HashSet<u32>> =
+            look(TRIAL_EF)?.into_iter().map(|(_, nearest)| nearest.into_iter().map(|(number, _)| number).collect()).collect();
         let mut hits: Vec<usize> = Vec::with_capacity(EXPANSIONS.len());
         for expansion in EXPANSIONS {
             let found = look(expansion)?.into_iter().zip(&wanted);

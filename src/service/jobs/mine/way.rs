@@ -9,7 +9,7 @@ use super::size::Size;
 /// Candidates (ef) that searches of mining may have, the fewest that find enough are taken.
 pub(super) const EXPANSIONS: [usize; 8] = [48, 64, 96, 128, 192, 256, 384, 512];
 /// Candidates that searches of mining need at least, as a rule.
-const LIKELY_EXPANSION: usize = 128;
+const LIKELY_EF: usize = 128;
 /// Pairs that are compared in the time that a search takes for each of its candidates.
 const PAIRS_PER_CANDIDATE: u64 = 650;
 /// Pairs that are compared in the time in which an index takes in a sentence.
@@ -27,7 +27,7 @@ pub(super) fn compares_all(first: Size, second: Size, (there, back): (usize, usi
 /// Whether that is so whatever a trial of the indexes would be likely to say: sentences without a translation, as most are, seldom
 /// need fewer candidates, and comparing misses nothing.
 pub(super) fn compares_all_surely(first: Size, second: Size) -> bool {
-    compares_all(first, second, (LIKELY_EXPANSION, LIKELY_EXPANSION))
+    compares_all(first, second, (LIKELY_EF, LIKELY_EF))
 }
 
 /// Whether that may be so.

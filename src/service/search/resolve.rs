@@ -11,7 +11,7 @@ use crate::embed::{Embedder, QueryError, QueryText, plain_words, word_key};
 
 /// What a search looks for.
 #[derive(Debug, Default)]
-pub(super) struct Aim {
+pub(super) struct ResolvedQuery {
     /// For the dense list.
     pub(super) embedding: Option<Embedding>,
     /// The tokens of the text, for late interaction.
@@ -31,7 +31,7 @@ pub(super) struct Aim {
 /// What a request says in words.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    /// The texts that must be embedded before `aim`.
+    /// The texts that must be embedded before `resolve`.
     pub(super) texts: Vec<String>,
     /// Its query, where that is searched by words.
     pub(super) query: Option<QueryText>,
@@ -55,39 +55,39 @@ pub(super) fn words(request: &SearchRequest) -> Result<Words, QueryError> {
 }
 
 /// Works out what to look for; `embedded` are the embeddings of the request's texts.
-pub(super) fn aim(
+pub(super) fn resolve(
     collection: &OpenCollection,
     request: &SearchRequest,
     query: Option<QueryText>,
     embedded: Vec<Embedded>,
     embedder: &Embedder,
-) -> Result<Aim, Error> {
-    let mut aim = Aim { truncated: embedded.iter().any(|one| one.truncated), ..Aim::default() };
+) -> Result<ResolvedQuery, Error> {
+    let mut resolved = ResolvedQuery { truncated: embedded.iter().any(|one| one.truncated), ..ResolvedQuery::default() };
     if let (SearchTarget::Text(_), Some(one)) = (&request.target, embedded.first()) {
-        aim.tokens = one.tokens.clone();
+        resolved.tokens = one.tokens.clone();
     }
     let mut embedded = embedded.into_iter().map(|one| one.embedding);
     match &request.target {
         SearchTarget::Text(_) => {
             if let Some(query) = query {
                 if matches!(request.mode, SearchMode::Full(_)) {
-                    aim.words = plain_words(&query.text).iter().map(|word| word_key(word)).collect();
+                    resolved.words = plain_words(&query.text).iter().map(|word| word_key(word)).collect();
                 }
                 let language = stemmed(collection, request, &query.text, embedder)?;
-                aim.terms = Some(query.terms(request.reading.all_words, language)?);
+                resolved.terms = Some(query.terms(request.reading.all_words, language)?);
             }
-            aim.truncated |= aim.terms.as_ref().is_some_and(|terms| terms.truncated);
+            resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);
             if request.mode != SearchMode::Lexical {
-                aim.embedding = Some(embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?);
+                resolved.embedding = Some(embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?);
             }
         }
         SearchTarget::Vector(vector) => {
             check_dimension(collection, vector)?;
-            aim.embedding = Some(vector.clone());
+            resolved.embedding = Some(vector.clone());
         }
         SearchTarget::Like(id) => {
-            aim.embedding = Some(document_embedding(collection, id)?);
-            aim.excluded.insert(id.clone());
+            resolved.embedding = Some(document_embedding(collection, id)?);
+            resolved.excluded.insert(id.clone());
         }
         SearchTarget::Examples(examples) => {
             let texts = examples.positive.texts.len();
@@ -99,11 +99,11 @@ pub(super) fn aim(
             let most = f64::from(collection.row.quantization.value_max());
             let target = |(positive, negative): (&f64, &f64)| (step * positive - negative).clamp(-most, most) as f32;
             let values = positive.iter().zip(&negative).map(target).collect();
-            aim.embedding = Some(collection.row.scaled(values).ok_or(Error::NoDirection)?);
-            aim.excluded.extend(examples.positive.ids.iter().chain(&examples.negative.ids).cloned());
+            resolved.embedding = Some(collection.row.scaled(values).ok_or(Error::NoDirection)?);
+            resolved.excluded.extend(examples.positive.ids.iter().chain(&examples.negative.ids).cloned());
         }
     }
-    Ok(aim)
+    Ok(resolved)
 }
 
 /// The language by whose rules the words of a query get their stems: its own, if it is one of those asked for, or of the collection;
