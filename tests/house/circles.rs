@@ -17,7 +17,6 @@ pub const OPEN: &[(&str, usize)] = &[
     ("index", 7),
     ("ranking", 2),
     ("service", 3),
-    ("store", 14),
     ("telemetry", 2),
     ("text", 9),
 ];
