@@ -14,7 +14,6 @@ pub const OPEN: &[(&str, usize)] = &[
     ("classify", 2),
     ("cli", 24),
     ("embed", 4),
-    ("index", 7),
     ("ranking", 2),
     ("service", 3),
     ("telemetry", 2),
