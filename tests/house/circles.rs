@@ -17,7 +17,6 @@ pub const OPEN: &[(&str, usize)] = &[
     ("ranking", 2),
     ("service", 3),
     ("telemetry", 2),
-    ("text", 9),
 ];
 
 /// What stands before test-only code.
