@@ -13,7 +13,6 @@ pub const OPEN: &[(&str, usize)] = &[
     ("app", 2),
     ("classify", 2),
     ("cli", 24),
-    ("ranking", 2),
     ("service", 3),
     ("telemetry", 2),
 ];
