@@ -13,7 +13,6 @@ pub const OPEN: &[(&str, usize)] = &[
     ("app", 2),
     ("cli", 24),
     ("service", 3),
-    ("telemetry", 2),
 ];
 
 /// What stands before test-only code.
