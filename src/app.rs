@@ -2,107 +2,27 @@
 //! allocator keeps, `private_files` keeps other users out.
 
 mod arenas;
+mod error;
 mod open_files;
 mod private_files;
 mod settings;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::bundle::{BundleError, MANIFEST};
 use crate::config::{Config, DeviceSetting, Durability, ModelSetting};
 use crate::domain::Limits;
-use crate::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder};
+use crate::embed::{DeviceChoice, EmbedOptions, Embedder};
 use crate::http;
-use crate::server::{ServeOptions, TlsError, WRITE_TIMEOUT, serve};
-use crate::service::{self, Parts, Service};
+use crate::server::{ServeOptions, WRITE_TIMEOUT, serve};
+use crate::service::{Parts, Service};
 
 pub use arenas::bound_arenas;
+pub use error::AppError;
 pub use settings::check;
-
-/// Why the server did not start, or did not stop in order.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    /// There is no bundle in the folder.
-    #[error("there is no model in {} (no {MANIFEST}); name a bundle's folder with --model", path.display())]
-    NoModel {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The bundle cannot be used.
-    #[error("cannot use the model in {}", path.display())]
-    Bundle {
-        /// The folder.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: BundleError,
-    },
-    /// The encoder cannot be started.
-    #[error("cannot start the encoder")]
-    Embedder(#[source] EmbedError),
-    /// The data directory cannot be opened.
-    #[error("cannot open the data directory {}", path.display())]
-    Open {
-        /// The directory.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: Box<service::Error>,
-    },
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A setting is wrong.
-    #[error("{setting} {problem}")]
-    Setting {
-        /// Its key in the file.
-        setting: &'static str,
-        /// What was expected and what came.
-        problem: String,
-    },
-    /// The file with the admin key cannot be read.
-    #[error("cannot read the admin key from {}", path.display())]
-    KeyFile {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The certificate cannot be used.
-    #[error("cannot start TLS")]
-    Tls(#[source] TlsError),
-    /// Everybody could do everything.
-    #[error(
-        "{address} can be reached from other machines, and there is no key: give an admin key (--admin-key-file), \
-         listen on 127.0.0.1, or say --insecure if a firewall or proxy keeps others out"
-    )]
-    Exposed {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// Signals cannot be received.
-    #[error("cannot receive signals")]
-    Serve(#[source] std::io::Error),
-    /// Something could not be saved or closed at the end. What was acknowledged is in the databases all the same.
-    #[error("shutting down failed")]
-    Shutdown(#[source] Box<service::Error>),
-    /// A task on another thread panicked.
-    #[error("a start-up task failed")]
-    Task(#[from] tokio::task::JoinError),
-}
 
 /// Runs the server until SIGTERM or SIGINT.
 ///

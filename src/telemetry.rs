@@ -1,6 +1,8 @@
 //! Logs: structured, on standard error, as text or JSON; and traces to an OpenTelemetry collector, where the program was built
 //! for that.
 
+mod error;
+mod layer;
 #[cfg(feature = "otel")]
 mod traces;
 
@@ -8,41 +10,12 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Registry, fmt};
+use tracing_subscriber::{EnvFilter, fmt};
+
+pub use error::TelemetryError;
 
 use crate::config::{Config, LogFormat};
-
-/// An error of the log's set-up.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The filter cannot be parsed.
-    #[error("the log filter {filter:?} is not valid")]
-    Filter {
-        /// What came.
-        filter: String,
-        /// The cause.
-        #[source]
-        source: tracing_subscriber::filter::ParseError,
-    },
-    /// There is a log already.
-    #[error("cannot start the log")]
-    Start(#[from] tracing_subscriber::util::TryInitError),
-    /// The collector's address is none.
-    #[error("otel_endpoint must be an address that begins with http://, such as http://127.0.0.1:4318, got {got:?}")]
-    Endpoint {
-        /// What came.
-        got: String,
-    },
-    /// This program cannot send traces.
-    #[error("otel_endpoint is set, but this program was built without the feature otel")]
-    WithoutTraces,
-    /// The exporter of traces cannot be started.
-    #[error("cannot send traces: {problem}")]
-    Exporter {
-        /// The cause.
-        problem: String,
-    },
-}
+use layer::BoxedLayer;
 
 /// Sends what is left when it is dropped.
 #[must_use = "traces end when this is dropped"]
@@ -50,8 +23,6 @@ pub struct Telemetry {
     #[cfg(feature = "otel")]
     _traces: Option<traces::Traces>,
 }
-
-type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Starts the log of this process and, when an endpoint is set, its traces.
 pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::AppError;
+use super::error::AppError;
 use crate::bundle::{Bundle, MANIFEST};
 use crate::config::{Config, ModelSetting, Secret};
 use crate::http::hosts::Hosts;

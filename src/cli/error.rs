@@ -16,6 +16,9 @@ pub const USAGE: u8 = 2;
 /// Exit code of a command that went through although some of its items failed.
 pub const SOME_FAILED: u8 = 3;
 
+/// What exit codes mean; part of each command's long help.
+pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 done, but some items failed.";
+
 /// Places in a request that are told of one error, at most.
 const PLACES_MAX: usize = 10;
 

@@ -35,9 +35,7 @@ use error::{CliError, Outcome};
 use server::ServerArgs;
 
 pub use crate::domain::chain;
-
-/// What exit codes mean; part of each command's long help.
-pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 done, but some items failed.";
+pub use error::EXIT_CODES;
 
 /// The commands that work on a server.
 #[derive(Debug, Subcommand)]

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::EmbedError;
 use super::queue::{Encode, QueueBounds};
-use super::{EmbedError, TextReader};
+use super::text_reader::TextReader;
 use crate::domain::{Device, Embedding, Language, ModelInfo};
 use crate::text::{TextError, Tokenize, Tokens};
 

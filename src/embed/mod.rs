@@ -7,8 +7,10 @@
 pub mod error;
 pub mod fake;
 pub mod meter;
+mod options;
 pub mod queue;
 pub mod session;
+mod text_reader;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,18 +22,21 @@ use tracing::Instrument as _;
 pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
+pub use options::{DeviceChoice, EmbedOptions};
+pub use queue::Priority;
+pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
-use crate::text::context::embedded_text;
 pub use crate::text::marks::{PassageWords, SoughtTerms, joined, meet};
 pub use crate::text::plain_words::{plain_words, word_key};
 pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::terms::{passage_terms, query_terms};
-use crate::text::{Cut, LanguageDetector, Reading, Tokenize, Tokenizer, split_text};
+use crate::text::{Cut, LanguageDetector, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
+use text_reader::{Read, TextReader};
 
 /// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
 /// as handing it over.
@@ -39,48 +44,9 @@ const INLINE_BYTES_MAX: usize = 1_024;
 
 /// Bytes of text that one turn of tokenizing takes, about.
 const TURN_BYTES: usize = 64 << 10;
-/// Of a text that is longer than so many bytes for each token that the model reads, only the beginning is tokenized: no token is
-/// nearly as long.
-const BYTES_PER_TOKEN_MAX: usize = 256;
 
 /// Queries times longest query of one forward pass of an encoder of questions: they are short.
 const QUESTION_BATCH_TOKENS_MAX: usize = 1_024;
-
-/// How the encoder is run.
-#[derive(Debug, Clone)]
-pub struct EmbedOptions {
-    /// Where to run: `auto` takes CUDA when it can, `cpu`, or `cuda:n`, which refuses to start without.
-    pub device: DeviceChoice,
-    /// Threads that encode on the CPU; 0 means one per core. Up to `session::SESSIONS_MAX` of them take a batch each, more share
-    /// forward passes.
-    pub threads: usize,
-    /// Upper bound on texts times longest text in the forward passes that run at once, padding included; an encoder of questions has up to
-    /// `QUESTION_BATCH_TOKENS_MAX` of its own beside it. A query may have to wait
-    /// for one of these batches of bulk work. On a CPU more than about 2,048 for each makes nothing faster.
-    pub batch_tokens_max: usize,
-    /// Texts that may wait; more get `EmbedError::QueueFull`.
-    pub queue_texts_max: usize,
-}
-
-/// The device that the operator asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// CUDA when it can be had, else the CPU, which the log and `/v1/models` then say.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// This CUDA device, or refuse to start.
-    Cuda(u32),
-}
-
-/// Who waits: queries go ahead of bulk work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Priority {
-    /// Somebody waits for the answer.
-    Query,
-    /// Bulk work.
-    Ingest,
-}
 
 /// A handle on the encoder's threads. Clones share it; the last one to go stops them.
 #[derive(Clone)]
@@ -118,38 +84,6 @@ struct Parts {
     questions: Option<Queue>,
     /// Turns of callers who tokenize: as many as there are cores.
     tokenizing: Arc<Semaphore>,
-}
-
-/// From text to token ids and passages; callers' threads share it.
-trait Read: Send + Sync {
-    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
-    /// The tokens of each part are those that `tokens` gives of it below its context.
-    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
-    /// Each token of a text without its context, and where it stands.
-    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
-}
-
-/// A text to be embedded, below what it is read under: of a passage, its title and headings.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EmbedText {
-    /// As much of it as has its place beside the text is embedded, too.
-    pub context: PassageContext,
-    /// The text.
-    pub text: String,
-}
-
-impl EmbedText {
-    /// Bytes that tokenizing goes through.
-    fn bytes(&self) -> usize {
-        let PassageContext { title, headings } = &self.context;
-        self.text.len() + [title, headings].into_iter().flatten().map(String::len).sum::<usize>()
-    }
-}
-
-impl From<String> for EmbedText {
-    fn from(text: String) -> Self {
-        Self { context: PassageContext::default(), text }
-    }
 }
 
 /// A text made ready to be stored and embedded.
@@ -379,51 +313,6 @@ fn span(range: Range<usize>, context: PassageContext) -> PassageSpan {
     PassageSpan { range, headings: context.headings }
 }
 
-/// Reads texts for a model that reads `tokens_max` tokens of each.
-struct TextReader<T> {
-    tokenizer: T,
-    tokens_max: usize,
-}
-
-impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
-    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError> {
-        let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
-        let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
-        let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
-        // A beginning with fewer tokens than the model reads is white space for the most part.
-        if tokens.truncated || begin.len() == text.len() {
-            Ok(tokens)
-        } else {
-            Ok(self.tokenizer.encode(text, self.tokens_max)?)
-        }
-    }
-
-    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
-        let reading = Reading { bounds, tokens_max: self.tokens_max };
-        let mut cuts = split_text(&self.tokenizer, title, text, reading)?;
-        for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
-            *truncated = ids.len() > self.tokens_max;
-            ids.truncate(self.tokens_max);
-        }
-        Ok(cuts)
-    }
-
-    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
-        Ok(self.tokenizer.pieces(text)?)
-    }
-}
-
-/// The beginning of a text, of at most so many bytes, up to a white space if there is one.
-fn beginning(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
-    }
-    let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let begin = &text[..end];
-    // A mark that changes the last character would come at once, not after a white space.
-    begin.rfind(char::is_whitespace).map_or(begin, |at| &begin[..at])
-}
-
 impl std::fmt::Debug for Embedder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Embedder").field("model", &self.parts.info.name).finish_non_exhaustive()
@@ -482,14 +371,5 @@ mod tests {
         drop(hold);
         let _all = embedder.parts.tokenizing.acquire_many(turns as u32).await.unwrap();
         assert_eq!(begun.load(Ordering::SeqCst), 1, "only the turn that ran has come to its end");
-    }
-
-    #[test]
-    fn of_a_long_text_only_the_beginning_is_tokenized() {
-        for (text, expect) in
-            [("short", "short"), ("a text of words", "a text"), ("été été été", "été"), ("no_white_space_at_all", "no_white_")]
-        {
-            assert_eq!(beginning(text, 9), expect, "{text}");
-        }
     }
 }

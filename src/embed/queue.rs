@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::{EmbedError, EmbedMeter, Priority};
+use super::{EmbedError, EmbedMeter};
 use crate::domain::{Embedded, Embedding};
 use crate::text::Tokens;
 
@@ -27,6 +27,15 @@ const BUDGETS_SORTED_TOGETHER: usize = 4;
 pub trait Encode: Send {
     /// Gives one embedding per text, in their order; `None` where the model's output has no direction.
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError>;
+}
+
+/// Who waits: queries go ahead of bulk work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Somebody waits for the answer.
+    Query,
+    /// Bulk work.
+    Ingest,
 }
 
 /// The queue's bounds.

@@ -1,7 +1,5 @@
 //! Brute force: the oracle of the recall tests, and the way to search the few rows that a selective filter leaves.
 
-use std::cmp::Ordering;
-
 use super::Neighbor;
 use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
@@ -17,11 +15,6 @@ pub fn search_exact<'a>(
     let mut nearest = Nearest::new(limit);
     items.for_each(|(passage, embedding)| nearest.offer(passage.0, metric.score(query, embedding)));
     nearest.into_sorted()
-}
-
-/// The order of every list of neighbors: the higher score first, of equal scores the lower key.
-pub(super) fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
-    b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage))
 }
 
 #[cfg(test)]

@@ -18,13 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::IndexError;
+use roaring::RoaringTreemap;
+
 use super::copies::{Copies, GAP, Removal};
 use super::engine::{Engine, GRAVES, Scored, check_head};
 use super::nearest::Nearest;
 use super::permits::Permits;
 use super::scan::{Among, Scan};
-use crate::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
+use super::{IndexError, IndexParameters, Neighbor};
+use crate::domain::{Embedding, Metric, PassageId};
 
 /// An index of at most so many nodes is searched by comparing with all of them, which is as fast as walking the graph and misses
 /// nothing.
@@ -46,37 +48,11 @@ const CAPACITY_MIN: usize = 64;
 /// Locks over keys, so that two threads adding the same passage do not make two nodes of it.
 const KEY_LOCKS: usize = 64;
 
-/// What an index is made with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexParameters {
-    /// Values per embedding.
-    pub dimension: usize,
-    /// How embeddings are compared.
-    pub metric: Metric,
-    /// How values are kept.
-    pub quantization: Quantization,
-    /// Neighbors per node.
-    pub m: usize,
-    /// Candidates while adding.
-    pub ef_construction: usize,
-    /// Candidates while searching.
-    pub ef_search: usize,
-}
-
-/// A neighbor of a query.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Neighbor {
-    /// The passage.
-    pub passage: PassageId,
-    /// By the index's metric, higher is nearer.
-    pub score: f32,
-}
-
 /// An HNSW index. Searching and adding take `&self` and may run side by side.
 ///
 /// Locks are taken in the order of the fields; within the graph, that of the near-copies last.
 pub struct Index {
-    upkeep: Mutex<reach::Upkeep>,
+    upkeep: Mutex<Upkeep>,
     keys: [Mutex<()>; KEY_LOCKS],
     /// Shared by what changes the graph, exclusive for saving it: searches go on meanwhile.
     changes: RwLock<()>,
@@ -91,6 +67,15 @@ pub struct Index {
     scan: RwLock<Option<Scan>>,
 }
 
+/// Where the walks of `check` in turn are.
+#[derive(Debug, Default)]
+struct Upkeep {
+    /// The nodes that links led to when they were last followed.
+    reached: RoaringTreemap,
+    /// How many of them were walked to.
+    walked: u64,
+}
+
 struct Graph {
     engine: Engine,
     /// The file that the engine only looks at, until the first change.
@@ -103,14 +88,6 @@ struct Graph {
     copies: RwLock<Copies>,
     /// Keys whose nodes changed while `compact` makes the graph anew.
     moved: Mutex<Option<HashSet<u64>>>,
-}
-
-impl IndexParameters {
-    /// Puts them together.
-    pub fn of(dimension: usize, metric: Metric, quantization: Quantization, hnsw: HnswSettings) -> Self {
-        let HnswSettings { m, ef_construction, ef_search } = hnsw;
-        Self { dimension, metric, quantization, m, ef_construction, ef_search }
-    }
 }
 
 impl Index {

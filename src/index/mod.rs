@@ -4,6 +4,8 @@
 mod copies;
 mod engine;
 mod nearest;
+mod neighbor;
+mod parameters;
 mod permits;
 mod scan;
 
@@ -14,6 +16,8 @@ pub mod snapshot;
 
 pub use error::IndexError;
 pub use exact::search_exact;
-pub use hnsw::{Compared, Index, IndexParameters, Neighbor};
+pub use hnsw::{Compared, Index};
+pub use neighbor::Neighbor;
+pub use parameters::IndexParameters;
 pub use scan::Among;
 pub use snapshot::{Loaded, load, save, saved_sequence};

@@ -1,7 +1,6 @@
 //! The best of what a search comes by, as a list that never grows far beyond its limit.
 
-use super::Neighbor;
-use super::exact::nearer_first;
+use super::neighbor::{Neighbor, nearer_first};
 use crate::domain::PassageId;
 
 /// Keeps the nearest `limit` of what it is offered.

@@ -3,6 +3,7 @@
 pub mod late_interaction;
 pub mod question;
 pub mod relevance;
+mod rows;
 pub mod scorer;
 pub mod token_index;
 pub mod token_table;
@@ -12,7 +13,8 @@ pub mod word_index;
 pub use late_interaction::LateInteraction;
 pub use question::{LateEstimates, Question, TokenMatch};
 pub use relevance::{Evidence, lexical_share};
-pub use scorer::{ScorerError, TokenScorer};
+pub use rows::ScorerError;
+pub use scorer::TokenScorer;
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};
 pub use translations::{Sense, Translations, TranslationsError};

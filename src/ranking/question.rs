@@ -2,16 +2,10 @@
 
 use std::sync::Arc;
 
-use super::scorer::{Factor, NEAR, NearToken, Rows, ScorerError, dot};
+use super::rows::{Factor, LANES, NEAR, NearToken, ONE, Rows, ScorerError, dot};
 use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
-/// Distinct tokens of a question that are looked for; of a longer one those that say most.
-pub const QUESTION_TOKENS_MAX: usize = 2 * LANES;
-/// Tokens of the question that are compared together.
-pub(super) const LANES: usize = 16;
-/// What a cosine of 1 is kept as.
-pub(super) const ONE: f32 = i16::MAX as f32;
 /// Passages that are looked at for each passage there is, counted once for each token that leads to them; and that many always.
 /// Beyond, those tokens of the question that say least for what they cost find nothing by themselves.
 const VISITS_PER_PASSAGE: usize = 2;

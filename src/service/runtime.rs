@@ -338,7 +338,7 @@ impl OpenCollection {
     }
 }
 
-/// Takes one read of changes in. Keys are never used twice, so whatever was removed stays removed: removals come last.
+/// Takes one read of changes in. Keys are never used twice, so whatever was removed stays removed: tombstones come last.
 fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
     let mut embedded = Vec::new();
     let mut removed = Vec::new();

@@ -18,7 +18,7 @@ use super::migrate::{apply, migrate};
 use super::queries::CUTTING_RULES;
 use super::rows::{self, DOCUMENT_COLUMNS};
 use super::strangers::{DatabaseKind, Stranger, cause};
-use super::{StoreError, TermsOf, lexical};
+use super::{StoreError, TermsOf, term_rows};
 use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
 use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
 
@@ -253,7 +253,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
             check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
             let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
             let terms = |text: &str| terms_of(&context.with(text), language);
-            if note(passage_text(passage, text).and_then(|text| lexical::insert(ours, id, &terms(text))))?
+            if note(passage_text(passage, text).and_then(|text| term_rows::insert(ours, id, &terms(text))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
                 && unseal_embedding(id, sealed).is_err()
             {

@@ -94,6 +94,11 @@ impl Catalog {
         Ok(())
     }
 
+    /// The id of what this request created before. With another request of the same key: `StoreError::KeyReused`.
+    pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
+        self.run("reading a kept answer", |connection| kept_creations::find(connection, request, now_ms))
+    }
+
     /// Takes over what may change of a collection: description, width of searches, default languages. Says whether it was there.
     pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
         let sql = "update collections set description = ?2, ef_search = ?3, default_languages = ?4 where id = ?1";

@@ -3,15 +3,12 @@
 //! SQLite has none of its own, and so would give out a flipped bit inside a text as if it had been sent so. A row from before
 //! there were checksums has none and is served unchecked until it is written again.
 
-use super::StoreError;
+use super::error::{EMBEDDING_PROBLEMS, StoreError};
 use crate::domain::{Embedding, PassageId};
 
 /// What follows the values of an embedding: this byte and 4 of CRC-32. The values alone have a multiple of 4 bytes.
 const SEAL: u8 = 1;
 const SEAL_BYTES: usize = 5;
-
-/// What is said of an embedding that is damaged; the rest of its passage is not.
-pub(super) const EMBEDDING_PROBLEMS: [&str; 2] = ["its embedding does not fit its checksum", "its embedding has not unit length"];
 
 /// A document's row without its key, as SQLite keeps it.
 pub(super) struct DocumentRow<'r> {

@@ -7,7 +7,7 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::rows::embedded;
 use super::writer::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, lexical, mutations, queries};
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
 use crate::domain::{Document, DocumentId, DocumentPatch, PassageSpan, Precondition, Sequence, metadata};
 
 /// A text that was cut anew, because its title changes.
@@ -194,7 +194,7 @@ pub(super) fn change(
     if language != document.language && title == document.title {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
-        lexical::renew(transaction.connection, key, language, terms_of)?;
+        term_rows::renew(transaction.connection, key, language, terms_of)?;
     }
     Ok(())
 }

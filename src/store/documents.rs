@@ -10,140 +10,18 @@ use rusqlite::config::DbConfig;
 
 use super::connection::{check_there, open_existing_writer, open_writer};
 use super::error::Fault;
-use super::filter::{Condition, compile};
+use super::filter::{Condition, SearchFilter, compile};
 use super::migrate::COLLECTION;
-use super::open_databases::{Database, OpenDatabases};
+use super::open_databases::{Database, StoreOptions};
+use super::records::{Change, Deleted, DocumentKey, HitSizes, PassageRow, PendingPassage, PreparedDocument, Upserted};
 use super::writer::{Clock, WriteTransaction, system_clock};
-use super::{HitSizes, StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
+use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Filter, Language, Metadata, MetadataPath, Page, Passage,
-    PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence,
+    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId, Sequence,
 };
 
 /// The file in a collection's folder.
 const DATABASE: &str = "documents.sqlite";
-
-/// How a collection's database is opened.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// Whether an acknowledged write survives power loss (synchronous = full) or only a crash of the process.
-    pub power_safe: bool,
-    /// Write requests that may wait; more get `StoreError::WriteQueueFull`.
-    pub write_queue_max: usize,
-    /// Connections kept open for reading.
-    pub readers_max: usize,
-    /// Makes the terms that a passage is found by when words are searched.
-    pub terms_of: TermsOf,
-    /// Where it gets a place while it is open; `None` when it has one of its own.
-    pub places: Option<Arc<OpenDatabases>>,
-}
-
-/// A document ready to be stored: checked, its language known, cut into passages.
-#[derive(Debug, Clone)]
-pub struct PreparedDocument {
-    /// The id, given or made.
-    pub id: DocumentId,
-    /// The title.
-    pub title: Option<String>,
-    /// The text.
-    pub text: String,
-    /// The language, given or detected.
-    pub language: Option<Language>,
-    /// `None` when the caller gave the language.
-    pub language_confidence: Option<f32>,
-    /// The metadata.
-    pub metadata: Metadata,
-    /// In order; never empty.
-    pub passages: Vec<PassageSpan>,
-    /// The embedding of its one passage, when the caller sent it; else passages wait for theirs.
-    pub embedding: Option<Embedding>,
-}
-
-/// What the store did with one document.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Upserted {
-    /// Whether the id was new.
-    pub created: bool,
-    /// The change's place in the sequence.
-    pub sequence: Sequence,
-    /// Passages that have no embedding yet. When title and text did not change, the old embeddings stay, and these are the passages
-    /// that still waited. Empty when a later document of the same call has the same id.
-    pub pending: Vec<PendingPassage>,
-    /// Passages of the old version that are gone.
-    pub removed: Vec<PassageId>,
-}
-
-/// What the store removed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Deleted {
-    /// The change's place in the sequence.
-    pub sequence: Sequence,
-    /// Passages that are gone.
-    pub removed: Vec<PassageId>,
-}
-
-/// A document's key in the database, which stays as long as the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DocumentKey(pub(super) i64);
-
-/// A passage that waits for its embedding.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PendingPassage {
-    /// Its key.
-    pub id: PassageId,
-    /// What it is read under.
-    pub context: PassageContext,
-    /// Its text.
-    pub text: String,
-}
-
-/// One change of the index's content, read back after a restart.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    /// This passage has this embedding.
-    Embedded(PassageId, Embedding),
-    /// This passage is gone.
-    Removed(PassageId),
-}
-
-/// What a search demands of a document beside nearness.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SearchFilter {
-    /// Empty means all.
-    pub languages: Vec<Language>,
-    /// Must hold.
-    pub filter: Filter,
-}
-
-impl SearchFilter {
-    /// Whether it is true of a document, as the store's SQL would say.
-    pub fn matches(&self, document: &Document) -> bool {
-        let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
-        (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
-    }
-}
-
-/// Whose a passage is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PassageDocument {
-    /// The passage.
-    pub passage: PassageId,
-    /// Its document's key.
-    pub key: DocumentKey,
-    /// Its document.
-    pub document: DocumentId,
-    /// The document's language.
-    pub language: Option<Language>,
-}
-
-/// A passage with its document, as a hit needs it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PassageRow {
-    /// The passage.
-    pub passage: Passage,
-    /// Its document.
-    pub document: Document,
-}
 
 /// One collection's database. Cheap to share behind an `Arc`; calls block until done (writes: until durable). After `close`,
 /// every call gets `StoreError::Closed`. Dropping it closes it.
@@ -156,9 +34,9 @@ pub struct DocumentStore {
     /// What was counted after how many writes. So a closed database is not opened to be counted.
     counted: Mutex<Option<(u64, CollectionCounts)>>,
     /// The declared metadata indexes, as the database has them.
-    pub(super) indexes: RwLock<Vec<MetadataPath>>,
+    indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
-    pub(super) declaring: Mutex<()>,
+    declaring: Mutex<()>,
     pub(super) terms_of: TermsOf,
 }
 
@@ -232,6 +110,20 @@ impl DocumentStore {
     /// The filter as SQL, which may use the indexes that are declared now.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
         compile(filter, &self.indexes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The paths that have an index, in order.
+    pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
+        self.indexes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the indexes that are missing and drops those that are not in `paths`, all or none. Other writes of the collection
+    /// wait meanwhile, reads do not.
+    pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
+        let _declaring = self.declaring.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
+        *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = set;
+        Ok(())
     }
 
     /// Stores documents, all or none, in one transaction that may hold other callers' writes too. A document with the same

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 
-use super::checksum::EMBEDDING_PROBLEMS;
 use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Sequence};
+
+/// What is said of an embedding that is damaged; the rest of its passage is not.
+pub(super) const EMBEDDING_PROBLEMS: [&str; 2] = ["its embedding does not fit its checksum", "its embedding has not unit length"];
 
 /// What lies beneath a `StoreError`. Shared, because one failed commit fails every write that was in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;

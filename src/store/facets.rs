@@ -4,9 +4,9 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
 use super::StoreError;
-use super::documents::{DocumentStore, SearchFilter};
+use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::{Condition, walk};
+use super::filter::{Condition, SearchFilter, walk};
 use super::rows::to_sql;
 use crate::domain::{FacetCounts, FacetRequest, Facets, Field, MetadataPath, Scalar};
 

@@ -1,12 +1,28 @@
-//! A `SearchFilter` as an SQL condition with bound parameters. Of a caller's own words only the paths of declared metadata
+//! A `SearchFilter`, and what it is as an SQL condition with bound parameters. Of a caller's own words only the paths of declared metadata
 //! indexes become SQL text, which `index_expression` restricts and quotes.
 //!
 //! Every part of a condition is true or false, never null, so that `not` means what it says.
 
 use rusqlite::types::Value;
 
-use super::SearchFilter;
-use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+use crate::domain::{Document, Field, Filter, Language, MetadataPath, Relation, Scalar, Test};
+
+/// What a search demands of a document beside nearness.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SearchFilter {
+    /// Empty means all.
+    pub languages: Vec<Language>,
+    /// Must hold.
+    pub filter: Filter,
+}
+
+impl SearchFilter {
+    /// Whether it is true of a document, as the store's SQL would say.
+    pub fn matches(&self, document: &Document) -> bool {
+        let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
+        (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
+    }
+}
 
 /// A condition on `documents d` with the values of its `?` parameters, in order.
 #[derive(Debug, Clone, PartialEq)]

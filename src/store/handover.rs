@@ -13,7 +13,7 @@ use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
 use super::writer::WriteTransaction;
-use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, lexical, mutations};
+use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations, term_rows};
 use crate::domain::{Document, PassageEmbedding, PassageSpan, Sequence};
 
 /// One state of a document. Ordered by the sequence.
@@ -170,7 +170,7 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
         let Some(language): Option<Option<String>> = same else { return Ok(()) };
         write_row(transaction, UPDATE, *key, document)?;
         if language.as_deref() != document.language.map(|language| language.code()) {
-            lexical::renew(transaction.connection, key.0, document.language, terms_of)?;
+            term_rows::renew(transaction.connection, key.0, document.language, terms_of)?;
         }
         return Ok(());
     };

@@ -4,21 +4,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::error::Fault;
 use super::rows::{embedded, passage_id, to_sql};
-use super::{DocumentKey, DocumentStore, PassageDocument, StoreError};
+use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
-
-/// Bytes of what a hit may carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HitSizes {
-    /// Of the document's title.
-    pub title: u64,
-    /// Of its text.
-    pub text: u64,
-    /// Of its metadata.
-    pub metadata: u64,
-    /// Of the passage.
-    pub passage: u64,
-}
 
 impl DocumentStore {
     /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.

@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::rows::to_sql;
-use super::{Catalog, StoreError};
+use super::{Catalog, StoreError, kept_creations};
 use crate::domain::{
-    Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page,
+    Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
 };
 
 const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
@@ -16,6 +16,26 @@ impl Catalog {
     /// Adds a job.
     pub fn create_job(&self, job: &Job) -> Result<(), StoreError> {
         self.run("creating a job", |connection| insert(connection, job))
+    }
+
+    /// The job that this request was accepted as before. With another request of the same key: `StoreError::KeyReused`.
+    pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
+        self.run("reading a kept answer", |connection| created_job(kept_creations::find(connection, request, now_ms)?))
+    }
+
+    /// Adds a job, unless this request was accepted before: then it gives that job's id. With another request of the same key:
+    /// `StoreError::KeyReused`.
+    pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
+        self.run("creating a job", |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            if let Some(before) = created_job(kept_creations::find(&transaction, request, new.created_at_ms)?)? {
+                return Ok(Some(before));
+            }
+            insert(&transaction, new)?;
+            kept_creations::keep(&transaction, request, new.id.as_str(), new.created_at_ms)?;
+            transaction.commit()?;
+            Ok(None)
+        })
     }
 
     /// Finds a job.
@@ -128,8 +148,7 @@ impl Catalog {
     }
 }
 
-/// Adds a job.
-pub(super) fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
+fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
     let sql = "insert into jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     connection.prepare_cached(sql)?.execute(params![
@@ -145,6 +164,12 @@ pub(super) fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
         job.created_at_ms,
     ])?;
     Ok(())
+}
+
+/// Reads the id of a job that a request created.
+fn created_job(id: Option<String>) -> Result<Option<JobId>, Fault> {
+    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is none of a job" };
+    Ok(id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()?)
 }
 
 fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {

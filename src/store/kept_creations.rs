@@ -2,10 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::catalog::Catalog;
-use super::error::Fault;
-use super::{StoreError, jobs};
-use crate::domain::{Job, JobId, RequestKey};
+use super::error::{Fault, StoreError};
+use crate::domain::RequestKey;
 
 /// How long it is kept: 24 hours.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -13,34 +11,8 @@ const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Creations kept at once; the oldest go first.
 const KEPT_MAX: i64 = 10_000;
 
-impl Catalog {
-    /// The id of what this request created before. With another request of the same key: `StoreError::KeyReused`.
-    pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
-        self.run("reading a kept answer", |connection| find(connection, request, now_ms))
-    }
-
-    /// The job that this request was accepted as before. With another request of the same key: `StoreError::KeyReused`.
-    pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
-        self.run("reading a kept answer", |connection| job(find(connection, request, now_ms)?))
-    }
-
-    /// Adds a job, unless this request was accepted before: then it gives that job's id. With another request of the same key:
-    /// `StoreError::KeyReused`.
-    pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
-        self.run("creating a job", |connection| {
-            let transaction = connection.unchecked_transaction()?;
-            if let Some(before) = job(find(&transaction, request, new.created_at_ms)?)? {
-                return Ok(Some(before));
-            }
-            jobs::insert(&transaction, new)?;
-            keep(&transaction, request, new.id.as_str(), new.created_at_ms)?;
-            transaction.commit()?;
-            Ok(None)
-        })
-    }
-}
-
-fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
+/// The id of what this request created before. With another request of the same key: `StoreError::KeyReused`.
+pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
     let sql =
         "select fingerprint, created from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
@@ -51,11 +23,6 @@ fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Op
         }
         found => Ok(found.map(|(_, id)| id)),
     }
-}
-
-fn job(id: Option<String>) -> Result<Option<JobId>, Fault> {
-    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is none of a job" };
-    Ok(id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()?)
 }
 
 /// Keeps that a request created something of this id.

@@ -4,9 +4,9 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::documents::{DocumentStore, SearchFilter};
+use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::Condition;
+use super::filter::{Condition, SearchFilter};
 use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
 use super::{StoreError, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata};

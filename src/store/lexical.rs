@@ -4,19 +4,16 @@
 //! this index gets its rows in steps, and until the last one a search by words is `StoreError::LexicalIncomplete`.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
-use super::checksum::seal_of_passage;
 use super::error::Fault;
 use super::filter::Condition;
 use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
+use super::term_rows::{TermsOf, replace};
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
-use crate::domain::{Language, PassageId, PassageTerms, QueryTerms, TermPhrase};
-
-/// Makes the terms of a passage's text, its context before it, in the language of its document.
-pub type TermsOf = fn(&str, Option<Language>) -> PassageTerms;
+use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
 
 /// Which passages have what a query demands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,30 +84,6 @@ impl Filling {
             Self::Stems => "stem_fill",
         }
     }
-}
-
-/// Makes the terms of a document's passages anew, in its language.
-pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: TermsOf) -> Result<(), Fault> {
-    let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
-    for passage in passage_texts(connection, sql, &[document])? {
-        replace(connection, to_sql(passage.id.0), &terms_of(&passage.context.with(&passage.text), language))?;
-    }
-    Ok(())
-}
-
-/// Writes the row of a passage that may have one.
-fn replace(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
-    connection.prepare_cached("delete from lexical where rowid = ?1")?.execute([passage])?;
-    insert(connection, passage, terms)
-}
-
-/// Writes the rows of a new passage: its terms, and its words in their plain form.
-pub(super) fn insert(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
-    let sql = "insert into lexical (rowid, words, folded) values (?1, ?2, ?3)";
-    connection.prepare_cached(sql)?.execute(params![passage, terms.words, terms.folded])?;
-    let sql = "insert or replace into passage_words (passage, words) values (?1, ?2)";
-    connection.prepare_cached(sql)?.execute(params![passage, seal_of_passage(passage_id(passage)?, terms.plain.to_bytes())])?;
-    Ok(())
 }
 
 /// Finds the passages that have any of the terms, best first; of equal ones the older first. Scores are positive, higher is

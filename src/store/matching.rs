@@ -3,9 +3,9 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::documents::{DocumentStore, SearchFilter};
+use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::Condition;
+use super::filter::{Condition, SearchFilter};
 use super::mutations::delete_key;
 use super::rows::{DOCUMENT_COLUMNS, passage_id, to_sql};
 use super::writer::WriteTransaction;

@@ -1,11 +1,8 @@
 //! Declared metadata indexes: which paths have one, kept beside the documents, so that a copy of the database has them too.
 
-use std::sync::PoisonError;
-
 use rusqlite::Connection;
 
 use super::StoreError;
-use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::index_expression;
 use super::writer::WriteTransaction;
@@ -13,22 +10,6 @@ use crate::domain::MetadataPath;
 
 /// What the names of these indexes begin with; a number follows.
 const INDEX_PREFIX: &str = "documents_metadata_";
-
-impl DocumentStore {
-    /// The paths that have an index, in order.
-    pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
-        self.indexes.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Makes the indexes that are missing and drops those that are not in `paths`, all or none. Other writes of the collection
-    /// wait meanwhile, reads do not.
-    pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
-        let _declaring = self.declaring.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = self.write("declaring metadata indexes", move |transaction| set(transaction, &paths))?;
-        *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = set;
-        Ok(())
-    }
-}
 
 /// Whether `set` gives such names.
 pub(super) fn is_index_name(name: &str) -> bool {
@@ -44,7 +25,8 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<MetadataPath>, Fault> {
     paths.iter().map(|path| Ok(MetadataPath::parse(path).map_err(damaged)?)).collect()
 }
 
-fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]) -> Result<Vec<MetadataPath>, Fault> {
+/// Makes the indexes that are missing and drops those that are not in `paths`. Gives the paths that have one then.
+pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]) -> Result<Vec<MetadataPath>, Fault> {
     let connection = transaction.connection;
     let declared = all(connection)?;
     for path in declared.iter().filter(|path| !paths.contains(path)) {

@@ -35,9 +35,12 @@ mod open_databases;
 mod passage_tokens;
 mod queries;
 mod readers;
+mod records;
 mod rows;
 mod sentences;
 mod strangers;
+mod term_rows;
+mod token_rows;
 mod writer;
 
 pub use adoption::Adoption;
@@ -46,20 +49,21 @@ pub use catalog::Catalog;
 pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress, WholeClassifier};
 pub use conditional::{PatchOutcome, Recut};
 pub use copies::Copied;
-pub use documents::{
-    Change, Deleted, DocumentKey, DocumentStore, PassageDocument, PassageRow, PendingPassage, PreparedDocument, SearchFilter,
-    StoreOptions, Upserted,
-};
+pub use documents::DocumentStore;
 pub use error::StoreError;
+pub use filter::SearchFilter;
 pub use handover::{KeptAnswer, MovedDocument, MovedPassage, Revision};
-pub use hits::HitSizes;
 pub use kept::Kept;
 pub use keys::StoredKey;
 pub use labeled::{EmbeddedDocument, Patched, TextPatch};
-pub use lexical::{Demanded, TermsOf};
+pub use lexical::Demanded;
 pub use matching::{DeletedSome, Matching};
-pub use open_databases::OpenDatabases;
+pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
+pub use records::{
+    Change, Deleted, DocumentKey, HitSizes, PassageDocument, PassageRow, PendingPassage, PreparedDocument, Upserted,
+};
 pub use sentences::PassageText;
 pub use strangers::{DatabaseKind, check_head, check_stranger, holds_documents};
+pub use term_rows::TermsOf;
 pub use writer::{Clock, system_clock};

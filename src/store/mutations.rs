@@ -9,11 +9,9 @@ use rusqlite::{OptionalExtension, params};
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding, unseal_embedding};
 use super::error::Fault;
-use super::lexical;
-use super::passage_tokens;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, term_rows, token_rows};
 use crate::domain::{DocumentId, Embedding, Metadata, PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence};
 
 /// Stores documents. An id that comes twice is stored twice, the last one stays; passages to embed are named by the last one
@@ -72,7 +70,7 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
         }
     };
     if removed.is_empty() && stored.language.as_deref() != document.language.map(|language| language.code()) {
-        lexical::renew(transaction.connection, stored.key, document.language, terms_of)?;
+        term_rows::renew(transaction.connection, stored.key, document.language, terms_of)?;
     }
     let sequence = update(transaction, &stored, document)?;
     Ok(Upserted { created: false, sequence, pending, removed })
@@ -199,7 +197,7 @@ pub(super) fn insert_passages(
         let checksum = passage_checksum(row, headings.as_deref());
         statement.execute(params![row[0], row[1], row[2], row[3], row[4], headings, checksum, embedding, sequence])?;
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
-        lexical::insert(connection, id, &terms_of(&context.with(text), document.language))?;
+        term_rows::insert(connection, id, &terms_of(&context.with(text), document.language))?;
         if document.embedding.is_none() {
             pending.push(PendingPassage { id: key_of, context, text: text.to_owned() });
         }
@@ -250,7 +248,7 @@ pub(super) fn set_embeddings(
     let mut stored = Vec::with_capacity(embeddings.len());
     for (id, PassageEmbedding { embedding, tokens }) in embeddings {
         if statement.execute(params![to_sql(id.0), seal_embedding(id, &embedding), transaction.next_sequence()])? == 1 {
-            passage_tokens::insert(connection, id, &tokens)?;
+            token_rows::insert(connection, id, &tokens)?;
             stored.push((id, embedding));
         }
     }

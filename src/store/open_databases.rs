@@ -17,7 +17,22 @@ use super::deadline::Deadline;
 use super::migrate::COLLECTION;
 use super::readers::Readers;
 use super::writer::{Clock, Writer};
-use super::{StoreError, StoreOptions};
+use super::{StoreError, TermsOf};
+
+/// How a collection's database is opened.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Whether an acknowledged write survives power loss (synchronous = full) or only a crash of the process.
+    pub power_safe: bool,
+    /// Write requests that may wait; more get `StoreError::WriteQueueFull`.
+    pub write_queue_max: usize,
+    /// Connections kept open for reading.
+    pub readers_max: usize,
+    /// Makes the terms that a passage is found by when words are searched.
+    pub terms_of: TermsOf,
+    /// Where it gets a place while it is open; `None` when it has one of its own.
+    pub places: Option<Arc<OpenDatabases>>,
+}
 
 /// The places for open databases. Shared by all that are to be bounded together.
 pub struct OpenDatabases {

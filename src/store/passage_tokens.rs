@@ -3,12 +3,13 @@
 //! Rows are written with the embedding of their passage; a trigger removes them with it. A database made before this table, or
 //! brought from elsewhere, gets its rows in steps. A row is made anew from the text whenever it is missing, so a damaged one costs time only.
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use super::checksum::{seal_of_passage, unseal_of_passage};
+use super::checksum::unseal_of_passage;
 use super::error::Fault;
 use super::queries::{self, passage_texts};
 use super::rows::{passage_id, to_sql};
+use super::token_rows::insert;
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, StoreError};
 use crate::domain::{PassageId, Sequence, TokenSet, WordCounts};
@@ -58,15 +59,6 @@ impl DocumentStore {
         self.write_patiently("storing tokens", move |transaction| fill(transaction, reached, &rows))?;
         Ok(Ok(Some(filled)))
     }
-}
-
-/// Writes the tokens of a passage that is embedded, unless it has none.
-pub(super) fn insert(connection: &Connection, passage: PassageId, tokens: &TokenSet) -> Result<(), Fault> {
-    if !tokens.is_empty() {
-        let sql = "insert or replace into passage_tokens (passage, tokens) values (?1, ?2)";
-        connection.prepare_cached(sql)?.execute(params![to_sql(passage.0), seal(passage, tokens)])?;
-    }
-    Ok(())
 }
 
 fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) -> Result<TokenChanges, Fault> {
@@ -154,28 +146,4 @@ fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(Passa
     }
     connection.prepare_cached("update token_fill set filled = ?1")?.execute([reached])?;
     Ok(())
-}
-
-fn seal(passage: PassageId, tokens: &TokenSet) -> Vec<u8> {
-    seal_of_passage(passage, tokens.to_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_that_were_damaged_are_none() {
-        let unseal = |passage, bytes: &[u8]| unseal_of_passage(passage, bytes).and_then(TokenSet::from_bytes);
-        let tokens = TokenSet::of(&[5, 9, 300]);
-        let sealed = seal(PassageId(7), &tokens);
-        assert_eq!(unseal(PassageId(7), &sealed), Some(tokens));
-        assert_eq!(unseal(PassageId(8), &sealed), None, "of another passage");
-        for bit in 0..sealed.len() * 8 {
-            let mut damaged = sealed.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(unseal(PassageId(7), &damaged), None, "bit {bit}");
-        }
-        assert_eq!(unseal(PassageId(7), &[]), None);
-    }
 }

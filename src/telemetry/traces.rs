@@ -12,7 +12,8 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Layer;
 
-use super::{BoxedLayer, TelemetryError};
+use super::error::TelemetryError;
+use super::layer::BoxedLayer;
 use crate::config::Config;
 
 /// Running traces. Dropping it sends what is left.

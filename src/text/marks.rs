@@ -11,7 +11,8 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::terms::{Class, class, cut, normalized, passage_terms};
+use super::runs::{Class, class, cut, normalized};
+use super::terms::passage_terms;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 

@@ -10,6 +10,7 @@ pub mod normalize;
 pub mod plain_words;
 mod preprocess;
 pub mod query;
+mod runs;
 mod sections;
 pub mod segment;
 mod sentences;

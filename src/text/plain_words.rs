@@ -12,7 +12,7 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::terms::{Class, Run, cut, fold, joined, normalized, runs};
+use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use crate::domain::{WORD_KEY_BITS, WordCounts};
 
 /// The words of a text, in order; a word that comes again is there again.

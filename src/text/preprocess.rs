@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
-use super::language::LanguageDetector;
+use super::language::rules::RuleDetector;
 use super::moses::Moses;
 use super::words::WordFinder;
 use crate::bundle::Preprocessing;
 
 /// Prepares texts.
 pub(super) struct Preprocessor {
-    detector: LanguageDetector,
+    detector: RuleDetector,
     moses: Moses,
     words: WordFinder,
 }
@@ -30,9 +30,7 @@ impl Preprocessor {
     /// Compiles what `preprocessing` needs; dictionaries are loaded by the first text that needs them.
     pub(super) fn new(preprocessing: Preprocessing) -> Self {
         match preprocessing {
-            Preprocessing::MosesJieba => {
-                Self { detector: LanguageDetector::by_rules(), moses: Moses::new(), words: WordFinder::new() }
-            }
+            Preprocessing::MosesJieba => Self { detector: RuleDetector::new(), moses: Moses::new(), words: WordFinder::new() },
         }
     }
 

@@ -6,6 +6,7 @@
 
 use crate::domain::{Language, QueryTerms, TermPhrase};
 
+use super::runs::is_spaced_letter;
 use super::terms::{self, QUERY_TERMS_MAX};
 
 /// A query, read.
@@ -121,7 +122,7 @@ impl QueryText {
     /// Adds a character to the text. Where a mark is gone that stood between two words, a space keeps them apart.
     fn push(&mut self, c: char, before: Option<char>) {
         let last = self.text.chars().next_back();
-        if last != before && last.is_some_and(terms::is_spaced_letter) && terms::is_spaced_letter(c) {
+        if last != before && last.is_some_and(is_spaced_letter) && is_spaced_letter(c) {
             self.text.push(' ');
         }
         self.text.push(c);
@@ -146,13 +147,13 @@ impl Marks {
     fn quoted<'q>(&mut self, text: &'q str, before: Option<char>) -> Option<Quoted<'q>> {
         let open = text.chars().next()?;
         let closing = closing(open)?;
-        if (is_upright(open) && before.is_some_and(terms::is_spaced_letter)) || self.unclosed.contains(&open) {
+        if (is_upright(open) && before.is_some_and(is_spaced_letter)) || self.unclosed.contains(&open) {
             return None;
         }
         let from = open.len_utf8();
         let mut places = text[from..].char_indices().peekable();
         while let Some((at, c)) = places.next() {
-            let mut within_word = || places.peek().is_some_and(|(_, next)| terms::is_spaced_letter(*next));
+            let mut within_word = || places.peek().is_some_and(|(_, next)| is_spaced_letter(*next));
             if closing.contains(&c) && !(is_upright(c) && within_word()) {
                 return Some(Quoted { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
             }

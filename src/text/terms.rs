@@ -8,18 +8,13 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use unicode_normalization::UnicodeNormalization as _;
-use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::plain_words::word_key;
+use super::plain_words::{self, word_key};
+use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use super::stems::{stem, stemmer};
-use super::{diacritics, plain_words};
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WordCounts};
-
-/// Characters of a term; what a longer one has beyond them is not looked at.
-const TERM_CHARS_MAX: usize = 64;
 
 /// Terms that a query is searched by; each costs a walk through all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
@@ -151,141 +146,6 @@ pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhras
     distinct.map(all_forms).collect()
 }
 
-/// Whether a character is a letter or digit of a script that puts spaces between words and nothing else to them.
-pub(super) fn is_spaced_letter(c: char) -> bool {
-    class(c) == Some(Class::Word)
-}
-
-/// How the terms of a character's script are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Words stand between spaces or punctuation.
-    Word,
-    /// No spaces between words: Han, kana, Thai, Lao, Khmer, Burmese.
-    Unspaced,
-    /// Words with particles attached to them.
-    Hangul,
-}
-
-/// Neighboring characters of one class.
-pub(super) struct Run<'a> {
-    pub(super) class: Class,
-    pub(super) text: &'a str,
-}
-
-pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let start = rest.find(|c| class(c).is_some())?;
-        let from = &rest[start..];
-        let of = from.chars().next().and_then(class)?;
-        let end = from.find(|c| class(c) != Some(of) && !is_combining_mark(c)).unwrap_or(from.len());
-        rest = &from[end..];
-        Some(Run { class: of, text: &from[..end] })
-    })
-}
-
-/// The class of a letter or digit; `None` for what separates terms, and for marks, which belong to the letter before them.
-pub(super) fn class(c: char) -> Option<Class> {
-    match c {
-        '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
-            Some(Class::Hangul)
-        }
-        _ if is_combining_mark(c) || !c.is_alphanumeric() => None,
-        // Thai, Lao, Burmese, Khmer; then Han with its marks of repetition, kana, Bopomofo.
-        '\u{e01}'..='\u{e4e}' | '\u{e81}'..='\u{edf}' | '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9fe}' => {
-            Some(Class::Unspaced)
-        }
-        '\u{aa60}'..='\u{aa7f}' | '\u{1780}'..='\u{17dd}' => Some(Class::Unspaced),
-        '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}' | '\u{303b}' | '\u{3041}'..='\u{30ff}' => Some(Class::Unspaced),
-        '\u{3105}'..='\u{312f}' | '\u{31a0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' => {
-            Some(Class::Unspaced)
-        }
-        '\u{f900}'..='\u{faff}' | '\u{1b000}'..='\u{1b16f}' | '\u{20000}'..='\u{323af}' => Some(Class::Unspaced),
-        _ => Some(Class::Word),
-    }
-}
-
-/// NFKC, lower case, ASCII digits, one form of sigma; without characters that only steer how a text is shown.
-pub(super) fn normalized(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut before = ' ';
-    for c in text.nfkc() {
-        match c {
-            // Persian sets this between parts of a word, where others write a space; in Indic scripts it only shapes letters.
-            '\u{200c}' if is_arabic(before) => shown.push(' '),
-            // Joiners, spaces of no width, marks of direction, the soft hyphen, the Arabic tatweel.
-            '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {}
-            '\u{fe00}'..='\u{fe0f}' => {}
-            'ς' => shown.push('σ'),
-            _ => shown.extend(digit(c).unwrap_or(c).to_lowercase()),
-        }
-        before = c;
-    }
-    // Lowering can leave a letter and its mark apart that have a composed form only in lower case.
-    shown.nfkc().collect()
-}
-
-fn is_arabic(c: char) -> bool {
-    matches!(c, '\u{600}'..='\u{6ff}' | '\u{750}'..='\u{77f}')
-}
-
-/// The ASCII digit of a decimal digit of another script.
-fn digit(c: char) -> Option<char> {
-    /// Zeros of the scripts of the supported languages; the other nine digits follow each.
-    const ZEROS: [u32; 14] = [0x660, 0x6f0, 0x966, 0x9e6, 0xa66, 0xae6, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50, 0xed0, 0x1040, 0x17e0];
-    let value = ZEROS.iter().find_map(|zero| u32::from(c).checked_sub(*zero).filter(|value| *value < 10))?;
-    char::from_digit(value, 10)
-}
-
-/// A word without its accents and with the plain form of letters that people type differently; `None` when it has none of
-/// them.
-///
-/// Only marks that readers take for an addition go: of Latin and Greek letters, stress in Cyrillic, vowel points in Arabic and
-/// Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
-pub(super) fn fold(word: &str) -> Option<String> {
-    if word.is_ascii() {
-        return None;
-    }
-    let mut plain = String::with_capacity(word.len());
-    for c in word.chars() {
-        if let Some(replaced) = plain_letter(c) {
-            plain.push_str(replaced);
-        } else if matches!(c, '\u{400}'..='\u{52f}') {
-            plain.push(c);
-        } else {
-            plain.extend(std::iter::once(c).nfd().filter(|part| !is_accent(*part)));
-        }
-    }
-    let plain: String = plain.nfc().collect();
-    (plain != word).then_some(plain)
-}
-
-fn plain_letter(c: char) -> Option<&'static str> {
-    Some(match c {
-        // Arabic and Persian keyboards have different letters for the same sound.
-        'ى' | 'ی' => "ي",
-        'ک' => "ك",
-        'ة' => "ه",
-        _ => return diacritics::plain_letter(c),
-    })
-}
-
-/// Marks that fold away. U+093C is the dot of Devanagari, which many leave out.
-fn is_accent(c: char) -> bool {
-    matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}')
-        || matches!(c, '\u{6d6}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
-}
-
-pub(super) fn joined(pair: &[&str]) -> String {
-    cut(&pair.concat()).to_owned()
-}
-
-/// The first characters of a term.
-pub(super) fn cut(term: &str) -> &str {
-    term.char_indices().nth(TERM_CHARS_MAX).map_or(term, |(end, _)| &term[..end])
-}
-
 fn push(terms: &mut String, term: &str) {
     if !terms.is_empty() && !term.is_empty() {
         terms.push(' ');
@@ -296,8 +156,10 @@ fn push(terms: &mut String, term: &str) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use unicode_normalization::char::is_combining_mark;
 
     use super::super::plain_words::word_counts;
+    use super::super::runs::{TERM_CHARS_MAX, class};
     use super::*;
 
     #[track_caller]

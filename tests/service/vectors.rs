@@ -1,8 +1,8 @@
 //! Collections of the caller's own vectors, and how values are kept.
 
 use dragoman::domain::{
-    Breadth, Code, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection,
-    NewDocument, NewSource, Quantization, Scalar, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
+    Code, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection, NewDocument,
+    NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
 };
 use dragoman::service::Error;
 use dragoman::service::jobs::import::ImportFile;
@@ -28,10 +28,10 @@ impl Running {
         assert!(outcomes.iter().all(|outcome| !matches!(outcome.status, UpsertStatus::Failed { .. })));
     }
 
-    async fn nearest(&self, vector: &[f32], limit: usize, breadth: Breadth) -> Vec<(String, f32)> {
+    async fn nearest(&self, vector: &[f32], limit: usize, parameters: SearchParameters) -> Vec<(String, f32)> {
         let row = self.service.collection_row(&name("points")).unwrap();
         let target = SearchTarget::Vector(row.own_vector(vector.to_vec()).unwrap());
-        let request = SearchRequest { breadth, ..SearchRequest::new(target, limit) };
+        let request = SearchRequest { parameters, ..SearchRequest::new(target, limit) };
         let found = self.service.search(&name("points"), request).await.unwrap();
         found.hits.iter().map(|hit| (hit.id.as_str().to_owned(), hit.score)).collect()
     }
@@ -54,12 +54,12 @@ async fn points_are_found_by_the_metric_of_their_collection() {
         let running = open(folder.path()).await;
         running.create_points(2, metric, Quantization::F16).await;
         running.write_points(&[vec![1.0, 0.1], vec![9.0, 2.0], vec![0.4, 0.9]]).await;
-        let found = running.nearest(&[1.0, 0.0], 3, Breadth::default()).await;
+        let found = running.nearest(&[1.0, 0.0], 3, SearchParameters::default()).await;
         assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), nearest, "{metric:?}");
         running.shutdown().await;
         // Saved and loaded.
         let running = open(folder.path()).await;
-        assert_eq!(running.nearest(&[1.0, 0.0], 3, Breadth::default()).await, found, "{metric:?}");
+        assert_eq!(running.nearest(&[1.0, 0.0], 3, SearchParameters::default()).await, found, "{metric:?}");
     }
 }
 
@@ -71,14 +71,14 @@ async fn a_changed_vector_replaces_the_old_one_and_the_same_one_changes_nothing(
     running.write_points(&[vec![1.0, 0.0], vec![5.0, 5.0]]).await;
     let passages = async || running.service.get_collection(&name("points")).await.unwrap().counts;
     running.write_points(&[vec![1.0, 0.0], vec![5.0, 5.0]]).await;
-    assert_eq!(running.nearest(&[1.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+    assert_eq!(running.nearest(&[1.0, 0.0], 1, SearchParameters::default()).await, [("0".to_owned(), 0.0)]);
     running.write_points(&[vec![8.0, 0.0], vec![5.0, 5.0]]).await;
-    assert_eq!(running.nearest(&[8.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+    assert_eq!(running.nearest(&[8.0, 0.0], 1, SearchParameters::default()).await, [("0".to_owned(), 0.0)]);
     let counts = passages().await;
     assert_eq!((counts.documents, counts.passages, counts.passages_pending), (2, 2, 0));
     running.crash();
     let running = open(folder.path()).await;
-    assert_eq!(running.nearest(&[8.0, 0.0], 1, Breadth::default()).await, [("0".to_owned(), 0.0)]);
+    assert_eq!(running.nearest(&[8.0, 0.0], 1, SearchParameters::default()).await, [("0".to_owned(), 0.0)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +94,7 @@ async fn points_are_found_once_their_import_has_succeeded() {
         while !running.service.get_job(&job.id).await.unwrap().status.is_finished() {
             tokio::task::yield_now().await;
         }
-        let found = running.nearest(&[f32::from(n), 1.0], 1, Breadth::default()).await;
+        let found = running.nearest(&[f32::from(n), 1.0], 1, SearchParameters::default()).await;
         assert_eq!(found, [(n.to_string(), 0.0)]);
     }
 }
@@ -142,12 +142,12 @@ async fn coarse_values_are_compared_again_by_those_of_the_store() {
             running.upsert("points", documents.collect(), Wait::Indexed).await.unwrap();
         }
         for point in points.iter().take(30) {
-            let found = running.nearest(point, 5, Breadth::default()).await;
+            let found = running.nearest(point, 5, SearchParameters::default()).await;
             assert!((found[0].1 - 1.0).abs() < 1e-5, "{quantization:?}: {found:?}");
         }
         // Without comparing again, one bit per value gives no exact score.
-        let once = Breadth { oversampling: Some(1.0), expansion: Some(64) };
-        let exact = running.nearest(&points[1], 2, Breadth::default()).await;
+        let once = SearchParameters { oversampling: Some(1.0), ef_search: Some(64) };
+        let exact = running.nearest(&points[1], 2, SearchParameters::default()).await;
         let coarse = running.nearest(&points[1], 2, once).await;
         assert!((exact[1].1 - coarse[1].1).abs() > 1e-6, "{exact:?} {coarse:?}");
     }

@@ -8,6 +8,7 @@ mod network;
 mod saved;
 mod train;
 
+pub use network::Activation;
 pub use train::{EpochDone, MlpParameters, RunReport, Trained, TrainedRun, Training, Validated};
 
 use super::{Answer, ClassifyError};
@@ -19,15 +20,6 @@ const HIDDEN_MAX: usize = 4_096;
 const LABELS_MAX: usize = 16_384;
 /// Examples that go through the network together when asked.
 const ASKED_ROWS: usize = 64;
-
-/// What a hidden value is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Activation {
-    /// The hyperbolic tangent, as in LASER's published classifier, which EMS follows.
-    Tanh,
-    /// The positive part.
-    Relu,
-}
 
 /// A trained classifier.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,16 +8,19 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
+use super::args::EmbedArgs;
 use super::texts::BATCH_TEXTS_MAX;
-use super::{BATCHES_MAX, EmbedArgs};
 use crate::bundle::Bundle;
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
-use crate::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
+use crate::embed::{EmbedOptions, Embedder, Priority};
 
 /// Upper bound on texts times tokens of the longest text in the forward passes that run at once, as the server has it.
 const BATCH_TOKENS_MAX: usize = 4_096;
+
+/// Batches under way: one is embedded while the next is tokenized or on its way.
+pub const BATCHES_MAX: usize = 3;
 
 /// Embeds batches of texts, several at once.
 pub struct Encoder {
@@ -141,19 +144,6 @@ fn vector(row: &Value) -> Option<Vector> {
     })
 }
 
-/// Reads a device by the server's names.
-pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
-    match text {
-        "auto" => Ok(DeviceChoice::Auto),
-        "cpu" => Ok(DeviceChoice::Cpu),
-        "cuda" => Ok(DeviceChoice::Cuda(0)),
-        _ => {
-            let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-            number.map(DeviceChoice::Cuda).ok_or_else(|| "expected auto, cpu, cuda or cuda:N".to_owned())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,12 +156,5 @@ mod tests {
         for bad in [json!({}), json!({ "embedding": [1.0] }), json!({ "embedding": "AAA=" }), json!({ "embedding": "" })] {
             assert_eq!(vector(&bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn devices_are_read_as_the_server_reads_them() {
-        assert_eq!(parse_device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
-        assert_eq!(parse_device("cpu"), Ok(DeviceChoice::Cpu));
-        assert!(parse_device("tpu").is_err() && parse_device("cuda:").is_err());
     }
 }

@@ -2,76 +2,26 @@
 //!
 //! Texts are read, embedded and written in batches, some of which are under way at once; memory does not grow with their number.
 
+mod args;
 pub mod encoder;
 mod npy;
 pub mod texts;
 mod vectors;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
 use indicatif::{HumanCount, ProgressBar};
 
-use super::EXIT_CODES;
+pub use args::{EmbedArgs, Format, InputFormat};
+
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::output::{Output, Unit};
-use super::server::ServerArgs;
-use encoder::{Encoder, Pending};
+use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
-
-/// Batches under way: one is embedded while the next is tokenized or on its way.
-const BATCHES_MAX: usize = 3;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct EmbedArgs {
-    /// The file of texts; standard input for - and when left out.
-    pub file: Option<PathBuf>,
-    /// Embeds with the model bundle in this folder, without a server.
-    #[arg(long, value_name = "FOLDER")]
-    pub model: Option<PathBuf>,
-    /// Where the model runs: auto takes CUDA when it can be had; cuda:N fails without.
-    #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model", value_parser = encoder::parse_device)]
-    pub device: crate::embed::DeviceChoice,
-    /// Threads of the model on the CPU; 0 means one per core.
-    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
-    pub threads: usize,
-    /// What a line of the file is.
-    #[arg(long, value_enum, default_value_t = InputFormat::Lines)]
-    pub input: InputFormat,
-    /// What is written; npy when the name of the output ends so, else ndjson.
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
-    /// The file to write; standard output when left out. npy needs one, because its head has the number of texts.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// The options that all commands have.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
-
-/// What a line of the input is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum InputFormat {
-    /// A text.
-    Lines,
-    /// A JSON object with `text` and perhaps `id`; its other members are not looked at.
-    Ndjson,
-}
-
-/// What is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A JSON object per text: line, id if the input has one, embedding.
-    Ndjson,
-    /// One array of float32 for NumPy, a row per line of the input.
-    Npy,
-}
 
 /// What was done so far.
 #[derive(Default)]

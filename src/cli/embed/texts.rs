@@ -4,7 +4,7 @@ use std::io::{BufReader, Read};
 
 use serde::Deserialize;
 
-use super::InputFormat;
+use super::args::InputFormat;
 use crate::cli::error::CliError;
 use crate::cli::files::Input;
 use crate::cli::lines::{Line, Lines};

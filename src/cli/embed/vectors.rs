@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Format;
+use super::args::Format;
 use super::encoder::Vector;
 use super::npy::NpyWriter;
 use super::texts::Item;

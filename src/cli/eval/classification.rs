@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::encoder::batches;
+use super::measured::{DataArgs, Measured, failed, no_data};
 use super::scratch::Scratch;
-use super::{DataArgs, Measured, failed, no_data, parse_language};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::domain::Language;
@@ -158,4 +158,8 @@ impl fmt::Display for Comparisons {
         }
         Ok(())
     }
+}
+
+fn parse_language(tag: &str) -> Result<Language, String> {
+    Language::from_tag(tag).map_err(|error| error.to_string())
 }

@@ -2,13 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::search::SearchArgs;
-use crate::cli::error::CliError;
-
 /// The mode whose name is not sent, so that the server decides.
 const DEFAULT: &str = "default";
 /// What is measured when nothing is said.
-const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
+pub const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
 /// What the measurement itself sets.
 const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
 
@@ -23,7 +20,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// The mode `name`, or none at all when it is `default`.
-    fn mode(name: &str) -> Self {
+    pub fn mode(name: &str) -> Self {
         let mode = (name != DEFAULT).then(|| ("mode".to_owned(), json!(name)));
         Self { name: name.to_owned(), request: mode.into_iter().collect() }
     }
@@ -43,31 +40,6 @@ impl Configuration {
             Some(key) => Err(format!("{key} is set by the measurement; leave it out")),
             None => Ok(Self { name: name.to_owned(), request }),
         }
-    }
-}
-
-/// All configurations that are asked of the server, in the order of the report.
-pub fn of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> {
-    let nothing_said = args.mode.is_empty() && args.config.is_empty() && args.from_run.is_empty();
-    let modes: Vec<&str> = if nothing_said { MODES.to_vec() } else { args.mode.iter().map(String::as_str).collect() };
-    let mut configurations: Vec<Configuration> = modes.into_iter().map(Configuration::mode).collect();
-    configurations.extend(args.config.iter().cloned());
-    for Configuration { request, .. } in &mut configurations {
-        if args.balance_languages {
-            request.entry("balance_languages").or_insert(json!(true));
-        }
-        if args.exact && request.get("mode") != Some(&json!("lexical")) {
-            request.entry("exact").or_insert(json!(true));
-        }
-    }
-    let mut names: Vec<&str> = configurations.iter().map(|configuration| configuration.name.as_str()).collect();
-    names.extend(args.from_run.iter().map(|(name, _)| name.as_str()));
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => {
-            Err(CliError::Usage(format!("expected each configuration to have a name of its own, got {} twice", twice[0])))
-        }
-        None => Ok(configurations),
     }
 }
 

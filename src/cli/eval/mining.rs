@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::encoder::ServerEncoder;
-use super::{DataArgs, Measured, failed, no_data};
+use super::measured::{DataArgs, Measured, failed, no_data};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::cli::jobs;

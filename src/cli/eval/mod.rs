@@ -6,31 +6,29 @@
 mod classification;
 mod configuration;
 mod encoder;
+mod measured;
 mod mining;
 mod scratch;
 mod search;
 mod search_report;
 
-use std::fmt::Display;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::json;
 
 use super::EXIT_CODES;
 use super::client::Client;
 use super::error::{CliError, Outcome};
-use super::files::Target;
 use super::output::Output;
 use super::server::ServerArgs;
-use crate::domain::Language;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
 use classification::ClassificationArgs;
 use encoder::ServerEncoder;
+use measured::{Measured, failed, no_data};
 use mining::MiningArgs;
 use search::SearchArgs;
+
+pub use measured::DataArgs;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
@@ -89,20 +87,6 @@ pub enum Task {
     All(DataArgs),
 }
 
-/// Which files, and where the numbers go.
-#[derive(Debug, Args)]
-pub struct DataArgs {
-    /// Folder with the files of the task.
-    #[arg(long, value_name = "FOLDER")]
-    pub data: PathBuf,
-    /// The model that the server is asked for; the loaded one when left out.
-    #[arg(long, value_name = "NAME")]
-    pub model: Option<String>,
-    /// The file to write instead of standard output, which is there when it is complete; JSON when its name ends in .json.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
 /// Retrieval among many candidates.
 #[derive(Debug, Args)]
 pub struct RetrievalArgs {
@@ -112,12 +96,6 @@ pub struct RetrievalArgs {
     /// How many of the queries are asked.
     #[arg(long, value_name = "COUNT", default_value_t = candidates::QUERIES)]
     pub queries: usize,
-}
-
-/// A server that is measured.
-struct Measured {
-    client: Client,
-    output: Output,
 }
 
 /// Runs the command.
@@ -151,44 +129,4 @@ pub fn run(args: EvalArgs) -> Result<Outcome, CliError> {
         Task::Search(args) => search::run(&measured, args),
     }?;
     Ok(Outcome::Done)
-}
-
-impl Measured {
-    fn encoder(&self, data: &DataArgs) -> ServerEncoder<'_> {
-        ServerEncoder::new(&self.client, &self.output, data.model.clone())
-    }
-
-    /// Writes a report: to a file if one is named, as JSON if that is asked for.
-    fn tell(&self, data: &DataArgs, report: &(impl Display + Serialize)) -> Result<(), CliError> {
-        let named = data.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let text = if self.output.json || named { json!(report).to_string() } else { report.to_string() };
-        match &data.output {
-            None => self.output.line(text.trim_end()),
-            Some(path) => {
-                let mut target = Target::create(path)?;
-                let failed = target.failed();
-                writeln!(target, "{}", text.trim_end()).map_err(failed)?;
-                target.finish()
-            }
-        }
-    }
-}
-
-/// What went wrong, as this command's error: of the server when it was the server, otherwise of the files.
-fn failed(error: EvaluationError) -> CliError {
-    match error {
-        EvaluationError::Measured(cause) => match cause.downcast::<CliError>() {
-            Ok(error) => *error,
-            Err(cause) => CliError::Input(super::chain(&*cause)),
-        },
-        other => CliError::Input(super::chain(&other)),
-    }
-}
-
-fn no_data(folder: &Path) -> CliError {
-    failed(EvaluationError::NoData { path: folder.to_owned() })
-}
-
-fn parse_language(tag: &str) -> Result<Language, String> {
-    Language::from_tag(tag).map_err(|error| error.to_string())
 }

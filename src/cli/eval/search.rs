@@ -4,14 +4,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
-use serde::Serialize;
+use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::configuration::{self, Configuration};
+use super::configuration::{Configuration, MODES};
+use super::measured::{DataArgs, Measured, failed};
 use super::scratch::Scratch;
-use super::search_report::{Bootstrap, QueryScores, Row, SearchReport};
-use super::{DataArgs, Measured, failed};
+use super::search_report::{Bootstrap, QueryScores, Row, Scope, SearchReport};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::cli::files::Target;
@@ -76,18 +75,6 @@ pub struct SearchArgs {
     pub run: Option<PathBuf>,
 }
 
-/// Documents that a query is asked in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// All documents.
-    All,
-    /// Documents in the query's language.
-    Same,
-    /// Documents in other languages.
-    Other,
-}
-
 /// A query and what is relevant to it in the documents that it is asked in.
 struct Asked<'a> {
     query: &'a Item,
@@ -106,7 +93,7 @@ struct Searches<'a> {
 
 /// Measures and tells.
 pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
-    let configurations = configuration::of(&args)?;
+    let configurations = configurations_of(&args)?;
     check_run(&args, &configurations)?;
     let mut lists = Vec::new();
     for (name, path) in &args.from_run {
@@ -139,6 +126,31 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
         return Ok(());
     }
     measured.tell(&args.data, &report)
+}
+
+/// All configurations that are asked of the server, in the order of the report.
+fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> {
+    let nothing_said = args.mode.is_empty() && args.config.is_empty() && args.from_run.is_empty();
+    let modes: Vec<&str> = if nothing_said { MODES.to_vec() } else { args.mode.iter().map(String::as_str).collect() };
+    let mut configurations: Vec<Configuration> = modes.into_iter().map(Configuration::mode).collect();
+    configurations.extend(args.config.iter().cloned());
+    for Configuration { request, .. } in &mut configurations {
+        if args.balance_languages {
+            request.entry("balance_languages").or_insert(json!(true));
+        }
+        if args.exact && request.get("mode") != Some(&json!("lexical")) {
+            request.entry("exact").or_insert(json!(true));
+        }
+    }
+    let mut names: Vec<&str> = configurations.iter().map(|configuration| configuration.name.as_str()).collect();
+    names.extend(args.from_run.iter().map(|(name, _)| name.as_str()));
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => {
+            Err(CliError::Usage(format!("expected each configuration to have a name of its own, got {} twice", twice[0])))
+        }
+        None => Ok(configurations),
+    }
 }
 
 fn named_file(text: &str) -> Result<(String, PathBuf), String> {

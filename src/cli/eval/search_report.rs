@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::search::Scope;
 use crate::evaluation::relevance::{Item, MeanScores, Scores};
 use crate::evaluation::significance::{Difference, paired_bootstrap};
 
@@ -14,6 +14,18 @@ use crate::evaluation::significance::{Difference, paired_bootstrap};
 const QUERIES_MIN: usize = 10;
 /// Narrowest column of names.
 const NAME_COLUMNS_MIN: usize = 13;
+
+/// Documents that a query is asked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// All documents.
+    All,
+    /// Documents in the query's language.
+    Same,
+    /// Documents in other languages.
+    Other,
+}
 
 /// All that was measured.
 #[derive(Debug, Serialize)]

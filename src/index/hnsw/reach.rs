@@ -9,7 +9,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EF, Ordering, PassageId, lock, read, write};
+use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EF, Ordering, PassageId, Upkeep, lock, read, write};
 use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
 use crate::index::engine::{Engine, Scored};
@@ -22,15 +22,6 @@ const WALKED_PER_ADDED: u64 = 2;
 
 /// Nodes that one `check` walks to in turn.
 const WALKED_PER_CHECK: usize = 4_096;
-
-/// Where the walks in turn are.
-#[derive(Debug, Default)]
-pub(super) struct Upkeep {
-    /// The nodes that links led to when they were last followed.
-    reached: RoaringTreemap,
-    /// How many of them were walked to.
-    walked: u64,
-}
 
 /// How a node stands to walks for its own values, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -98,9 +98,8 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Quantization;
     use super::*;
-    use crate::domain::HnswSettings;
+    use crate::domain::{HnswSettings, Quantization};
     use crate::index::search_exact;
 
     /// Some direction for each number, and about every twentieth nearly the same as another.

@@ -1,6 +1,7 @@
 //! Tests of the index in memory.
 
 use super::*;
+use crate::domain::Quantization;
 
 const PARAMETERS: IndexParameters = IndexParameters {
     dimension: 4,

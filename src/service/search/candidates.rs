@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::matching::{PassageSet, Scope};
+use super::matching::Scope;
+use super::passage_sets::PassageSet;
 use crate::domain::{Embedding, PassageId, SearchParameters};
 use crate::index::{Among, Compared, Neighbor, search_exact};
 

@@ -11,7 +11,7 @@ use super::super::Error;
 use super::candidates::among;
 use super::dense::{self, DenseParameters};
 use super::hits::Candidates;
-use super::matching::PassageSet;
+use super::passage_sets::PassageSet;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms};

@@ -11,19 +11,22 @@ mod full;
 mod fusion;
 mod groups;
 mod hits;
+mod known_tokens;
 mod labeled;
 mod margin;
 mod marks;
 mod matching;
+mod passage_sets;
 mod preference;
 mod ranking;
 mod resolve;
 mod tokens;
 
 pub(super) use candidates::{RESCORED_MIN, rescored};
+pub(super) use known_tokens::CollectionTokens;
 pub(super) use labeled::LabeledPassages;
-pub(super) use matching::PassageSets;
-pub(super) use tokens::{CollectionTokens, fill};
+pub(super) use passage_sets::PassageSets;
+pub(super) use tokens::fill;
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,0 +1,198 @@
+//! The rows of a token table, ready for products: which tokens a question has, and what is near to each, which is remembered.
+
+use std::sync::Arc;
+
+use numkong::{PackedMatrix, Tensor, available, cap, configure_thread};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::TokenTable;
+
+/// Distinct tokens of a question that are looked for; of a longer one those that say most.
+const QUESTION_TOKENS_MAX: usize = 2 * LANES;
+/// Tokens of the question that are compared together.
+pub(super) const LANES: usize = 16;
+/// What a cosine of 1 is kept as.
+pub(super) const ONE: f32 = i16::MAX as f32;
+/// Rows of the table that are multiplied at a time, so that products stay in the nearest caches.
+const ROWS_PER_BLOCK: usize = 1_024;
+/// Token ids that passages can have.
+const IDS_MAX: usize = 1 << 16;
+/// From this cosine on a token stands for another one when its rarity is counted.
+pub(super) const NEAR: f32 = 0.6;
+/// While passages are looked for, cosines below this count as none: few tokens are left to look at, and nothing that would be
+/// found is lost.
+const SCANNED: f32 = 0.3;
+/// Near tokens that are remembered, of all tokens of questions together, four bytes each: some twenty thousand tokens with what is
+/// near to them. To find out costs a product with the whole table.
+const REMEMBERED_MAX: u64 = 4 << 20;
+
+/// The rows, and what is near to what.
+pub(super) struct Rows {
+    dimension: usize,
+    /// `ROWS_PER_BLOCK` rows each but the last.
+    blocks: Vec<Tensor<i8>>,
+    /// One over the length of each row; 0 for a row of zeros.
+    inverse_lengths: Vec<f32>,
+    weights: Vec<f32>,
+    near: Cache<u16, Arc<[NearToken]>, ByLength>,
+}
+
+/// A token and its cosine with another one, as a part of `ONE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NearToken {
+    pub(super) token: u16,
+    pub(super) cosine: i16,
+}
+
+/// Counts what is remembered of a token.
+#[derive(Debug, Clone)]
+struct ByLength;
+
+impl Weighter<u16, Arc<[NearToken]>> for ByLength {
+    fn weight(&self, _token: &u16, near: &Arc<[NearToken]>) -> u64 {
+        near.len() as u64 + 1
+    }
+}
+
+/// Why a token table cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the token table cannot be multiplied")]
+pub struct ScorerError(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl ScorerError {
+    fn of(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl Rows {
+    /// Takes a model's token table. Ids from 65,536 on are never looked for.
+    pub(super) fn new(table: TokenTable) -> Result<Self, ScorerError> {
+        let TokenTable { dimension, rows, scales: _, mut weights } = table;
+        let block = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]).map_err(ScorerError::of);
+        let blocks = rows.chunks(ROWS_PER_BLOCK * dimension).take(IDS_MAX / ROWS_PER_BLOCK).map(block);
+        let length = |row: &[i8]| (row.iter().map(|&value| i32::from(value).pow(2)).sum::<i32>() as f32).sqrt();
+        weights.truncate(IDS_MAX);
+        let near = Cache::with_weighter(REMEMBERED_MAX as usize / 256, REMEMBERED_MAX, ByLength);
+        Ok(Self {
+            dimension,
+            blocks: blocks.collect::<Result<_, _>>()?,
+            inverse_lengths: rows.chunks_exact(dimension).map(|row| length(row).max(1.0).recip()).collect(),
+            weights,
+            near,
+        })
+    }
+
+    /// The row of a token; `None` for one that the table does not have.
+    pub(super) fn row(&self, token: u16) -> Option<&[i8]> {
+        let token = usize::from(token);
+        let block = self.blocks.get(token / ROWS_PER_BLOCK)?.as_slice();
+        block.get(token % ROWS_PER_BLOCK * self.dimension..)?.get(..self.dimension)
+    }
+
+    /// How many tokens there are.
+    pub(super) fn len(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// The rows of tokens, which the table has. [tokens, dimension]
+    pub(super) fn gather(&self, tokens: &[u16]) -> Result<Tensor<i8>, ScorerError> {
+        let mut rows = Vec::with_capacity(tokens.len() * self.dimension);
+        tokens.iter().filter_map(|&token| self.row(token)).for_each(|row| rows.extend_from_slice(row));
+        Tensor::try_from_slice(&rows, &[tokens.len(), self.dimension]).map_err(ScorerError::of)
+    }
+
+    /// The cosine of two tokens as a part of `ONE`, from the product of their rows. Below 0 is 0.
+    pub(super) fn cosine(&self, product: i32, a: u16, b: u16) -> i16 {
+        let scale = self.inverse_lengths[usize::from(a)] * self.inverse_lengths[usize::from(b)];
+        ((product as f32 * scale).clamp(0.0, 1.0) * ONE + 0.5) as i16
+    }
+
+    /// The distinct tokens of a question with how much each weighs before its rarity; the heaviest if there are too many.
+    pub(super) fn counted(&self, tokens: &[u32]) -> Vec<(u16, f32)> {
+        let mut distinct: Vec<u16> = tokens.iter().filter_map(|&token| u16::try_from(token).ok()).collect();
+        distinct.retain(|&token| usize::from(token) < self.len());
+        distinct.sort_unstable();
+        let weight = |token: u16| self.weights[usize::from(token)];
+        let runs = distinct.chunk_by(|a, b| a == b);
+        let mut counted: Vec<(u16, f32)> = runs.map(|run| (run[0], run.len() as f32 * weight(run[0]))).collect();
+        if counted.len() > QUESTION_TOKENS_MAX {
+            counted.sort_by(|a, b| b.1.total_cmp(&a.1));
+            counted.truncate(QUESTION_TOKENS_MAX);
+        }
+        counted
+    }
+
+    /// For each of `ids` the tokens with a cosine of `SCANNED` or more, nearest first.
+    pub(super) fn near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
+        let mut near: Vec<Option<Arc<[NearToken]>>> = ids.iter().map(|id| self.near.get(id)).collect();
+        let missing: Vec<u16> = ids.iter().zip(&near).filter(|(_, near)| near.is_none()).map(|(&id, _)| id).collect();
+        for part in missing.chunks(LANES) {
+            for (&id, found) in part.iter().zip(self.look_for_near(part)?) {
+                self.near.insert(id, Arc::clone(&found));
+                if let Some(place) = ids.iter().position(|&other| other == id) {
+                    near[place] = Some(found);
+                }
+            }
+        }
+        Ok(near.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// The same from the rows themselves.
+    fn look_for_near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
+        let own = Factor::new(self.gather(ids)?)?;
+        let mut near = vec![Vec::new(); ids.len()];
+        // What a product, divided by the length of the other row, reaches at least.
+        let least: Vec<f32> = ids.iter().map(|&id| SCANNED / self.inverse_lengths[usize::from(id)]).collect();
+        for (block, first) in self.blocks.iter().zip((0..).step_by(ROWS_PER_BLOCK)) {
+            let products = own.products(block)?;
+            for (token, products) in (first..).zip(products.as_slice().chunks_exact(ids.len())) {
+                let inverse = self.inverse_lengths[token];
+                for (lane, &product) in products.iter().enumerate() {
+                    if product as f32 * inverse >= least[lane] {
+                        let token = token as u16;
+                        near[lane].push(NearToken { token, cosine: self.cosine(product, token, ids[lane]) });
+                    }
+                }
+            }
+        }
+        let nearest_first = |mut near: Vec<NearToken>| {
+            near.sort_unstable_by_key(|near| (std::cmp::Reverse(near.cosine), near.token));
+            near.into()
+        };
+        Ok(near.into_iter().map(nearest_first).collect())
+    }
+}
+
+/// Rows that others are multiplied with.
+pub(super) struct Factor {
+    rows: Tensor<i8>,
+    packed: PackedMatrix<i8>,
+}
+
+impl Factor {
+    pub(super) fn new(rows: Tensor<i8>) -> Result<Self, ScorerError> {
+        Ok(Self { packed: PackedMatrix::try_pack(&rows).map_err(ScorerError::of)?, rows })
+    }
+
+    /// The products of `others` with these. [others, these]
+    pub(super) fn products(&self, others: &Tensor<i8>) -> Result<Tensor<i32>, ScorerError> {
+        let mut products = Tensor::<i32>::try_full(&[others.shape()[0], self.rows.shape()[0]], 0).map_err(ScorerError::of)?;
+        // Where the system refuses the registers of AMX, the products that need them must not run.
+        if available() & (cap::SAPPHIREAMX | cap::GRANITEAMX) == 0 || configure_thread() {
+            others.try_dots_packed_into(&self.packed, &mut products).map_err(ScorerError::of)?;
+        } else {
+            let dimension = self.rows.shape()[1].max(1);
+            let (own, each) = (self.rows.as_slice(), others.as_slice().chunks_exact(dimension));
+            let pairs = each.flat_map(|other| own.chunks_exact(dimension).map(move |own| dot(own, other)));
+            products.as_mut_slice().iter_mut().zip(pairs).for_each(|(product, dot)| *product = dot);
+        }
+        Ok(products)
+    }
+}
+
+/// The product of two rows.
+pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
+    a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+}

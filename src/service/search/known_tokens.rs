@@ -1,0 +1,126 @@
+//! What is known of the tokens and words of a collection's passages, true of one state of its database.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::domain::{PassageId, Sequence, TokenSet};
+use crate::ranking::{TokenIndex, Translations, WordIndex};
+use crate::store::TokenChanges;
+
+/// What is known of a collection's tokens.
+#[derive(Debug, Default)]
+pub(crate) struct CollectionTokens(RwLock<State>);
+
+/// What is known, and since when.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) known: Option<Known>,
+    /// Steps of filling so far. Their rows are of passages embedded long ago, which the sequence does not tell: what was read before a
+    /// step lacks its rows.
+    pub(super) filled: u64,
+}
+
+/// The tokens, true of one state of the database.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) sequence: Sequence,
+    pub(super) index: TokenIndex,
+    pub(super) words: WordIndex,
+}
+
+impl CollectionTokens {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what was read when there had been so many steps of filling, unless that is no longer all there is to read, or
+    /// another search was faster.
+    pub(super) fn take(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
+        let mut state = self.write();
+        if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
+            return;
+        }
+        let (mut index, mut words) = match state.known.take() {
+            Some(known) if !changes.complete => (known.index, known.words),
+            _ => Default::default(),
+        };
+        for passage in changes.removed {
+            index.remove(passage);
+            words.remove(passage);
+        }
+        if let Some(translations) = translations {
+            changes.words.iter().for_each(|(passage, counts)| words.insert(*passage, counts, translations));
+        }
+        for (passage, tokens) in &changes.passages {
+            index.insert(*passage, tokens);
+        }
+        index.prepare();
+        state.known = Some(Known { sequence: changes.sequence, index, words });
+    }
+
+    /// Forgets everything: passages got words that the sequence does not tell of.
+    pub(super) fn forget(&self) {
+        let mut state = self.write();
+        state.filled += 1;
+        state.known = None;
+    }
+
+    /// Adds what passages lacked, if anything is known yet.
+    pub(super) fn fill(&self, passages: &[(PassageId, TokenSet)]) {
+        let mut state = self.write();
+        state.filled += 1;
+        if let Some(known) = state.known.as_mut() {
+            passages.iter().for_each(|(passage, tokens)| known.index.insert(*passage, tokens));
+            known.index.prepare();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(sequence: u64, passages: &[u64]) -> TokenChanges {
+        let passages = passages.iter().map(|&passage| (PassageId(passage), TokenSet::of(&[7]))).collect();
+        TokenChanges { sequence: Sequence(sequence), complete: true, removed: Vec::new(), passages, words: Vec::new() }
+    }
+
+    fn known(tokens: &CollectionTokens) -> usize {
+        tokens.read().known.as_ref().map_or(0, |known| known.index.len())
+    }
+
+    #[test]
+    fn what_was_read_before_a_step_of_filling_is_read_again() {
+        let tokens = CollectionTokens::default();
+        tokens.fill(&[(PassageId(2), TokenSet::of(&[7]))]);
+        tokens.take(changes(5, &[1]), 0, None);
+        assert_eq!(known(&tokens), 0, "the passage that was just filled would be missing until the next start");
+        tokens.take(changes(5, &[1, 2]), 1, None);
+        assert_eq!(known(&tokens), 2);
+        tokens.fill(&[(PassageId(3), TokenSet::of(&[7]))]);
+        assert_eq!(known(&tokens), 3);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_read_again_whole() {
+        let tokens = CollectionTokens::default();
+        tokens.take(changes(5, &[1, 2]), 0, None);
+        tokens.forget();
+        assert_eq!(known(&tokens), 0);
+        tokens.take(changes(5, &[1]), 0, None);
+        assert_eq!(known(&tokens), 0, "it was read before");
+        tokens.take(changes(5, &[1, 2]), 1, None);
+        assert_eq!(known(&tokens), 2);
+    }
+
+    #[test]
+    fn an_older_state_does_not_replace_a_newer_one() {
+        let tokens = CollectionTokens::default();
+        tokens.take(changes(7, &[1, 2]), 0, None);
+        tokens.take(changes(6, &[1]), 0, None);
+        assert_eq!(known(&tokens), 2);
+    }
+}

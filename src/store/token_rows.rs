@@ -1,0 +1,42 @@
+//! The rows of passages' tokens: how one is written, under the checksum of its passage.
+
+use rusqlite::{Connection, params};
+
+use super::checksum::seal_of_passage;
+use super::error::Fault;
+use super::rows::to_sql;
+use crate::domain::{PassageId, TokenSet};
+
+/// Writes the tokens of a passage that is embedded, unless it has none.
+pub(super) fn insert(connection: &Connection, passage: PassageId, tokens: &TokenSet) -> Result<(), Fault> {
+    if !tokens.is_empty() {
+        let sql = "insert or replace into passage_tokens (passage, tokens) values (?1, ?2)";
+        connection.prepare_cached(sql)?.execute(params![to_sql(passage.0), seal(passage, tokens)])?;
+    }
+    Ok(())
+}
+
+fn seal(passage: PassageId, tokens: &TokenSet) -> Vec<u8> {
+    seal_of_passage(passage, tokens.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checksum::unseal_of_passage;
+    use super::*;
+
+    #[test]
+    fn tokens_that_were_damaged_are_none() {
+        let unseal = |passage, bytes: &[u8]| unseal_of_passage(passage, bytes).and_then(TokenSet::from_bytes);
+        let tokens = TokenSet::of(&[5, 9, 300]);
+        let sealed = seal(PassageId(7), &tokens);
+        assert_eq!(unseal(PassageId(7), &sealed), Some(tokens));
+        assert_eq!(unseal(PassageId(8), &sealed), None, "of another passage");
+        for bit in 0..sealed.len() * 8 {
+            let mut damaged = sealed.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(unseal(PassageId(7), &damaged), None, "bit {bit}");
+        }
+        assert_eq!(unseal(PassageId(7), &[]), None);
+    }
+}
