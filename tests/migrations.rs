@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Sequence, TokenSet};
 use dragoman::store::{
     Adoption, Catalog, Change, DatabaseKind, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreError,
-    StoreOptions, check_head, check_stranger,
+    StoreOptions, check_foreign, check_head,
 };
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
@@ -329,7 +329,7 @@ fn databases_of_every_version_are_taken_from_an_archive() {
             let folder = fixture(&format!("{name}_{version}.sqlite"), "database");
             let database = folder.path().join("database");
             check_head(kind, &fs::read(&database).unwrap()).unwrap();
-            check_stranger(kind, &database).unwrap();
+            check_foreign(kind, &database).unwrap();
         }
     }
 }

@@ -29,7 +29,7 @@ impl RequestKey {
     }
 
     /// What it is kept under: no two callers share one.
-    pub fn kept_as(&self) -> String {
+    pub fn record_key(&self) -> String {
         // A line feed is in no key.
         self.caller.as_ref().map_or_else(|| self.key.clone(), |caller| format!("{}\n{}", caller.as_str(), self.key))
     }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
-use super::leftovers;
 use super::locks::lock;
+use super::orphaned_folders;
 use super::runtime::{Applied, OpenCollection};
 use super::state::{BrokenCollection, Service, State};
 use super::worker::Worker;
@@ -287,7 +287,7 @@ impl State {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(open.get(name).ok_or_else(not_found)?)
         };
-        leftovers::giving_up(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
+        orphaned_folders::removing_on_error(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
@@ -302,7 +302,7 @@ impl State {
     fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
         let found = self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(|broken| broken.row.clone());
         let Some(row) = found else { return Ok(false) };
-        leftovers::giving_up(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
+        orphaned_folders::removing_on_error(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
         self.broken.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %row.id, "damaged collection deleted");
@@ -313,7 +313,7 @@ impl State {
     /// Removes the folder of a collection that could not be opened and is no more in the catalog.
     pub(super) fn remove_broken_folder(&self, row: &Collection) {
         let folder = self.collections_dir().join(&row.id.0);
-        if let Err(error) = leftovers::remove(&folder) {
+        if let Err(error) = orphaned_folders::remove(&folder) {
             let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
             tracing::warn!(%folder, error, "removing a deleted collection's folder failed, the next start tries again");
         }

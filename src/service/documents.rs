@@ -166,14 +166,14 @@ impl Service {
         let collection = self.collection(name)?;
         self.check_running()?;
         let asked = request.clone();
-        let kept = self.on_collection(&collection, move |collection| Ok(collection.store.kept_answer(&asked)?)).await?;
+        let kept = self.on_collection(&collection, move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
         if let Some(kept) = kept {
-            return kept.parse().map_err(|_| Error::KeptAnswer);
+            return kept.parse().map_err(|_| Error::CorruptIdempotencyRecord);
         }
         let deleted = self.delete_matching(name, filter).await?;
         // Another one may have its place by now.
         let collection = self.collection(name)?;
-        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.keep_answer(&request, deleted.to_string())?);
+        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, deleted.to_string())?);
         self.on_collection(&collection, keep).await?;
         Ok(deleted)
     }

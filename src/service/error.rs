@@ -36,7 +36,7 @@ pub enum Error {
     StillIndexing,
     /// What was kept of a request cannot be read.
     #[error("what was kept of a request is damaged")]
-    KeptAnswer,
+    CorruptIdempotencyRecord,
     /// No such alias.
     #[error("there is no alias {name}")]
     AliasNotFound {

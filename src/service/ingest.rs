@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::embedding::{embed_passages, embed_tokens, priority};
 use super::error::Error;
-use super::kept;
+use super::idempotency;
 use super::reservation::Reservation;
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
@@ -20,7 +20,7 @@ use crate::domain::{
     UpsertStatus, Wait,
 };
 use crate::embed::{PreparedText, Tokens};
-use crate::store::{Kept, PendingPassage, PreparedDocument, Upserted};
+use crate::store::{Idempotent, PendingPassage, PreparedDocument, Upserted};
 
 /// Passages of one request that wait for the encoder at once: a large request leaves room in the queue for others.
 const PASSAGES_PER_SUBMISSION: usize = 128;
@@ -113,11 +113,11 @@ impl Service {
     /// to, which is another one when this was replaced, and what must live as long as the write.
     pub(super) async fn enter_write(&self, collection: Arc<OpenCollection>) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
         let mut collection = collection;
-        let successor = loop {
-            let successor = Arc::clone(&collection.successor).read_owned().await;
-            match &*successor {
+        let replacement = loop {
+            let replacement = Arc::clone(&collection.replacement).read_owned().await;
+            match &*replacement {
                 Some(next) => collection = Arc::clone(next),
-                None => break successor,
+                None => break replacement,
             }
         };
         let limit = self.state.limits.write_queue_max;
@@ -125,7 +125,7 @@ impl Service {
             .try_acquire_owned()
             .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
         let thread = Arc::clone(&self.state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _successor: successor }))
+        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _replacement: replacement }))
     }
 
     /// Refuses work while the server stops.
@@ -194,7 +194,7 @@ impl State {
 pub(super) struct WriteBounds {
     _slot: OwnedSemaphorePermit,
     _thread: OwnedSemaphorePermit,
-    _successor: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
+    _replacement: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
 }
 
 /// On what a write depends besides its documents.
@@ -261,10 +261,10 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
         Demand::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
         Demand::Once(request) => {
             let (ids, refused) = (ids.clone(), refused.clone());
-            let answer = move |upserted: &[Upserted]| kept::write(&outcomes(ids, refused, upserted));
+            let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
             match collection.store.upsert_once(prepared, request, answer)? {
-                Kept::Now(upserted) => upserted,
-                Kept::Before(answer) => return done_before(&answer, wait),
+                Idempotent::Now(upserted) => upserted,
+                Idempotent::Before(answer) => return done_before(&answer, wait),
             }
         }
     };
@@ -316,7 +316,7 @@ fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted
 /// The outcomes of a request that was done before. Its passages are being embedded, or are already; a caller who waits for them
 /// goes on waiting.
 fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
-    let outcomes = kept::read(answer)?;
+    let outcomes = idempotency::read(answer)?;
     let stored = outcomes.iter().filter(|outcome| wait == Wait::Indexed && outcome.version.is_some());
     let awaited = stored.filter_map(|outcome| outcome.id.clone()).collect();
     Ok(Stored { outcomes, pending: None, awaited })

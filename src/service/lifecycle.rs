@@ -18,9 +18,9 @@ use super::locks::lock;
 use super::repair::recover;
 use super::runtime::OpenCollection;
 use super::shares::Bound;
-use super::spool::Uploads;
 use super::state::{BrokenCollection, Parts, Service, State};
-use super::{leftovers, search, upkeep};
+use super::upload_receiver::Uploads;
+use super::{orphaned_folders, search, upkeep};
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
@@ -54,7 +54,7 @@ impl Service {
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
-        leftovers::sweep(&collections_dir, &rows, &unfinished)?;
+        orphaned_folders::sweep(&collections_dir, &rows, &unfinished)?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
@@ -186,7 +186,7 @@ impl State {
 
 /// Opens the catalog; makes one only in a data directory that holds nothing that a catalog would name or protect.
 fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
-    let found = leftovers::holding(data_dir)?;
+    let found = orphaned_folders::holding(data_dir)?;
     if found.is_empty() {
         return Ok(Catalog::open(data_dir)?);
     }

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use super::error::{Error, short};
 use super::found_damage::FoundDamage;
-use super::leftovers;
 use super::locks::lock;
+use super::orphaned_folders;
 use super::reserved::ReservedPassages;
 use super::search::{CollectionTokens, PassageSets};
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
@@ -52,7 +52,7 @@ pub(crate) struct OpenCollection {
     pub(super) write_slots: Arc<Semaphore>,
     /// The collection that took this one's place, where writes go then. Read while a write runs, so that none is lost between
     /// the two.
-    pub(super) successor: Arc<tokio::sync::RwLock<Option<Arc<OpenCollection>>>>,
+    pub(super) replacement: Arc<tokio::sync::RwLock<Option<Arc<OpenCollection>>>>,
     /// The background worker, once recovery is over.
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
     /// Where its database was found damaged.
@@ -105,7 +105,7 @@ impl OpenCollection {
             wake: Notify::new(),
             changed: Notify::new(),
             write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
-            successor: Arc::default(),
+            replacement: Arc::default(),
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
             passage_sets: PassageSets::default(),
@@ -131,8 +131,8 @@ impl OpenCollection {
 
     /// The collection that has this one's place by now: itself, unless it was replaced.
     pub(super) fn latest(self: &Arc<Self>) -> Arc<Self> {
-        let successor = self.successor.try_read().ok().and_then(|successor| successor.clone());
-        successor.map_or_else(|| Arc::clone(self), |next| next.latest())
+        let replacement = self.replacement.try_read().ok().and_then(|replacement| replacement.clone());
+        replacement.map_or_else(|| Arc::clone(self), |next| next.latest())
     }
 
     /// Takes over a changed row, once the catalog has it.
@@ -300,7 +300,7 @@ impl OpenCollection {
         if let Err(error) = self.store.close() {
             tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "closing a deleted collection failed");
         }
-        leftovers::remove(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
+        orphaned_folders::remove(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
     }
 
     /// Asks the worker and a running recovery to stop.

@@ -18,10 +18,10 @@ use super::blocking::blocking;
 use super::classifiers::ClassifierError;
 use super::error::Error;
 use super::folders::{SNAPSHOTS_DIR, sync_dir};
-use super::jobs::{Live, NewJob, new_job_id};
+use super::jobs::{NewJob, RunningJob, new_job_id};
 use super::runtime::OpenCollection;
-use super::spool::{SpoolBounds, check_room, receive};
 use super::state::{Service, State};
+use super::upload_receiver::{UploadBounds, check_room, receive};
 use crate::domain::{
     Alias, ClassifierName, CollectionName, FileEncoding, Job, JobType, JobUnit, Metadata, Page, RestoreRequest, Snapshot,
     SnapshotId,
@@ -176,7 +176,7 @@ impl Service {
         self.check_running()?;
         let upload = self.state.uploads.begin()?;
         let limits = self.limits();
-        let bounds = SpoolBounds::new(limits);
+        let bounds = UploadBounds::new(limits);
         check_room(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
         if self.state.snapshot_file(id, DESCRIPTION).exists() {
             return Err(Error::SnapshotExists { id: id.clone() });
@@ -407,7 +407,7 @@ impl State {
     }
 
     /// Removes what a job that makes a snapshot has left.
-    pub(super) fn clean_up_snapshot(&self, live: &Live) {
+    pub(super) fn clean_up_snapshot(&self, live: &RunningJob) {
         let partial = self.snapshot_partial(live.id.as_str());
         let _ = std::fs::remove_dir_all(partial);
     }

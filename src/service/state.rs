@@ -17,7 +17,7 @@ use super::jobs::Jobs;
 use super::keyring::Keyring;
 use super::runtime::OpenCollection;
 use super::shares::Bound;
-use super::spool::Uploads;
+use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo, Payer};
 use crate::embed::Embedder;
 use crate::store::{Catalog, OpenDatabases, StoreError};

@@ -1,7 +1,7 @@
-//! Takes the rows of a database from elsewhere into one that our own migrations make. Nothing of the stranger is copied but rows of
+//! Takes the rows of a database from elsewhere into one that our own migrations make. Nothing of the foreign is copied but rows of
 //! known tables: not its indexes, not its triggers, not its counts, not its index of terms. Ours are made anew.
 //!
-//! The new database is of the stranger's version at first and is then migrated, as the stranger itself would have been. Until
+//! The new database is of the foreign's version at first and is then migrated, as the foreign itself would have been. Until
 //! it is whole nobody may rely on it: a crash leaves a file that is of no use.
 
 use std::fs::File;
@@ -13,11 +13,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::checksum::{passage_checksum, unseal_embedding};
 use super::connection::file_error;
 use super::error::Fault;
+use super::foreign::{DatabaseKind, ForeignDatabase, cause};
 use super::metadata_indexes::declare;
 use super::migrate::{apply, migrate};
 use super::queries::CUTTING_RULES;
 use super::rows::{self, DOCUMENT_COLUMNS};
-use super::strangers::{DatabaseKind, Stranger, cause};
 use super::{StoreError, TermsOf, term_rows};
 use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
 use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
@@ -60,35 +60,35 @@ impl Adoption<'_> {
     /// to be named when somebody reads them; a damaged embedding is left out and made anew. `stop` is asked now and then;
     /// once it says so, this ends with `StoreError::Interrupted`. The file is durable when this is done.
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
-        let stranger = Stranger::open(self.kind, self.from, stop.clone())?;
+        let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
         let told = |fault: Fault| match fault.while_doing(DOING) {
-            StoreError::Interrupted { doing } if stranger.is_endless() => {
+            StoreError::Interrupted { doing } if foreign.is_endless() => {
                 StoreError::Damaged { doing, source: cause("reading a row does not come to an end") }
             }
             // Our own statements are right: what SQLite refuses is in the file.
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
             error => error,
         };
-        let damage = self.copy(&stranger, stop).map_err(told)?;
+        let damage = self.copy(&foreign, stop).map_err(told)?;
         File::open(self.to).and_then(|file| file.sync_all()).map_err(|error| file_error(self.to, error))?;
         Ok(damage)
     }
 
-    fn copy(&self, stranger: &Stranger, stop: impl Fn() -> bool + Send + 'static) -> Result<Vec<StoreError>, Fault> {
+    fn copy(&self, foreign: &ForeignDatabase, stop: impl Fn() -> bool + Send + 'static) -> Result<Vec<StoreError>, Fault> {
         let schema = self.kind.schema();
         let mut ours = create(self.to)?;
         ours.progress_handler(STEPS_PER_LOOK, Some(stop))?;
-        apply(&mut ours, schema, stranger.version)?;
+        apply(&mut ours, schema, foreign.version)?;
         let tables = match self.kind {
             DatabaseKind::Catalog => CATALOG_TABLES,
             DatabaseKind::Collection => COLLECTION_TABLES,
         };
         let transaction = ours.transaction()?;
         for table in tables {
-            copy_table(stranger, &transaction, table)?;
+            copy_table(foreign, &transaction, table)?;
         }
         if self.kind == DatabaseKind::Collection {
-            copy_state(stranger, &transaction)?;
+            copy_state(foreign, &transaction)?;
         }
         transaction.commit()?;
         migrate(&mut ours, schema)?;
@@ -96,7 +96,7 @@ impl Adoption<'_> {
             return Ok(Vec::new());
         }
         let transaction = ours.transaction()?;
-        for (number, path) in (1..).zip(&stranger.indexes) {
+        for (number, path) in (1..).zip(&foreign.indexes) {
             declare(&transaction, path, number)?;
         }
         // Tokens are made anew: those of an archive may say anything.
@@ -121,7 +121,7 @@ fn create(path: &Path) -> Result<Connection, Fault> {
 }
 
 /// Copies all rows of a table, if there is one in this version. Our own definition of it says which columns there are.
-fn copy_table(stranger: &Stranger, ours: &Connection, table: &'static str) -> Result<(), Fault> {
+fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str) -> Result<(), Fault> {
     let columns = columns(ours, table)?;
     if columns.is_empty() {
         return Ok(());
@@ -130,11 +130,11 @@ fn copy_table(stranger: &Stranger, ours: &Connection, table: &'static str) -> Re
     let columns_sql = columns.join(", ");
     let mut insert = ours.prepare(&format!("insert into {table} ({columns_sql}) values ({places})"))?;
     // In the order in which they lie: a row that comes twice, as in a tree that a hostile hand has tied, fits no key of ours.
-    let mut select = stranger.connection.prepare(&format!("select {columns_sql} from main.{table} not indexed"))?;
+    let mut select = foreign.connection.prepare(&format!("select {columns_sql} from main.{table} not indexed"))?;
     let mut rows = select.query([])?;
     let mut number = 0;
     while let Some(row) = rows.next()? {
-        stranger.row_came();
+        foreign.row_came();
         number += 1;
         for column in 0..columns.len() {
             let value = row.get_ref(column)?;
@@ -165,7 +165,7 @@ fn columns(ours: &Connection, table: &str) -> Result<Vec<String>, Fault> {
 }
 
 /// Takes over where the sequence stands, who the database is, and the last key of a passage. Counts are our own triggers' already.
-fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
+fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault> {
     let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "state", row: 1, problem });
     let columns = columns(ours, "state")?;
     let [has_identity, has_rules] = ["identity", "cutting_rules"].map(|name| columns.iter().any(|column| column == name));
@@ -174,11 +174,11 @@ fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
     let sql = format!("select sequence, {identity}, {rules} from main.state not indexed");
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Vec<u8>>>(1)?, row.get(2)?));
     let (sequence, identity, rules): (i64, Option<Vec<u8>>, Option<i64>) =
-        stranger.connection.query_row(&sql, [], read).map_err(|error| match error {
+        foreign.connection.query_row(&sql, [], read).map_err(|error| match error {
             rusqlite::Error::QueryReturnedNoRows => corrupt("it is missing"),
             other => other.into(),
         })?;
-    stranger.row_came();
+    foreign.row_came();
     let sql = "select max(coalesce((select max(sequence) from documents), 0),
                coalesce((select max(embedded_sequence) from passages), 0))";
     let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
@@ -199,9 +199,9 @@ fn copy_state(stranger: &Stranger, ours: &Connection) -> Result<(), Fault> {
         ours.execute("update state set cutting_rules = ?1", [rules])?;
     }
     let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
-    let mut statement = stranger.connection.prepare(sql)?;
+    let mut statement = foreign.connection.prepare(sql)?;
     let last = statement.query([])?.next()?.map(|row| row.get::<_, i64>(0)).transpose()?;
-    stranger.row_came();
+    foreign.row_came();
     match last {
         Some(last) if (0..=NUMBER_MAX).contains(&last) => {
             let own = "select coalesce(max(id), 0) from passages";

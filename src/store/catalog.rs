@@ -9,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::check::structure;
 use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
+use super::creation_records;
 use super::deadline::Deadline;
 use super::error::Fault;
-use super::kept_creations;
 use super::migrate::CATALOG;
 use super::{StoreError, log};
 use crate::domain::{
@@ -83,7 +83,7 @@ impl Catalog {
             let transaction = connection.unchecked_transaction()?;
             let inserted = insert(&transaction, collection)?;
             if let Some(request) = request.filter(|_| inserted > 0) {
-                kept_creations::keep(&transaction, request, &collection.id.0, collection.created_at_ms)?;
+                creation_records::keep(&transaction, request, &collection.id.0, collection.created_at_ms)?;
             }
             transaction.commit()?;
             Ok(inserted)
@@ -96,7 +96,7 @@ impl Catalog {
 
     /// The id of what this request created before. With another request of the same key: `StoreError::KeyReused`.
     pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
-        self.run("reading a kept answer", |connection| kept_creations::find(connection, request, now_ms))
+        self.run("reading an idempotency record", |connection| creation_records::find(connection, request, now_ms))
     }
 
     /// Takes over what may change of a collection: description, width of searches, default languages. Says whether it was there.
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_takes_over_the_name_the_aliases_and_the_request_that_created_it() {
+    fn a_replacement_takes_over_the_name_the_aliases_and_the_request_that_created_it() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
@@ -349,7 +349,7 @@ mod tests {
         catalog.create_once(&old, Some(&request)).unwrap();
         catalog.set_alias(&name("latest"), &old.id).unwrap();
         let new = Collection {
-            id: CollectionId("successor".to_owned()),
+            id: CollectionId("replacement".to_owned()),
             model: Some(CollectionModel { name: "ems-base".to_owned(), fingerprint: "beef".to_owned() }),
             dimension: 1024,
             passages: Some(PassageBounds { tokens_max: 40, overlap_tokens: 8 }),

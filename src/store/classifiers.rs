@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::rows::to_sql;
-use super::{Catalog, StoreError, kept_creations};
+use super::{Catalog, StoreError, creation_records};
 use crate::domain::{ClassifierName, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
 
 const COLUMNS: &str =
@@ -143,7 +143,7 @@ impl Catalog {
                     statement.execute(params![key, text.description, text.text, json(&text.labels)?, language, embedding])?;
                 }
                 if let Some(request) = request {
-                    kept_creations::keep(&transaction, request, &row.id, row.created_at_ms)?;
+                    creation_records::keep(&transaction, request, &row.id, row.created_at_ms)?;
                 }
             }
             transaction.commit()?;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::rows::to_sql;
-use super::{Catalog, StoreError, kept_creations};
+use super::{Catalog, StoreError, creation_records};
 use crate::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
 };
@@ -20,7 +20,7 @@ impl Catalog {
 
     /// The job that this request was accepted as before. With another request of the same key: `StoreError::KeyReused`.
     pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
-        self.run("reading a kept answer", |connection| created_job(kept_creations::find(connection, request, now_ms)?))
+        self.run("reading an idempotency record", |connection| created_job(creation_records::find(connection, request, now_ms)?))
     }
 
     /// Adds a job, unless this request was accepted before: then it gives that job's id. With another request of the same key:
@@ -28,11 +28,11 @@ impl Catalog {
     pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.run("creating a job", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            if let Some(before) = created_job(kept_creations::find(&transaction, request, new.created_at_ms)?)? {
+            if let Some(before) = created_job(creation_records::find(&transaction, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }
             insert(&transaction, new)?;
-            kept_creations::keep(&transaction, request, new.id.as_str(), new.created_at_ms)?;
+            creation_records::keep(&transaction, request, new.id.as_str(), new.created_at_ms)?;
             transaction.commit()?;
             Ok(None)
         })

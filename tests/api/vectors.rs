@@ -49,7 +49,7 @@ async fn settings_that_cannot_be_are_refused() {
     check(json!({"hnsw": {"m": 2}}), invalid, "/hnsw/m", &["4 and 128", "got 2"]).await;
     check(json!({"hnsw": {"ef_construction": 5000}}), invalid, "/hnsw/ef_construction", &["4096", "got 5000"]).await;
     check(json!({"hnsw": {"ef_search": 1}}), invalid, "/hnsw/ef_search", &["8", "got 1"]).await;
-    check(json!({"hnsw": {"m": 16}}), invalid, "/hnsw/m", &["unknown field `m`"]).await;
+    check(json!({"hnsw": {"connectivity": 16}}), invalid, "/hnsw/connectivity", &["unknown field `connectivity`"]).await;
     check(json!({"default_languages": ["fr", "xx"]}), "unknown_language", "/default_languages/1", &["xx"]).await;
     assert_eq!(server.get("/v1/collections").await.body, json!({"collections": []}));
 }

@@ -19,7 +19,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{Halt, JobContext, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, NewJob, new_job_id};
 use crate::service::runtime::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
@@ -91,19 +91,19 @@ impl Service {
 }
 
 /// Goes through the documents, from the last checkpoint on.
-pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
     let apply = Apply::of(context)?;
     let gone = || collection_gone(context);
     let collection = planned_collection(context, &apply.collection)?;
     let ended = label_all(context, &collection, &apply).await;
     match ended {
-        Err(Halt::Failed(_)) if collection.is_deleted() => Err(gone().into()),
+        Err(JobError::Failed(_)) if collection.is_deleted() => Err(gone().into()),
         other => other,
     }
 }
 
 /// The collection with this id, which the job was accepted with.
-pub(super) fn planned_collection(context: &JobContext, id: &str) -> Result<Arc<OpenCollection>, Halt> {
+pub(super) fn planned_collection(context: &JobContext, id: &str) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
     let open = state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
@@ -128,7 +128,7 @@ pub(super) async fn planned_classifier(state: &Arc<State>, id: &str, name: &Clas
     .await
 }
 
-async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, apply: &Apply) -> Result<(), Halt> {
+async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, apply: &Apply) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
     let (of, id, filter) = (Arc::clone(collection), context.live.id.clone(), apply.only());
     let (kept, total) =
@@ -156,7 +156,7 @@ async fn step(
     apply: &Apply,
     trained: &Arc<Trained>,
     done: &mut Checkpoint,
-) -> Result<bool, Halt> {
+) -> Result<bool, JobError> {
     if let Some(source) = trained.definition.source.as_ref().filter(|_| trained.is_live()) {
         let source = context.state()?.collection(&source.collection)?;
         wait_for_index(context, &source).await?;
@@ -176,8 +176,8 @@ async fn step(
     let asked = of_documents_patiently(context, page).await?;
     let (judging, threshold) = (Arc::clone(trained), apply.threshold);
     let answers = blocking(move || {
-        let mut electorate = judging.electorate(&surroundings, asked.len())?;
-        let scored = judging.score(&mut electorate, &asked.iter().collect::<Vec<_>>())?;
+        let mut neighbor_source = judging.neighbor_source(&surroundings, asked.len())?;
+        let scored = judging.score(&mut neighbor_source, &asked.iter().collect::<Vec<_>>())?;
         let answer = |scored: &Scored| (judging.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
         Ok(scored.iter().map(answer).collect::<Vec<_>>())
     })

@@ -12,10 +12,10 @@ use super::embedded::Asked;
 use super::error::ClassifierError;
 use super::examples::no_label;
 use super::judged::Judged;
+use super::neighbor_source::{NeighborSource, labeled};
 use super::texts::{embed_texts, of_documents, of_documents_patiently};
 use super::trained::Trained;
 use super::training::wait_for_index;
-use super::voters::{Electorate, labeled};
 use super::{kept_evaluation, kept_filter};
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
@@ -24,7 +24,7 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
-use crate::service::jobs::{Halt, JobContext, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, NewJob, new_job_id};
 use crate::service::runtime::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
@@ -73,8 +73,8 @@ impl Service {
         }
         blocking(move || {
             let mut judged = Judged::default();
-            let mut electorate = trained.electorate(&surroundings, known.asked.len())?;
-            judge(&trained, (&mut electorate, threshold), known, &mut judged)?;
+            let mut neighbor_source = trained.neighbor_source(&surroundings, known.asked.len())?;
+            judge(&trained, (&mut neighbor_source, threshold), known, &mut judged)?;
             Ok(judged.evaluation(&trained)?)
         })
         .await
@@ -179,16 +179,16 @@ impl Service {
 }
 
 /// Judges the classifier that the job's request names, from the beginning.
-pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
     let planned = Planned::of(context)?;
     let collection = planned_collection(context, &planned.collection)?;
     match judge_all(context, &collection, planned).await {
-        Err(Halt::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
+        Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
         other => other,
     }
 }
 
-async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, planned: Planned) -> Result<(), Halt> {
+async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, planned: Planned) -> Result<(), JobError> {
     let trained = planned_classifier(&context.state()?, &planned.classifier, &planned.name).await?;
     let live = trained.definition.source.as_ref().filter(|_| trained.is_live());
     if let Some(source) = live {
@@ -216,8 +216,8 @@ async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, plann
         let asked = of_documents_patiently(context, found).await?;
         let (judging, near, threshold) = (Arc::clone(&trained), surroundings.clone(), planned.threshold);
         judged = blocking(move || {
-            let mut electorate = judging.electorate(&near, asked.len())?;
-            judge(&judging, (&mut electorate, threshold), Known { asked, expected, places }, &mut judged)?;
+            let mut neighbor_source = judging.neighbor_source(&near, asked.len())?;
+            judge(&judging, (&mut neighbor_source, threshold), Known { asked, expected, places }, &mut judged)?;
             Ok(judged)
         })
         .await?;
@@ -235,7 +235,7 @@ async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, plann
 }
 
 /// Refuses to go on with a classifier or documents that were deleted meanwhile.
-async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &Planned) -> Result<(), Halt> {
+async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &Planned) -> Result<(), JobError> {
     if collection.is_deleted() {
         return Err(collection_gone(context).into());
     }
@@ -247,7 +247,7 @@ async fn check_there(context: &JobContext, collection: &OpenCollection, planned:
 }
 
 /// Keeps what was found, durably, and says the most important in the job's details.
-async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> Result<(), Halt> {
+async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> Result<(), JobError> {
     let (folder, judging) = (context.state()?.job_dir(&context.live.id), Arc::clone(trained));
     let evaluation = blocking(move || {
         let evaluation = judged.evaluation(&judging)?;
@@ -293,7 +293,7 @@ fn known_of(
 
 fn judge(
     trained: &Trained,
-    (electorate, threshold): (&mut Option<Electorate<'_>>, Option<f32>),
+    (neighbor_source, threshold): (&mut Option<NeighborSource<'_>>, Option<f32>),
     known: Known,
     judged: &mut Judged,
 ) -> Result<(), Error> {
@@ -308,7 +308,7 @@ fn judge(
             return Err(ClassifierError::UnknownLabel { name: trained.name.clone(), label, place }.into());
         }
     }
-    let scored = trained.score(electorate, &asked.iter().collect::<Vec<_>>())?;
+    let scored = trained.score(neighbor_source, &asked.iter().collect::<Vec<_>>())?;
     for ((asked, expected), scored) in asked.iter().zip(expected).zip(&scored) {
         judged.add((expected, asked.language), trained.decide(scored, threshold), scored);
     }

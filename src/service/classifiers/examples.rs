@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::embedded::EmbeddedText;
 use super::error::ClassifierError;
-use super::voters::labeled;
+use super::neighbor_source::labeled;
 use crate::classify::LabelNames;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabeledDocuments, Language, TrainingReport, labels_at,

@@ -3,9 +3,9 @@
 use super::embedded::{Asked, EmbeddedText};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
+use super::neighbor_source::{Surroundings, Voter};
 use super::outcome::{BINS, Outcome, calibration_error};
 use super::trained::{Scored, prototypes, vote_rule, voted};
-use super::voters::{Surroundings, Voter};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
@@ -39,8 +39,8 @@ pub(super) fn fit_neighbors(
         embedding: example.embedding.clone(),
     });
     let asked: Vec<Asked> = asked.collect();
-    let mut electorate = surroundings.electorate(texts, asked.len())?;
-    let voters = electorate.voters(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
+    let mut neighbor_source = surroundings.neighbor_source(texts, asked.len())?;
+    let voters = neighbor_source.voters(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
     let around: Vec<(&Example, Vec<Voter>)> = chosen.iter().map(|(_, example)| *example).zip(voters).collect();
     let fitted = match (definition.knn.weight, definition.knn.temperature) {
         (NeighborWeight::Softmax, None) => best_temperature(definition, &around, examples.report().labels.len())?,

@@ -17,18 +17,18 @@ mod held;
 mod judged;
 mod kept_evaluation;
 mod kept_filter;
+mod neighbor_source;
 mod outcome;
 mod predict;
 mod texts;
 mod trained;
 mod training;
-mod voters;
 
 use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::error::{Error, short};
-use super::jobs::Live;
+use super::jobs::RunningJob;
 use super::locks::lock;
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
@@ -38,9 +38,9 @@ use definition::{read_definition, read_report};
 pub use error::ClassifierError;
 pub(super) use evaluate::run as run_evaluation;
 pub(super) use held::HeldClassifiers;
+use neighbor_source::Surroundings;
 use trained::Trained;
 pub(super) use training::run as run_training;
-use voters::Surroundings;
 
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
 use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// Says of a classifier whose training ended without success why; one that was trained before goes on as it was. Blocks.
-    pub(super) fn end_training(&self, live: &Live, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+    pub(super) fn end_training(&self, live: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         let failure = match (status, error) {
             (JobStatus::Canceled, _) => {
                 JobFailure { code: Code::ClassifierNotReady, detail: "its training was canceled".to_owned() }

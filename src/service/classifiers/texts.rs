@@ -8,7 +8,7 @@ use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::embedding::priority;
 use crate::service::error::Error;
-use crate::service::jobs::{Halt, JobContext, embed_patiently};
+use crate::service::jobs::{JobContext, JobError, embed_patiently};
 use crate::service::state::State;
 use crate::store::EmbeddedDocument;
 
@@ -47,11 +47,14 @@ async fn embed_whole(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(O
 pub(super) async fn embed_texts_patiently(
     context: &JobContext,
     texts: Vec<String>,
-) -> Result<Vec<(Option<Language>, Embedding)>, Halt> {
+) -> Result<Vec<(Option<Language>, Embedding)>, JobError> {
     embed_whole_patiently(context, texts.into_iter().map(EmbedText::from).collect()).await
 }
 
-async fn embed_whole_patiently(context: &JobContext, texts: Vec<EmbedText>) -> Result<Vec<(Option<Language>, Embedding)>, Halt> {
+async fn embed_whole_patiently(
+    context: &JobContext,
+    texts: Vec<EmbedText>,
+) -> Result<Vec<(Option<Language>, Embedding)>, JobError> {
     let split = Split::of(&context.state()?, texts).await?;
     let embedded = embed_patiently(context, &split.passages, PASSAGES_PER_SUBMISSION).await?;
     Ok(split.means(embedded)?)
@@ -64,7 +67,10 @@ pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocu
 }
 
 /// As `of_documents`, for a job, which waits when the encoder's queue is full.
-pub(super) async fn of_documents_patiently(context: &JobContext, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Halt> {
+pub(super) async fn of_documents_patiently(
+    context: &JobContext,
+    documents: Vec<EmbeddedDocument>,
+) -> Result<Vec<Asked>, JobError> {
     let embedded = embed_whole_patiently(context, waiting(&documents)).await?;
     Ok(asked(documents, embedded)?)
 }

@@ -3,7 +3,7 @@
 use super::definition::damaged;
 use super::embedded::{Asked, EmbeddedText};
 use super::error::ClassifierError;
-use super::voters::{Electorate, Surroundings, Voter, side_by_side};
+use super::neighbor_source::{NeighborSource, Surroundings, Voter, side_by_side};
 use crate::classify::{LabelNames, LabeledNeighbor, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabeledNeighborText, NeighborWeight,
@@ -92,23 +92,23 @@ impl Trained {
     }
 
     /// What votes, for a classifier that lives off a vote. Blocks.
-    pub(super) fn electorate(&self, surroundings: &Surroundings, texts: usize) -> Result<Option<Electorate<'_>>, Error> {
+    pub(super) fn neighbor_source(&self, surroundings: &Surroundings, texts: usize) -> Result<Option<NeighborSource<'_>>, Error> {
         match &self.model {
-            Model::Knn(_) => surroundings.electorate(&self.texts, texts).map(Some),
+            Model::Knn(_) => surroundings.neighbor_source(&self.texts, texts).map(Some),
             Model::Mlp(_) | Model::Prototype(_) => Ok(None),
         }
     }
 
     /// The probabilities of the labels of each text. Blocks.
-    pub(super) fn score(&self, electorate: &mut Option<Electorate<'_>>, asked: &[&Asked]) -> Result<Vec<Scored>, Error> {
+    pub(super) fn score(&self, neighbor_source: &mut Option<NeighborSource<'_>>, asked: &[&Asked]) -> Result<Vec<Scored>, Error> {
         let probabilities = |asked: &&Asked| match &self.model {
             Model::Mlp(mlp) => mlp.probabilities(asked.embedding.as_slice()),
             Model::Prototype(prototypes) => prototypes.probabilities(&asked.embedding),
             Model::Knn(_) => Ok(Vec::new()),
         };
-        match (&self.model, electorate) {
-            (Model::Knn(rule), Some(electorate)) => {
-                let voters = electorate.voters(asked, self.definition.knn.neighbors)?;
+        match (&self.model, neighbor_source) {
+            (Model::Knn(rule), Some(neighbor_source)) => {
+                let voters = neighbor_source.voters(asked, self.definition.knn.neighbors)?;
                 Ok(side_by_side(&voters, |voters| voted(voters, rule))?)
             }
             _ => {
@@ -150,11 +150,11 @@ impl Trained {
         budget: &AnswerBudget,
     ) -> Result<Vec<Prediction>, Error> {
         let all: Vec<&Asked> = asked.iter().collect();
-        let mut electorate = self.electorate(surroundings, asked.len())?;
-        let scored = self.score(&mut electorate, &all)?;
-        let near = match electorate {
-            Some(electorate) => Some(electorate),
-            None if options.explain > 0 => Some(surroundings.electorate(&self.texts, asked.len())?),
+        let mut neighbor_source = self.neighbor_source(surroundings, asked.len())?;
+        let scored = self.score(&mut neighbor_source, &all)?;
+        let near = match neighbor_source {
+            Some(neighbor_source) => Some(neighbor_source),
+            None if options.explain > 0 => Some(surroundings.neighbor_source(&self.texts, asked.len())?),
             None => None,
         };
         let answer = |(asked, scored): (&Asked, Scored)| {

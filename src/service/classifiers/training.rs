@@ -13,15 +13,15 @@ use super::embedded::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, gather, of_texts, sorted_counts};
 use super::fitting::{fit_neighbors, fit_prototypes};
+use super::neighbor_source::{Surroundings, threads};
 use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
-use super::voters::{Surroundings, threads};
 use crate::classify::mlp::Activation;
 use crate::classify::{LabelNames, MlpParameters, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
 use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, MlpSettings, TrainingReport};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{Halt, JobContext};
+use crate::service::jobs::{JobContext, JobError};
 use crate::service::runtime::OpenCollection;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
@@ -31,7 +31,7 @@ const TEXTS_PER_STEP: usize = 128;
 /// Pause between two looks at whether a collection's index answers.
 const INDEX_PAUSE: Duration = Duration::from_millis(50);
 /// Trains the classifier that the job's request names.
-pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
     let row = row(context).await?;
     let again = row.next_job.as_ref() == Some(&context.live.id);
     if row.job != context.live.id && !again {
@@ -88,7 +88,7 @@ pub(crate) async fn run(context: &JobContext) -> Result<(), Halt> {
 }
 
 /// Waits until an index that is being recovered answers.
-pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollection) -> Result<(), Halt> {
+pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     while let Err(error) = collection.index() {
         if collection.is_deleted() {
             return Err(error.into());
@@ -98,7 +98,7 @@ pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollec
     Ok(())
 }
 
-async fn row(context: &JobContext) -> Result<StoredClassifier, Halt> {
+async fn row(context: &JobContext) -> Result<StoredClassifier, JobError> {
     let request = &context.live.request;
     let text = |name: &str| request.get(name).and_then(|value| value.as_str()).map(str::to_owned);
     let broken = || Error::JobState { id: context.live.id.clone(), problem: "it names no classifier" };
@@ -113,7 +113,11 @@ async fn row(context: &JobContext) -> Result<StoredClassifier, Halt> {
 type Embedded = (Vec<EmbeddedText>, Vec<(i64, Option<Language>, Embedding)>);
 
 /// Embeds the texts that came with the request, those that have no embedding of the loaded model yet.
-async fn embed_all(context: &JobContext, row: &StoredClassifier, definition: &ClassifierDefinition) -> Result<Embedded, Halt> {
+async fn embed_all(
+    context: &JobContext,
+    row: &StoredClassifier,
+    definition: &ClassifierDefinition,
+) -> Result<Embedded, JobError> {
     let (reading, id) = (context.state()?, row.id.clone());
     let keep_at_once = row.model_fingerprint == reading.embedder.model().fingerprint;
     let mut texts = blocking(move || Ok(reading.catalog.classifier_texts(&id)?)).await?;

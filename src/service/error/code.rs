@@ -26,7 +26,7 @@ impl Error {
             Self::CollectionExists { .. } => Code::CollectionExists,
             Self::CreatedAndGone { .. } => Code::IdempotencyConflict,
             Self::StillIndexing | Self::NotEmbedded { .. } => Code::DocumentPending,
-            Self::KeptAnswer => Code::Internal,
+            Self::CorruptIdempotencyRecord => Code::Internal,
             Self::CallerGone => Code::RequestTimeout,
             Self::AliasNotFound { .. } => Code::AliasNotFound,
             Self::AliasExists { .. } => Code::AliasExists,

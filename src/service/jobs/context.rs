@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use super::live::Live;
+use super::running::RunningJob;
 use crate::domain::Metadata;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -16,7 +16,7 @@ const NOTE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a job did not succeed.
 #[derive(Debug)]
-pub(crate) enum Halt {
+pub(crate) enum JobError {
     /// Somebody asked for it.
     Canceled,
     /// The server stops; the next start goes on.
@@ -25,7 +25,7 @@ pub(crate) enum Halt {
     Failed(Error),
 }
 
-impl From<Error> for Halt {
+impl From<Error> for JobError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -36,27 +36,27 @@ impl From<Error> for Halt {
 pub(crate) struct JobContext {
     pub(super) state: Weak<State>,
     /// The job.
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<RunningJob>,
     pub(super) noted: Arc<Mutex<Option<Instant>>>,
 }
 
 impl JobContext {
     /// The service, unless it went away.
-    pub(crate) fn state(&self) -> Result<Arc<State>, Halt> {
-        self.state.upgrade().ok_or(Halt::Interrupted)
+    pub(crate) fn state(&self) -> Result<Arc<State>, JobError> {
+        self.state.upgrade().ok_or(JobError::Interrupted)
     }
 
     /// Says whether to stop, which a job looks at wherever it can stop.
-    pub(crate) fn check(&self) -> Result<(), Halt> {
+    pub(crate) fn check(&self) -> Result<(), JobError> {
         if self.live.canceled.load(Ordering::Acquire) {
-            return Err(Halt::Canceled);
+            return Err(JobError::Canceled);
         }
         let gone = self.state.upgrade().is_none_or(|state| state.stopping.load(Ordering::Acquire));
-        if gone || self.live.interrupted.load(Ordering::Acquire) { Err(Halt::Interrupted) } else { Ok(()) }
+        if gone || self.live.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
 
     /// Waits, unless the job is to stop.
-    pub(crate) async fn pause(&self, duration: Duration) -> Result<(), Halt> {
+    pub(crate) async fn pause(&self, duration: Duration) -> Result<(), JobError> {
         tokio::select! {
             () = tokio::time::sleep(duration) => (),
             () = self.live.wake.notified() => (),
@@ -65,7 +65,7 @@ impl JobContext {
     }
 
     /// Says how far the job is, to whoever watches and now and then to the catalog.
-    pub(crate) async fn progress(&self, done: u64, details: Metadata) -> Result<(), Halt> {
+    pub(crate) async fn progress(&self, done: u64, details: Metadata) -> Result<(), JobError> {
         self.live.progress.send_modify(|progress| {
             progress.done = done;
             progress.details = details;

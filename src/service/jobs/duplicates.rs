@@ -11,21 +11,21 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
+use super::mine::corpus::{EqualTexts, Shown, Source};
 use super::mine::memory::{self, PAIR_BYTES};
-use super::mine::passes::{Exclusion, Passes, recovered};
 use super::mine::request::{self, PlannedSide};
 use super::mine::results::ResultsFile;
-use super::mine::sides::{EqualTexts, Shown, Source};
 use super::mine::size::Size;
-use super::mine::{MineError, Side, of_collection};
-use super::{Halt, JobContext, NewJob, new_job_id};
+use super::mine::steps::{Exclusion, Steps, recovered};
+use super::mine::{Corpus, MineError, of_collection};
+use super::{JobContext, JobError, NewJob, new_job_id};
 use crate::domain::{CollectionName, Filter, Job, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey};
 use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::runtime::OpenCollection;
-use crate::service::spool::check_room;
 use crate::service::state::Service;
+use crate::service::upload_receiver::check_room;
 
 /// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";
@@ -201,30 +201,30 @@ fn counted(unit: MiningUnit) -> &'static str {
 }
 
 /// Finds the clusters that the job's request asks for.
-pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let plan: Plan = request::read(&context.live.id, &context.live.request)?;
     let result = find(context, &plan).await;
-    if let Err(Halt::Failed(_)) = &result {
+    if let Err(JobError::Failed(_)) = &result {
         // What fails because the collection goes away says so.
         Service { state: context.state()? }.planned_collection(&plan.side)?;
     }
     result
 }
 
-async fn find(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
+async fn find(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
     let rule = request::named(&context.live.id, &LANGUAGE_RULES, &plan.pairs)?;
     let (side, traits) = open(context, plan).await?;
     let mut details = context.live.progress().1;
     details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
     details.insert("different".to_owned(), side.sentences().into());
-    let mut passes = Passes::begin(context, &[&side], details);
-    passes.check_memory(memory::of_duplicates(Size::of(&side), plan.neighbors, side.dimension()))?;
-    passes.index(&side).await?;
+    let mut steps = Steps::begin(context, &[&side], details);
+    steps.check_memory(memory::of_duplicates(Size::of(&side), plan.neighbors, side.dimension()))?;
+    steps.index(&side).await?;
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
     let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
-    let expansion = passes.expansion(&side, &side, plan.neighbors, &exclusion).await?;
-    let lists = passes.neighbors((&side, &side), plan.neighbors, expansion, &exclusion).await?;
+    let expansion = steps.expansion(&side, &side, plan.neighbors, &exclusion).await?;
+    let lists = steps.neighbors((&side, &side), plan.neighbors, expansion, &exclusion).await?;
 
     let state = context.state()?;
     let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
@@ -240,12 +240,12 @@ async fn find(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
     .await;
     // Writing that was told to stop fails; that is no failure of the job.
     context.check()?;
-    passes.details().extend(written?);
-    let details = passes.details().clone();
+    steps.details().extend(written?);
+    let details = steps.details().clone();
     context.progress(context.live.progress().0.total, details).await
 }
 
-async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), Halt> {
+async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Corpus>, Traits), JobError> {
     let state = context.state()?;
     let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
     recovered(context, &collection).await?;
@@ -255,7 +255,7 @@ async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), 
         let ids = request::read_ids(&folder, "side")?;
         let mut traits = Traits::default();
         let source = Source::Collection { collection, whole, unit };
-        let side = Side::open(
+        let side = Corpus::open(
             source,
             ids,
             EqualTexts::One,
@@ -265,7 +265,7 @@ async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Side>, Traits), 
                 traits.languages.push(passage.language);
             },
         )?;
-        Ok::<_, Halt>((Arc::new(side), traits))
+        Ok::<_, JobError>((Arc::new(side), traits))
     });
     opened.await.map_err(Error::from)?
 }
@@ -356,7 +356,7 @@ impl<'a> Occurrences<'a> {
 }
 
 /// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
-fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side: &Side) -> Result<Metadata, Error> {
+fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side: &Corpus) -> Result<Metadata, Error> {
     let (mut written, mut members_written) = (0_u64, 0_u64);
     for one in clusters.iter() {
         if context.check().is_err() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::context::{Halt, JobContext};
+use super::context::{JobContext, JobError};
 use crate::domain::Embedded;
 use crate::embed::{EmbedError, EmbedText, Priority};
 use crate::service::error::Error;
@@ -12,7 +12,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Embeds texts as bulk work, at most `most` of them at a time and no more than the encoder's queue takes. Waits for room when that is
 /// full, unless the job is to stop.
-pub(crate) async fn embed_patiently(context: &JobContext, texts: &[EmbedText], most: usize) -> Result<Vec<Embedded>, Halt> {
+pub(crate) async fn embed_patiently(context: &JobContext, texts: &[EmbedText], most: usize) -> Result<Vec<Embedded>, JobError> {
     let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(texts.len());
     for part in texts.chunks(size) {
@@ -21,7 +21,7 @@ pub(crate) async fn embed_patiently(context: &JobContext, texts: &[EmbedText], m
     Ok(embedded)
 }
 
-async fn embed_part(context: &JobContext, texts: &[EmbedText]) -> Result<Vec<Embedded>, Halt> {
+async fn embed_part(context: &JobContext, texts: &[EmbedText]) -> Result<Vec<Embedded>, JobError> {
     loop {
         context.check()?;
         let state = context.state()?;

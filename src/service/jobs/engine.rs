@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::context::{Halt, JobContext};
-use super::live::Live;
+use super::context::{JobContext, JobError};
+use super::running::RunningJob;
 use super::work;
 use crate::domain::{Blame, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
@@ -23,7 +23,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl State {
     /// Lets a job wait for its turn, which may have come already.
-    pub(crate) fn enqueue(self: &Arc<Self>, live: Arc<Live>) {
+    pub(crate) fn enqueue(self: &Arc<Self>, live: Arc<RunningJob>) {
         lock(&self.jobs.lists).waiting.push_back(live);
         self.start_jobs();
     }
@@ -49,7 +49,7 @@ async fn run(context: JobContext) {
         working.begin().await?;
         work(&working).await
     });
-    let ended = worked.await.unwrap_or_else(|error| Err(Halt::Failed(error.into())));
+    let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
     context.end(&state, ended).await;
     lock(&state.jobs.lists).running.remove(&context.live.id);
@@ -58,7 +58,7 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
-    async fn begin(&self) -> Result<(), Halt> {
+    async fn begin(&self) -> Result<(), JobError> {
         self.check()?;
         let (state, id) = (self.state()?, self.live.id.clone());
         tracing::info!(job = %id, kind = self.live.kind.name(), "job started");
@@ -67,15 +67,15 @@ impl JobContext {
     }
 
     /// Notes how the job ended; what was interrupted stays as it is.
-    async fn end(&self, state: &Arc<State>, ended: Result<(), Halt>) {
+    async fn end(&self, state: &Arc<State>, ended: Result<(), JobError>) {
         let stopping = state.stopping.load(Ordering::Acquire);
         let (status, error) = match ended {
             Ok(()) => (JobStatus::Succeeded, None),
-            Err(Halt::Canceled) => (JobStatus::Canceled, None),
-            Err(Halt::Interrupted) => return,
+            Err(JobError::Canceled) => (JobStatus::Canceled, None),
+            Err(JobError::Interrupted) => return,
             // What fails because the server closes its parts has not failed.
-            Err(Halt::Failed(error)) if stopping && error.code().blame() != Blame::Client => return,
-            Err(Halt::Failed(error)) => (JobStatus::Failed, Some(self.failure(&error))),
+            Err(JobError::Failed(error)) if stopping && error.code().blame() != Blame::Client => return,
+            Err(JobError::Failed(error)) => (JobStatus::Failed, Some(self.failure(&error))),
         };
         let mut failures = 0_u64;
         while let Err(error) = self.try_end(state, status, error.clone()).await {
@@ -84,7 +84,7 @@ impl JobContext {
                 let cause = error.chain();
                 tracing::error!(job = %self.live.id, failures, cause, "noting the end of a job failed, trying again");
             }
-            if matches!(self.pause(RETRY_PAUSE).await, Err(Halt::Interrupted)) {
+            if matches!(self.pause(RETRY_PAUSE).await, Err(JobError::Interrupted)) {
                 return;
             }
         }

@@ -7,11 +7,11 @@ mod embedding;
 mod engine;
 mod folder;
 pub mod import;
-mod live;
 pub mod mine;
 mod new_job;
 pub(super) mod reembed;
 mod restore;
+mod running;
 mod snapshot;
 
 use std::collections::HashSet;
@@ -20,10 +20,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use context::{Halt, JobContext};
+pub(super) use context::{JobContext, JobError};
 pub(super) use embedding::embed_patiently;
-pub(super) use live::{Jobs, Live};
 pub(super) use new_job::{NewJob, new_job_id};
+pub(super) use running::{Jobs, RunningJob};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::blocking::blocking;
@@ -40,7 +40,7 @@ const JOBS_DIR: &str = "jobs";
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
 
 /// Does what the job is for.
-async fn work(context: &JobContext) -> Result<(), Halt> {
+async fn work(context: &JobContext) -> Result<(), JobError> {
     match context.live.kind {
         JobType::Import => import::run(context).await,
         JobType::Snapshot => snapshot::run(context).await,
@@ -58,7 +58,7 @@ async fn work(context: &JobContext) -> Result<(), Halt> {
 pub struct JobWatch {
     service: Service,
     id: JobId,
-    changes: Option<watch::Receiver<live::Progress>>,
+    changes: Option<watch::Receiver<running::Progress>>,
     stop: watch::Receiver<bool>,
     given: bool,
     over: bool,
@@ -199,7 +199,7 @@ impl Service {
             if request_key.is_none() {
                 state.catalog.create_job(&job)?;
             }
-            state.enqueue(Arc::new(Live::new(&job, Some(place))));
+            state.enqueue(Arc::new(RunningJob::new(&job, Some(place))));
             Ok((job, true))
         })
         .await
@@ -240,7 +240,7 @@ impl Service {
             }
         }
         for job in unfinished {
-            let live = Live::new(&job, self.job_place().ok());
+            let live = RunningJob::new(&job, self.job_place().ok());
             if job.cancel_requested {
                 state.finish(&live, JobStatus::Canceled, None)?;
             } else {
@@ -293,7 +293,7 @@ impl State {
 
     /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would begin
     /// anew. Blocks.
-    pub(super) fn make_room_after(&self, live: &Live) {
+    pub(super) fn make_room_after(&self, live: &RunningJob) {
         match live.kind {
             JobType::Snapshot | JobType::Restore => self.clean_up_snapshot(live),
             JobType::Reembed => self.clean_up_reembedding(live),
@@ -304,7 +304,7 @@ impl State {
     }
 
     /// Notes how a job ended and removes what it does not need any more. Blocks.
-    pub(super) fn finish(&self, live: &Live, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+    pub(super) fn finish(&self, live: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         // Before anybody can know: who sees that it is over must find room.
         live.give_up_place();
         if live.kind == JobType::Train {
@@ -326,7 +326,7 @@ impl State {
     }
 
     /// Forgets the checkpoint of a job that is over. What fails here is mended by the next start.
-    fn forget_checkpoints(&self, live: &Live) {
+    fn forget_checkpoints(&self, live: &RunningJob) {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
             let id = live.request.get("collection_id").and_then(|id| id.as_str());

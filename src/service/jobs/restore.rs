@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::{Halt, JobContext};
+use super::{JobContext, JobError};
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName, ModelInfo, SnapshotId, chain};
 use crate::embed::passage_terms;
@@ -16,13 +16,13 @@ use crate::service::blocking::blocking;
 use crate::service::classifiers::check_carried;
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
-use crate::service::leftovers::{self, DATABASE};
+use crate::service::orphaned_folders::{self, DATABASE};
 use crate::service::repair::recover;
 use crate::service::runtime::OpenCollection;
 use crate::service::search;
 use crate::service::snapshots::{ClassifierTarget, Target, classifier_exists};
 use crate::service::state::State;
-use crate::store::{Adoption, Carried, Catalog, DatabaseKind, Replacement, StoreError};
+use crate::store::{Adoption, Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError};
 
 /// Time between two looks at whether to stop while an index is built.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ struct Restore {
 }
 
 /// Restores what the job's request names.
-pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let state = context.state()?;
     let restore = Restore::of(context, &state)?;
     if restore.is_done(&state) {
@@ -67,7 +67,7 @@ struct Prepared {
     damage: Vec<StoreError>,
 }
 
-async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, all: Vec<Prepared>) -> Result<(), Halt> {
+async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, all: Vec<Prepared>) -> Result<(), JobError> {
     let mut opened = Vec::with_capacity(all.len());
     for prepared in all {
         let (opening, of) = (restore.clone(), Arc::clone(state));
@@ -76,7 +76,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
             Ok(collection) => {
                 opened.push(Arc::clone(&collection));
                 build_index(context, collection).await.map_err(|halt| match halt {
-                    Halt::Failed(error) => Halt::Failed(usable(error)),
+                    JobError::Failed(error) => JobError::Failed(usable(error)),
                     other => other,
                 })
             }
@@ -97,7 +97,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
 }
 
 /// Builds the index of a collection that nobody sees yet.
-pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), Halt> {
+pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), JobError> {
     let (building, embedder) = (Arc::clone(&collection), context.state()?.embedder.clone());
     let build = move || Ok(recover(&building)? && search::fill(&building, &embedder)?);
     let mut built = tokio::spawn(blocking(build));
@@ -137,8 +137,8 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
     }
     let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
-    leftovers::giving_up(&folders, || restore.change(state, replaced, new))?;
-    opened.iter().for_each(|new| leftovers::unmark(&new.folder));
+    orphaned_folders::removing_on_error(&folders, || restore.change(state, replaced, new))?;
+    opened.iter().for_each(|new| orphaned_folders::unmark(&new.folder));
     state
         .aliases
         .write()
@@ -230,7 +230,7 @@ impl Restore {
         }
         let id = |name: &CollectionName| new.iter().find(|row| row.name == *name).map(|row| row.id.clone());
         let alias = |alias: &Alias| Some((alias.name.clone(), id(&alias.collection)?));
-        let carried = Carried {
+        let carried = SnapshotMetadata {
             origin: Some(self.folder.join("catalog")),
             aliases: self.aliases.iter().filter_map(alias).collect(),
             classifiers: names.into_iter().zip(self.classifiers.iter().map(|target| target.id.clone())).collect(),
@@ -250,7 +250,7 @@ impl Restore {
     fn remove_folders(&self, state: &State) {
         for target in &self.targets {
             // What fails here the next start removes.
-            let _ = leftovers::remove(&state.collections_dir().join(&target.id));
+            let _ = orphaned_folders::remove(&state.collections_dir().join(&target.id));
         }
     }
 
@@ -263,7 +263,7 @@ impl Restore {
         for target in &self.targets {
             let folder = state.collections_dir().join(&target.id);
             let problem = "it was put in place before, which an older catalog.sqlite does not know; its folder stays as it is";
-            match leftovers::clear(&folder) {
+            match orphaned_folders::clear(&folder) {
                 Ok(true) => (),
                 Ok(false) => return Err(Error::JobState { id: context.live.id.clone(), problem }),
                 Err(source) => return Err(Error::Folder { path: folder, source }),
@@ -322,7 +322,7 @@ impl Restore {
         let folder = state.collections_dir().join(&row.id.0);
         let access = |source| Error::Folder { path: folder.clone(), source };
         let unpacked = self.folder.join(&row.id.0);
-        leftovers::mark(&unpacked);
+        orphaned_folders::mark(&unpacked);
         std::fs::rename(unpacked, &folder).map_err(access)?;
         sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
         let collection = state.open_collection(row, &folder).map_err(usable)?;

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Halt, JobContext};
+use super::{JobContext, JobError};
 use crate::domain::{Collection, CollectionName, Metadata, Page, SnapshotId, chain};
 use crate::service::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
 use crate::service::blocking::blocking;
@@ -15,7 +15,7 @@ use crate::service::runtime::OpenCollection;
 use crate::service::snapshots::Description;
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
-use crate::store::{Catalog, DatabaseKind, check_stranger};
+use crate::store::{Catalog, DatabaseKind, check_foreign};
 
 /// A snapshot that is being made.
 struct Making {
@@ -31,7 +31,7 @@ struct Making {
 }
 
 /// Makes the snapshot that the job's request names.
-pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let (state, live) = (context.state()?, Arc::clone(&context.live));
     let broken = |problem| Error::JobState { id: context.live.id.clone(), problem };
     let text = |name: &str| live.request.get(name).and_then(|value| value.as_str());
@@ -85,7 +85,7 @@ impl Making {
         context: &JobContext,
         state: &State,
         mut collection: Arc<OpenCollection>,
-    ) -> Result<(Self, bool), Halt> {
+    ) -> Result<(Self, bool), JobError> {
         loop {
             let (watched, of) = (context.clone(), Arc::clone(&collection));
             let added = blocking(move || {
@@ -119,7 +119,7 @@ impl Making {
         };
         let row = collection.current();
         // Better now than when somebody needs it.
-        check_stranger(DatabaseKind::Collection, &copy).map_err(|error| {
+        check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
             invalid(format!("would hold collection {} and could not be restored: {}", row.name, chain(&error)))
         })?;
         let file = self.packer.add(&file_name(&row.id.0), &copy)?;

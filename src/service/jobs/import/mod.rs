@@ -15,13 +15,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::folder::Folder;
-use super::{Halt, JobContext, NewJob, new_job_id};
+use super::{JobContext, JobError, NewJob, new_job_id};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::ingest::{new_id, prepare};
 use crate::service::runtime::OpenCollection;
-use crate::service::spool::{SpoolBounds, check_room, receive};
 use crate::service::state::{Service, State};
+use crate::service::upload_receiver::{UploadBounds, check_room, receive};
 use futures::Stream;
 use records::{Record, Records};
 pub(super) use results::open as open_results;
@@ -70,7 +70,7 @@ impl Service {
 
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
-        let bounds = SpoolBounds::new(limits);
+        let bounds = UploadBounds::new(limits);
         let source = folder.path().join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
         let line_bytes_max = limits.import_line_bytes_max;
@@ -101,20 +101,20 @@ pub(super) fn clean_up(folder: &Path) {
 }
 
 /// Stores the file's documents, from the last checkpoint on.
-pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let collection = collection(context)?;
     let ended = store_all(context, &collection).await;
     match ended {
-        Err(Halt::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
-        Err(Halt::Failed(error)) => {
+        Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
+        Err(JobError::Failed(error)) => {
             let told = blocking(move || Ok(collection.tell_damage(error))).await;
-            Err(Halt::Failed(told.unwrap_or_else(|failed| failed)))
+            Err(JobError::Failed(told.unwrap_or_else(|failed| failed)))
         }
         other => other,
     }
 }
 
-async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), Halt> {
+async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     let (state, of, live) = (context.state()?, Arc::clone(collection), Arc::clone(&context.live));
     let mut import = blocking(move || Import::open(&state, of, &live.id, &live.request)).await?;
     context.measure(import.done.place.offset, import.bytes);
@@ -139,7 +139,7 @@ async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Re
 }
 
 /// Waits until everything that has an embedding can be found. Vectors of the caller's own never waited for the worker.
-async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), Halt> {
+async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     // After a restart, recovery takes it in.
     while collection.index().is_err() {
         if collection.is_deleted() {
@@ -152,7 +152,7 @@ async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) 
 }
 
 /// Waits until at most `waiting_max` passages wait for their embedding.
-async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), Halt> {
+async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
     loop {
         let of = Arc::clone(collection);
         if blocking(move || of.waiting_count()).await? <= waiting_max {
@@ -163,7 +163,7 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
 }
 
 /// The collection that the file was sent to, by its id: another one may have its name or its alias by now.
-fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, Halt> {
+fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
     let Some(id) = context.live.request.get("collection_id").and_then(|id| id.as_str()) else {
         return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
@@ -183,10 +183,10 @@ fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, Halt> {
     Ok(collection)
 }
 
-fn deleted(context: &JobContext) -> Halt {
+fn deleted(context: &JobContext) -> JobError {
     match &context.live.collection {
-        Some(name) => Halt::Failed(Error::CollectionNotFound { name: name.clone() }),
-        None => Halt::Interrupted,
+        Some(name) => JobError::Failed(Error::CollectionNotFound { name: name.clone() }),
+        None => JobError::Interrupted,
     }
 }
 

@@ -5,13 +5,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::MineError;
-use super::cores::{cores, on_all_cores};
-use super::passes::Passes;
-use super::sides::Side;
+use super::corpus::Corpus;
+use super::parallelism::{in_parallel, parallelism};
+use super::steps::Steps;
 use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::Halt;
+use crate::service::jobs::JobError;
 use crate::service::locks::lock;
 
 /// The neighbors of the first side among the second, and the other way round.
@@ -22,7 +22,7 @@ const BLOCKS_PER_CORE: usize = 4;
 
 /// The side in memory.
 struct Held {
-    side: Arc<Side>,
+    side: Arc<Corpus>,
     blocks: Vec<(Block, Mutex<Nearest>)>,
     per_query: usize,
 }
@@ -30,9 +30,14 @@ struct Held {
 /// A part of a `Held`.
 type Part = Vec<(Block, Mutex<Nearest>)>;
 
-impl Passes<'_> {
+impl Steps<'_> {
     /// The nearest `per_query` of the other side for each sentence of both.
-    pub(super) async fn compare(&mut self, first: &Arc<Side>, second: &Arc<Side>, per_query: usize) -> Result<BothWays, Halt> {
+    pub(super) async fn compare(
+        &mut self,
+        first: &Arc<Corpus>,
+        second: &Arc<Corpus>,
+        per_query: usize,
+    ) -> Result<BothWays, JobError> {
         let first_held = first.sentences() <= second.sentences();
         let (side, other) = if first_held { (first, second) } else { (second, first) };
         let mut held = Held { side: Arc::clone(side), blocks: Vec::new(), per_query };
@@ -48,7 +53,7 @@ impl Passes<'_> {
             self.check()?;
             let (count, held, of) = (range.len(), Arc::clone(&held), Arc::clone(other));
             lists = blocking(move || {
-                for (block, nearest) in on_all_cores(range, BLOCK_SENTENCES, |part| held.compare(&of, part))? {
+                for (block, nearest) in in_parallel(range, BLOCK_SENTENCES, |part| held.compare(&of, part))? {
                     put(&mut lists, &block, &nearest)?;
                 }
                 Ok(lists)
@@ -62,8 +67,8 @@ impl Passes<'_> {
 }
 
 impl Held {
-    fn read(side: &Side, range: Range<usize>, per_query: usize) -> Result<Part, Error> {
-        on_all_cores(range, BLOCK_SENTENCES, |part| {
+    fn read(side: &Corpus, range: Range<usize>, per_query: usize) -> Result<Part, Error> {
+        in_parallel(range, BLOCK_SENTENCES, |part| {
             let block = block(side, part)?;
             let nearest = Nearest::new(block.len(), per_query).map_err(MineError::from)?;
             Ok((block, Mutex::new(nearest)))
@@ -71,9 +76,9 @@ impl Held {
     }
 
     /// Compares some sentences of the other side with all of this one.
-    fn compare(&self, other: &Side, range: Range<usize>) -> Result<(Block, Nearest), Error> {
+    fn compare(&self, other: &Corpus, range: Range<usize>) -> Result<(Block, Nearest), Error> {
         // Cores that begin apart meet seldom at one block.
-        let turn = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / cores().max(1);
+        let turn = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
         let block = block(other, range)?;
         let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;
         let same_passage = |held: u32, read: u32| {
@@ -100,11 +105,11 @@ impl Held {
 }
 
 fn steps(sentences: usize) -> impl Iterator<Item = Range<usize>> {
-    let step = BLOCK_SENTENCES * BLOCKS_PER_CORE * cores();
+    let step = BLOCK_SENTENCES * BLOCKS_PER_CORE * parallelism();
     (0..sentences).step_by(step).map(move |begin| begin..sentences.min(begin + step))
 }
 
-fn block(side: &Side, range: Range<usize>) -> Result<Block, Error> {
+fn block(side: &Corpus, range: Range<usize>) -> Result<Block, Error> {
     let embeddings = side.embeddings(range)?;
     let rows = embeddings.iter().map(|(number, embedding)| (*number, embedding.as_slice()));
     Ok(Block::new(side.dimension(), rows).map_err(MineError::from)?)

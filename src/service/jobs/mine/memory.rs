@@ -1,7 +1,7 @@
 //! What a job of mining takes, and whether it is there.
 
 use super::size::Size;
-use super::{MineError, way};
+use super::{MineError, strategy};
 use crate::domain::Limits;
 use crate::mining::{Block, Margin, NeighborLists, bytes_needed};
 
@@ -27,16 +27,16 @@ pub(super) fn of_mining(
     let indexes = first.index_bytes(dimension).saturating_add(second.index_bytes(dimension));
     // The lists of the side that is held come on top of those that pairs are made of, for a moment.
     let held = first.different.min(second.different).saturating_mul(Block::bytes(dimension) + neighbors as u64 * 8 + 16);
-    let surely = way::compares_all_surely(first, second);
+    let surely = strategy::compares_all_surely(first, second);
     let vectors = match exact {
         Some(true) => held,
         Some(false) => indexes,
         None if surely => held,
-        None if way::compares_all_perhaps(first, second) => held.max(indexes),
+        None if strategy::compares_all_perhaps(first, second) => held.max(indexes),
         None => indexes,
     };
-    let sides = first.bytes().saturating_add(second.bytes());
-    sides.saturating_add(vectors).saturating_add(lists.max(grouping))
+    let corpora = first.bytes().saturating_add(second.bytes());
+    corpora.saturating_add(vectors).saturating_add(lists.max(grouping))
 }
 
 /// Bytes of memory that finding duplicates needs at its height, when every neighbor counts.

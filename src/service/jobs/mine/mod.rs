@@ -6,18 +6,18 @@
 //! restart goes on behind them.
 
 mod comparing;
-mod cores;
+pub(super) mod corpus;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
-pub(super) mod passes;
+mod parallelism;
 pub(super) mod request;
 pub(super) mod results;
 mod searching;
-pub(super) mod sides;
 pub(super) mod size;
+pub(super) mod steps;
+mod strategy;
 mod submit;
-mod way;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -26,12 +26,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+pub(super) use corpus::Corpus;
 pub use error::MineError;
 pub use request::{Cut, MineRequest, Sentences};
-pub(super) use sides::Side;
 pub(super) use submit::of_collection;
 
-use super::{Halt, JobContext};
+use super::{JobContext, JobError};
 use crate::domain::Metadata;
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
@@ -39,12 +39,12 @@ use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
 use crate::service::state::{Service, State};
 use comparing::BothWays;
+use corpus::{EqualTexts, Shown, Source};
 use embedding_file::EmbeddingFile;
-use passes::{Exclusion, Passes, recovered};
 use request::{MARGINS, Plan, STRATEGIES, named};
 use results::ResultsFile;
-use sides::{EqualTexts, Shown, Source};
 use size::Size;
+use steps::{Exclusion, Steps, recovered};
 
 /// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";
@@ -60,20 +60,20 @@ struct Pair {
 }
 
 /// Finds the pairs that the job's request asks for.
-pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let plan: Plan = request::read(&context.live.id, &context.live.request)?;
     let result = mine(context, &plan).await;
     // What fails because a collection goes away says so.
     let service = Service { state: context.state()? };
     for side in [&plan.first, &plan.second] {
-        if let (Err(Halt::Failed(_)), Some(_)) = (&result, &side.collection) {
+        if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
             service.planned_collection(side)?;
         }
     }
     result
 }
 
-async fn mine(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
+async fn mine(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
     let begun = Instant::now();
     let (first, second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
     for (side, name) in [(&first, "first"), (&second, "second")] {
@@ -89,17 +89,17 @@ async fn mine(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
         details.insert(format!("{name}_sentences"), side.places().into());
         details.insert(format!("{name}_different"), side.sentences().into());
     }
-    let mut passes = Passes::begin(context, &[&first, &second], details);
-    note_time(&mut passes, "reading_ms", begun);
+    let mut steps = Steps::begin(context, &[&first, &second], details);
+    note_time(&mut steps, "reading_ms", begun);
     let sizes = (Size::of(&first), Size::of(&second));
-    passes.check_memory(memory::of_mining(sizes, plan.neighbors, margin, dimension, plan.exact))?;
+    steps.check_memory(memory::of_mining(sizes, plan.neighbors, margin, dimension, plan.exact))?;
     let begun = Instant::now();
-    passes.embed(&first).await?;
-    passes.embed(&second).await?;
-    note_time(&mut passes, "embedding_ms", begun);
+    steps.embed(&first).await?;
+    steps.embed(&second).await?;
+    note_time(&mut steps, "embedding_ms", begun);
     let begun = Instant::now();
-    let (forward, backward) = neighbors(&mut passes, plan, &first, &second).await?;
-    note_time(&mut passes, "neighbors_ms", begun);
+    let (forward, backward) = neighbors(&mut steps, plan, &first, &second).await?;
+    note_time(&mut steps, "neighbors_ms", begun);
     let begun = Instant::now();
 
     let (state, kept) = (context.state()?, plan.clone());
@@ -115,61 +115,66 @@ async fn mine(context: &JobContext, plan: &Plan) -> Result<(), Halt> {
         Ok((pairs, judged))
     })
     .await?;
-    passes.details().extend(judged);
-    passes.details().insert("pairs".to_owned(), pairs.len().into());
+    steps.details().extend(judged);
+    steps.details().insert("pairs".to_owned(), pairs.len().into());
     let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
     drop(state);
     let looked = context.clone();
-    note_time(&mut passes, "pairs_ms", begun);
+    note_time(&mut steps, "pairs_ms", begun);
     let begun = Instant::now();
     let written = blocking(move || write(&looked, ResultsFile::create(folder, PAIRS, reserve)?, &pairs, (&first, &second))).await;
     // Writing that was told to stop fails; that is no failure of the job.
     context.check()?;
-    passes.details().extend(written?);
-    note_time(&mut passes, "writing_ms", begun);
-    let details = passes.details().clone();
+    steps.details().extend(written?);
+    note_time(&mut steps, "writing_ms", begun);
+    let details = steps.details().clone();
     let done = context.live.progress().0.total;
     context.progress(done, details).await
 }
 
 /// The neighbors of each side among the other.
-async fn neighbors(passes: &mut Passes<'_>, plan: &Plan, first: &Arc<Side>, second: &Arc<Side>) -> Result<BothWays, Halt> {
+async fn neighbors(steps: &mut Steps<'_>, plan: &Plan, first: &Arc<Corpus>, second: &Arc<Corpus>) -> Result<BothWays, JobError> {
     let (sizes, per_query) = ((Size::of(first), Size::of(second)), plan.neighbors);
-    let mut exact = plan.exact.unwrap_or_else(|| way::compares_all_surely(sizes.0, sizes.1));
+    let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
     let mut expansions = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
-        let tried = tried(passes, first, second, per_query).await?;
-        exact = plan.exact.is_none() && way::compares_all(sizes.0, sizes.1, tried);
+        let tried = tried(steps, first, second, per_query).await?;
+        exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
         expansions = Some(tried);
     }
-    passes.details().insert("exact".to_owned(), exact.into());
+    steps.details().insert("exact".to_owned(), exact.into());
     if exact {
-        return passes.compare(first, second, per_query).await;
+        return steps.compare(first, second, per_query).await;
     }
-    passes.index(first).await?;
-    passes.index(second).await?;
+    steps.index(first).await?;
+    steps.index(second).await?;
     let (there, back) = match expansions {
         Some(expansions) => expansions,
-        None => tried(passes, first, second, per_query).await?,
+        None => tried(steps, first, second, per_query).await?,
     };
-    passes.details().insert("candidates".to_owned(), there.max(back).into());
-    let forward = passes.neighbors((first, second), per_query, there, &Exclusion::Itself).await?;
-    let backward = passes.neighbors((second, first), per_query, back, &Exclusion::Itself).await?;
+    steps.details().insert("candidates".to_owned(), there.max(back).into());
+    let forward = steps.neighbors((first, second), per_query, there, &Exclusion::Itself).await?;
+    let backward = steps.neighbors((second, first), per_query, back, &Exclusion::Itself).await?;
     Ok((forward, backward))
 }
 
 /// How widely searches must look from the first side in the second, and back.
-async fn tried(passes: &mut Passes<'_>, first: &Arc<Side>, second: &Arc<Side>, per_query: usize) -> Result<(usize, usize), Halt> {
-    let there = passes.expansion(first, second, per_query, &Exclusion::Itself).await?;
-    Ok((there, passes.expansion(second, first, per_query, &Exclusion::Itself).await?))
+async fn tried(
+    steps: &mut Steps<'_>,
+    first: &Arc<Corpus>,
+    second: &Arc<Corpus>,
+    per_query: usize,
+) -> Result<(usize, usize), JobError> {
+    let there = steps.expansion(first, second, per_query, &Exclusion::Itself).await?;
+    Ok((there, steps.expansion(second, first, per_query, &Exclusion::Itself).await?))
 }
 
-fn note_time(passes: &mut Passes<'_>, name: &str, begun: Instant) {
-    passes.details().insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+fn note_time(steps: &mut Steps<'_>, name: &str, begun: Instant) {
+    steps.details().insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
 }
 
 /// Opens a side: reads its sentences, and finds out which are equal.
-async fn open(context: &JobContext, plan: &Plan, name: &'static str) -> Result<Arc<Side>, Halt> {
+async fn open(context: &JobContext, plan: &Plan, name: &'static str) -> Result<Arc<Corpus>, JobError> {
     let state = context.state()?;
     let planned = if name == "first" { &plan.first } else { &plan.second };
     let service = Service { state: Arc::clone(&state) };
@@ -190,7 +195,7 @@ async fn open(context: &JobContext, plan: &Plan, name: &'static str) -> Result<A
                 (Source::List { texts, embeddings: embeddings(&state, &folder, name)? }, ids)
             }
         };
-        Side::open(source, ids, equal, || looked.check(), |_| ())
+        Corpus::open(source, ids, equal, || looked.check(), |_| ())
     });
     Ok(Arc::new(opened.await.map_err(Error::from)??))
 }
@@ -208,7 +213,7 @@ fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, stra
 }
 
 /// Leaves the pairs that are believed; tells the threshold, and what the known pairs say about it.
-fn cut(pairs: &mut Vec<Candidate>, plan: &Plan, first: &Side, second: &Side) -> Result<Metadata, Error> {
+fn cut(pairs: &mut Vec<Candidate>, plan: &Plan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
     let mut told = Metadata::new();
     told.insert("proposed".to_owned(), pairs.len().into());
     let mut threshold = plan.threshold;
@@ -243,14 +248,14 @@ fn write(
     context: &JobContext,
     mut file: ResultsFile,
     pairs: &[Candidate],
-    (first, second): (&Side, &Side),
+    (first, second): (&Corpus, &Corpus),
 ) -> Result<Metadata, Error> {
     let mut gone = 0_u64;
     for part in pairs.chunks(PAIRS_PER_READ) {
         if context.check().is_err() {
             return Err(Error::Stopping);
         }
-        let places = |side: &Side, number: fn(&Candidate) -> u32| -> Vec<u32> {
+        let places = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
             part.iter().map(|pair| side.first_place(number(pair))).collect()
         };
         let ones = first.shown(&places(first, |pair| pair.first))?;

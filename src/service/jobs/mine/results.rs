@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
-use crate::service::spool::check_room;
+use crate::service::upload_receiver::check_room;
 
 /// Bytes written between two looks at the room on the disk.
 const BYTES_PER_LOOK: u64 = 16 << 20;

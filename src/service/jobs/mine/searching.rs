@@ -5,15 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::MineError;
-use super::cores::{cores, on_all_cores};
-use super::passes::{Exclusion, Passes};
-use super::sides::Side;
-use super::way::EXPANSIONS;
+use super::corpus::Corpus;
+use super::parallelism::{in_parallel, parallelism};
+use super::steps::{Exclusion, Steps};
+use super::strategy::EXPANSIONS;
 use crate::domain::Embedding;
 use crate::mining::NeighborLists;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::Halt;
+use crate::service::jobs::JobError;
 
 /// Sentences of every core whose neighbors are looked for between two looks at whether to stop.
 const QUERIES_PER_CORE: usize = 512;
@@ -28,15 +28,15 @@ const RECALL_MIN: f64 = 0.995;
 
 type Found = Vec<(u32, Vec<(u32, f32)>)>;
 
-impl Passes<'_> {
+impl Steps<'_> {
     /// The fewest candidates with which searches from one side in the other miss next to nothing.
     pub(crate) async fn expansion(
         &mut self,
-        from: &Arc<Side>,
-        to: &Arc<Side>,
+        from: &Arc<Corpus>,
+        to: &Arc<Corpus>,
         per_query: usize,
         exclusion: &Exclusion,
-    ) -> Result<usize, Halt> {
+    ) -> Result<usize, JobError> {
         self.check()?;
         let (one, other, exclusion) = (Arc::clone(from), Arc::clone(to), exclusion.clone());
         Ok(blocking(move || trial(&one, &other, per_query, &exclusion)).await?)
@@ -45,14 +45,14 @@ impl Passes<'_> {
     /// The nearest `per_query` sentences of `to` for each sentence of `from`, by searches with so many candidates.
     pub(crate) async fn neighbors(
         &mut self,
-        (from, to): (&Arc<Side>, &Arc<Side>),
+        (from, to): (&Arc<Corpus>, &Arc<Corpus>),
         per_query: usize,
         expansion: usize,
         exclusion: &Exclusion,
-    ) -> Result<NeighborLists, Halt> {
+    ) -> Result<NeighborLists, JobError> {
         let lists = NeighborLists::new(from.sentences(), to.sentences(), per_query);
         let mut lists = lists.map_err(|error| Error::from(MineError::from(error)))?;
-        let step = QUERIES_PER_CORE * cores();
+        let step = QUERIES_PER_CORE * parallelism();
         for begin in (0..from.sentences()).step_by(step) {
             self.check()?;
             let (one, other, exclusion) = (Arc::clone(from), Arc::clone(to), exclusion.clone());
@@ -60,7 +60,7 @@ impl Passes<'_> {
             let count = range.len();
             lists = blocking(move || {
                 let search = |part: Range<usize>| search(&one, &other, one.embeddings(part)?, (per_query, expansion), &exclusion);
-                for (number, nearest) in on_all_cores(range, QUERIES_PER_PART, search)?.into_iter().flatten() {
+                for (number, nearest) in in_parallel(range, QUERIES_PER_PART, search)?.into_iter().flatten() {
                     lists.put(number, &nearest).map_err(MineError::from)?;
                 }
                 Ok(lists)
@@ -73,8 +73,8 @@ impl Passes<'_> {
 }
 
 fn search(
-    from: &Side,
-    to: &Side,
+    from: &Corpus,
+    to: &Corpus,
     queries: Vec<(u32, Embedding)>,
     (per_query, expansion): (usize, usize),
     exclusion: &Exclusion,
@@ -91,9 +91,9 @@ fn search(
 }
 
 /// Compares what searches of each width find with what a very wide one does. Blocks.
-fn trial(from: &Side, to: &Side, per_query: usize, exclusion: &Exclusion) -> Result<usize, Error> {
+fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) -> Result<usize, Error> {
     let count = from.sentences().min(TRIAL_QUERIES);
-    let parts = on_all_cores(0..count, QUERIES_PER_PART / 4, |part| {
+    let parts = in_parallel(0..count, QUERIES_PER_PART / 4, |part| {
         let mut queries = Vec::with_capacity(part.len());
         for at in part {
             let number = at * from.sentences() / count;

@@ -1,6 +1,6 @@
 //! How large a side of mining is, as far as its memory goes.
 
-use super::sides::Side;
+use super::corpus::Corpus;
 
 /// Bytes per passage of a side: its key, the number of its sentence, and where that sentence is first.
 const SIDE_BYTES: u64 = 16;
@@ -22,7 +22,7 @@ pub(crate) struct Size {
 
 impl Size {
     /// Of a side that is open.
-    pub(crate) fn of(side: &Side) -> Self {
+    pub(crate) fn of(side: &Corpus) -> Self {
         let indexed = if side.uses_own_index() { 0 } else { side.sentences() as u64 };
         Self { sentences: side.places() as u64, different: side.sentences() as u64, text_bytes: side.text_bytes(), indexed }
     }

@@ -18,8 +18,8 @@ use crate::service::error::Error;
 use crate::service::jobs::folder::Folder;
 use crate::service::jobs::{NewJob, new_job_id};
 use crate::service::runtime::OpenCollection;
-use crate::service::spool::check_room;
 use crate::service::state::Service;
+use crate::service::upload_receiver::check_room;
 use crate::store::SearchFilter;
 
 /// The sentences of a side, found when the request comes.

@@ -1,4 +1,4 @@
-//! Brings a collection's successor to what the collection holds, as it is now: compares the revisions of their documents, embeds
+//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents, embeds
 //! what is missing, removes what is gone.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
 use crate::service::blocking::blocking;
 use crate::service::embedding::{PROBE, is_passing};
 use crate::service::error::Error;
-use crate::service::jobs::{Halt, JobContext};
+use crate::service::jobs::{JobContext, JobError};
 use crate::service::runtime::OpenCollection;
 use crate::service::state::State;
 use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revision, StoreError};
@@ -43,7 +43,7 @@ pub(super) struct Copying<'c> {
 struct Prepared {
     key: DocumentKey,
     document: Document,
-    /// `None` when those that the successor has stay.
+    /// `None` when those that the replacement has stay.
     passages: Option<Vec<PassageSpan>>,
 }
 
@@ -53,7 +53,7 @@ impl<'c> Copying<'c> {
         context: &'c JobContext,
         old: &Arc<OpenCollection>,
         next: &Arc<OpenCollection>,
-    ) -> Result<Self, Halt> {
+    ) -> Result<Self, JobError> {
         let (old, next) = (Arc::clone(old), Arc::clone(next));
         let details = context.live.progress().1;
         let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0 };
@@ -64,22 +64,22 @@ impl<'c> Copying<'c> {
     }
 
     /// Compares everything; gives the sequence up to which no document differs any more, unless it was deleted meanwhile.
-    pub(super) async fn whole(&mut self) -> Result<Sequence, Halt> {
+    pub(super) async fn whole(&mut self) -> Result<Sequence, JobError> {
         self.from(Revision::FIRST).await
     }
 
     /// Compares what changed after `seen`, but finds nothing of what was deleted; gives the sequence as `whole` does.
-    pub(super) async fn later(&mut self, seen: Sequence) -> Result<Sequence, Halt> {
+    pub(super) async fn later(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
         self.from(behind(seen)).await
     }
 
     /// Whether both hold as many documents. When everything was compared before, nothing was deleted since then.
-    pub(super) async fn is_equal(&self) -> Result<bool, Halt> {
+    pub(super) async fn is_equal(&self) -> Result<bool, JobError> {
         let (next, old) = self.counts().await?;
         Ok(next == old)
     }
 
-    async fn from(&mut self, first: Revision) -> Result<Sequence, Halt> {
+    async fn from(&mut self, first: Revision) -> Result<Sequence, JobError> {
         let old = Arc::clone(&self.old);
         let reached = blocking(move || Ok(old.store.sequence()?)).await?;
         let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
@@ -96,14 +96,14 @@ impl<'c> Copying<'c> {
         Ok(reached)
     }
 
-    /// Documents of the successor and of the collection.
-    async fn counts(&self) -> Result<(u64, u64), Halt> {
+    /// Documents of the replacement and of the collection.
+    async fn counts(&self) -> Result<(u64, u64), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
         Ok(blocking(move || Ok((next.store.counts()?.documents, old.store.counts()?.documents))).await?)
     }
 
     /// Says how far the job is.
-    async fn tell(&mut self) -> Result<(), Halt> {
+    async fn tell(&mut self) -> Result<(), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
         let (counts, total) = blocking(move || Ok((next.store.counts()?, old.store.counts()?.documents))).await?;
         self.context.set_total(total);
@@ -113,7 +113,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Removes documents that the collection has no more. One that it has in another revision is among the missing.
-    async fn drop_gone(&self, surplus: Vec<DocumentKey>) -> Result<(), Halt> {
+    async fn drop_gone(&self, surplus: Vec<DocumentKey>) -> Result<(), JobError> {
         if surplus.is_empty() {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Moves documents over, those that are still there.
-    async fn take(&mut self, mut keys: &[DocumentKey]) -> Result<(), Halt> {
+    async fn take(&mut self, mut keys: &[DocumentKey]) -> Result<(), JobError> {
         while !keys.is_empty() {
             let (old, next, wanted) = (Arc::clone(&self.old), Arc::clone(&self.next), keys.to_vec());
             let embedder = self.context.state()?.embedder.clone();
@@ -145,7 +145,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Makes the embeddings of documents.
-    async fn embed(&mut self, prepared: Vec<Prepared>) -> Result<Vec<MovedDocument>, Halt> {
+    async fn embed(&mut self, prepared: Vec<Prepared>) -> Result<Vec<MovedDocument>, JobError> {
         let text = |one: &Prepared, span: &PassageSpan| EmbedText {
             context: PassageContext { title: one.document.title.clone(), headings: span.headings.clone() },
             text: one.document.text[span.range.clone()].to_owned(),
@@ -167,9 +167,9 @@ impl<'c> Copying<'c> {
         Ok(moved.collect())
     }
 
-    /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the successor's
+    /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the replacement's
     /// worker tries them again. An encoder that is broken ends the job.
-    async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, Halt> {
+    async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, JobError> {
         if let Ok(embeddings) = self.embed_patiently(texts).await? {
             return Ok(embeddings.into_iter().map(Some).collect());
         }
@@ -193,7 +193,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Embeds texts all or none, after waiting for a place in the encoder's queue.
-    async fn embed_patiently(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Halt> {
+    async fn embed_patiently(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, JobError> {
         loop {
             self.context.check()?;
             let state = self.context.state()?;
@@ -206,7 +206,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Begins to store documents, after those before are stored.
-    async fn store(&mut self, moved: Vec<MovedDocument>) -> Result<(), Halt> {
+    async fn store(&mut self, moved: Vec<MovedDocument>) -> Result<(), JobError> {
         self.stored().await?;
         if moved.is_empty() {
             return Ok(());
@@ -221,7 +221,7 @@ impl<'c> Copying<'c> {
     }
 
     /// Waits until what was begun to be stored is.
-    async fn stored(&mut self) -> Result<(), Halt> {
+    async fn stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
         storing.await.map_err(Error::from)??;
         self.tell().await
@@ -242,7 +242,7 @@ fn read<T>(old: &OpenCollection, read: impl FnOnce(&DocumentStore) -> Result<T, 
     read(&old.store).map_err(|error| old.tell_damage(error.into()))
 }
 
-/// Reads documents of the collection and cuts those whose text the successor does not have. Gives how many of `keys` it read.
+/// Reads documents of the collection and cuts those whose text the replacement does not have. Gives how many of `keys` it read.
 fn prepare(
     old: &OpenCollection,
     next: &OpenCollection,
@@ -267,20 +267,20 @@ fn prepare(
 
 /// What differs between the two.
 struct Differences {
-    /// Documents whose revision the successor has not.
+    /// Documents whose revision the replacement has not.
     missing: Vec<DocumentKey>,
-    /// Documents of which the successor has a revision that the collection has not.
+    /// Documents of which the replacement has a revision that the collection has not.
     surplus: Vec<DocumentKey>,
 }
 
 /// Goes along the revisions of both.
 struct Comparison {
-    old: Side,
-    next: Side,
+    old: Corpus,
+    next: Corpus,
 }
 
 /// One of the two lists, read page by page.
-struct Side {
+struct Corpus {
     collection: Arc<OpenCollection>,
     page: VecDeque<Revision>,
     after: Revision,
@@ -290,7 +290,7 @@ struct Side {
 impl Comparison {
     /// Compares revisions after `first`.
     fn new(old: Arc<OpenCollection>, next: Arc<OpenCollection>, first: Revision) -> Self {
-        let side = |collection| Side { collection, page: VecDeque::new(), after: first, ended: false };
+        let side = |collection| Corpus { collection, page: VecDeque::new(), after: first, ended: false };
         Self { old: side(old), next: side(next) }
     }
 
@@ -321,7 +321,7 @@ impl Comparison {
     }
 }
 
-impl Side {
+impl Corpus {
     fn first(&mut self) -> Result<Option<Revision>, Error> {
         if self.page.is_empty() && !self.ended {
             let after = self.after;

@@ -1,10 +1,10 @@
 //! Re-embedding: a collection gets the server's model, and passages by the rules of today.
 //!
-//! The job makes the collection's successor beside it, in a folder of its own that nobody sees: all documents as they are, with
+//! The job makes the collection's replacement beside it, in a folder of its own that nobody sees: all documents as they are, with
 //! passages, embeddings and index made anew. Meanwhile the collection serves what it served before. `copying` compares the two
-//! until they are equal; for the last comparison writes wait. Then one transaction of the catalog puts the successor in place,
+//! until they are equal; for the last comparison writes wait. Then one transaction of the catalog puts the replacement in place,
 //! with its model, dimension and folder, and searches go on there at once. So whenever the process is killed, the next start
-//! finds the collection wholly old or wholly new. Unless the job is over it goes on with what the successor's database holds;
+//! finds the collection wholly old or wholly new. Unless the job is over it goes on with what the replacement's database holds;
 //! when it is over without success, its folder is removed.
 
 mod copying;
@@ -18,17 +18,17 @@ use uuid::Uuid;
 
 use super::mine::{memory, request};
 use super::restore::build_index;
-use super::{Halt, JobContext, Live, NewJob, new_job_id};
+use super::{JobContext, JobError, NewJob, RunningJob, new_job_id};
 use crate::domain::{
     Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobType, JobUnit, Metadata, ModelInfo, PassageBounds,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
 use crate::service::folders::sync_dir;
-use crate::service::leftovers;
+use crate::service::orphaned_folders;
 use crate::service::runtime::OpenCollection;
-use crate::service::spool::check_room;
 use crate::service::state::{Service, State};
+use crate::service::upload_receiver::check_room;
 use copying::Copying;
 
 /// Pause between two looks at whether a collection that was replaced is still at work.
@@ -42,7 +42,8 @@ struct Plan {
     /// The collection, by its id.
     collection_id: String,
     /// The id that it has afterwards.
-    successor: String,
+    #[serde(alias = "successor")]
+    replacement: String,
     /// The model that it is to have.
     model: String,
     model_fingerprint: String,
@@ -71,7 +72,7 @@ impl Service {
         let bounds = bounds.unwrap_or_else(|| fitting(row.passages, loaded.tokens_max));
         let plan = Plan {
             collection_id: row.id.0.clone(),
-            successor: Uuid::now_v7().to_string(),
+            replacement: Uuid::now_v7().to_string(),
             model: loaded.name.clone(),
             model_fingerprint: loaded.fingerprint.clone(),
             dimension: loaded.dimension,
@@ -117,8 +118,8 @@ fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     })
 }
 
-/// Makes the successor that the job's request describes and puts it in place.
-pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
+/// Makes the replacement that the job's request describes and puts it in place.
+pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let plan: Plan = request::read(&context.live.id, &context.live.request)?;
     let Some(old) = plan.collection(context)? else {
         // Put in place before the last restart, which came before that was noted.
@@ -128,7 +129,7 @@ pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
     let next = blocking(move || opening.open(&state, &of)).await?;
     let replaced = replace(context, &plan, &old, &next).await;
     if let Err(halt) = &replaced {
-        let (next, goes_on) = (Arc::clone(&next), matches!(halt, Halt::Interrupted));
+        let (next, goes_on) = (Arc::clone(&next), matches!(halt, JobError::Interrupted));
         blocking(move || {
             close(&next, goes_on);
             Ok(())
@@ -136,12 +137,17 @@ pub(super) async fn run(context: &JobContext) -> Result<(), Halt> {
         .await?;
     }
     match replaced {
-        Err(Halt::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
+        Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
         replaced => replaced,
     }
 }
 
-async fn replace(context: &JobContext, plan: &Plan, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) -> Result<(), Halt> {
+async fn replace(
+    context: &JobContext,
+    plan: &Plan,
+    old: &Arc<OpenCollection>,
+    next: &Arc<OpenCollection>,
+) -> Result<(), JobError> {
     build_index(context, Arc::clone(next)).await?;
     let mut copying = Copying::begin(context, old, next).await?;
     let mut seen = copying.whole().await?;
@@ -152,14 +158,14 @@ async fn replace(context: &JobContext, plan: &Plan, old: &Arc<OpenCollection>, n
     seen = copying.later(seen).await?;
 
     // From here on no write of the old one begins.
-    let gate = Arc::clone(&old.successor).write_owned().await;
+    let gate = Arc::clone(&old.replacement).write_owned().await;
     copying.later(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
         copying.whole().await?;
     }
     if !copying.is_equal().await? {
-        let problem = "the collection and its successor hold different numbers of documents";
+        let problem = "the collection and its replacement hold different numbers of documents";
         return Err(Error::JobState { id: context.live.id.clone(), problem }.into());
     }
     context.check()?;
@@ -186,7 +192,7 @@ async fn retire(old: Arc<OpenCollection>) {
     }
 }
 
-/// Closes a successor that did not get its place. Blocks.
+/// Closes a replacement that did not get its place. Blocks.
 fn close(next: &OpenCollection, goes_on: bool) {
     next.stop();
     // Else the next run builds the index from the embeddings.
@@ -199,13 +205,13 @@ fn close(next: &OpenCollection, goes_on: bool) {
 
 impl Plan {
     /// The collection that the job is to replace; `None` when that was done.
-    fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, Halt> {
+    fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
         let service = Service { state: context.state()? };
         let Some(name) = &context.live.collection else {
             return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
         };
         let found = service.collection(name)?;
-        if found.row.id.0 == self.successor {
+        if found.row.id.0 == self.replacement {
             return Ok(None);
         }
         // Another one may have the name by now.
@@ -229,10 +235,10 @@ impl Plan {
         })
     }
 
-    /// The successor's row, of what the collection's is now.
+    /// The replacement's row, of what the collection's is now.
     fn row(&self, old: &OpenCollection) -> Collection {
         Collection {
-            id: CollectionId(self.successor.clone()),
+            id: CollectionId(self.replacement.clone()),
             model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
             dimension: self.dimension,
             passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
@@ -240,16 +246,16 @@ impl Plan {
         }
     }
 
-    /// Opens the successor's database, which an earlier run may have left. A damaged one is thrown away. Blocks.
+    /// Opens the replacement's database, which an earlier run may have left. A damaged one is thrown away. Blocks.
     fn open(&self, state: &State, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
-        let folder = state.collections_dir().join(&self.successor);
+        let folder = state.collections_dir().join(&self.replacement);
         let open = || {
             let access = |source| Error::Folder { path: folder.clone(), source };
             let there = folder.try_exists().map_err(access)?;
             if !there {
                 std::fs::create_dir_all(&folder).map_err(access)?;
             }
-            leftovers::mark(&folder);
+            orphaned_folders::mark(&folder);
             let row = self.row(old);
             let next = if there { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
             sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
@@ -260,7 +266,7 @@ impl Plan {
             Err(Error::Store(error)) if error.is_damage() => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(collection = %old.row.name, error, "a half-made collection is damaged, beginning anew");
-                leftovers::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                orphaned_folders::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
                 open()
             }
             opened => opened,
@@ -286,17 +292,17 @@ impl Plan {
         if next.store.metadata_indexes() != old.store.metadata_indexes() {
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
         }
-        next.store.succeed(old.store.sequence()?, old.store.kept_answers()?)?;
+        next.store.succeed(old.store.sequence()?, old.store.idempotency_records()?)?;
         let row = self.row(old);
-        leftovers::giving_up(std::slice::from_ref(&old.folder), || {
+        orphaned_folders::removing_on_error(std::slice::from_ref(&old.folder), || {
             if state.catalog.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
         })?;
-        leftovers::unmark(&next.folder);
+        orphaned_folders::unmark(&next.folder);
         next.set_current(row);
         state.open.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Arc::clone(next));
         *gate = Some(Arc::clone(next));
         state.start_worker(next);
-        tracing::info!(collection = %name, model = self.model, id = self.successor, "collection embedded anew");
+        tracing::info!(collection = %name, model = self.model, id = self.replacement, "collection embedded anew");
         Ok(())
     }
 }
@@ -309,15 +315,15 @@ impl State {
         Ok(jobs.into_iter().find(|job| job.kind == JobType::Reembed && of(job)).map(|job| job.id))
     }
 
-    /// Removes what a job that did not succeed has left of a successor. What fails here the next start removes. Blocks.
-    pub(super) fn clean_up_reembedding(&self, live: &Live) {
-        let Some(successor) = leftovers::successor(&live.request) else { return };
+    /// Removes what a job that did not succeed has left of a replacement. What fails here the next start removes. Blocks.
+    pub(super) fn clean_up_reembedding(&self, live: &RunningJob) {
+        let Some(replacement) = orphaned_folders::replacement(&live.request) else { return };
         let in_place = {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            open.values().any(|collection| collection.row.id.0 == successor)
+            open.values().any(|collection| collection.row.id.0 == replacement)
         };
         if !in_place {
-            let _ = leftovers::remove(&self.collections_dir().join(successor));
+            let _ = orphaned_folders::remove(&self.collections_dir().join(replacement));
         }
     }
 }

@@ -43,7 +43,7 @@ const DENSE_BYTES: u64 = 64 << 20;
 
 /// Bounds on a file that is received.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SpoolBounds {
+pub(super) struct UploadBounds {
     /// Bytes, unpacked.
     pub(super) bytes_max: u64,
     /// Bytes of the disk that stay free.
@@ -52,7 +52,7 @@ pub(super) struct SpoolBounds {
     pub(super) silence_max: Duration,
 }
 
-impl SpoolBounds {
+impl UploadBounds {
     /// What the limits say of files.
     pub(super) fn new(limits: &Limits) -> Self {
         let Limits { import_bytes_max: bytes_max, disk_reserve_bytes: disk_reserve, .. } = *limits;
@@ -144,7 +144,7 @@ pub(super) async fn receive<B, E, S>(
     mut body: S,
     encoding: FileEncoding,
     path: PathBuf,
-    (bounds, upload): (SpoolBounds, &Upload),
+    (bounds, upload): (UploadBounds, &Upload),
 ) -> Result<u64, Error>
 where
     B: AsRef<[u8]> + Send + 'static,
@@ -206,7 +206,7 @@ fn write<B: AsRef<[u8]>>(
     pieces: mpsc::Receiver<Option<B>>,
     encoding: FileEncoding,
     path: &Path,
-    bounds: SpoolBounds,
+    bounds: UploadBounds,
 ) -> Result<u64, Error> {
     let access = |source| Error::Folder { path: path.to_owned(), source };
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -294,12 +294,12 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: SpoolBounds = SpoolBounds { bytes_max: 200 << 20, disk_reserve: 0, silence_max: SILENCE_MAX };
+    const BOUNDS: UploadBounds = UploadBounds { bytes_max: 200 << 20, disk_reserve: 0, silence_max: SILENCE_MAX };
 
     async fn receive_pieces(
         pieces: Vec<Result<Vec<u8>, ()>>,
         encoding: FileEncoding,
-        bounds: SpoolBounds,
+        bounds: UploadBounds,
     ) -> Result<Vec<u8>, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -367,7 +367,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let silent = stream::iter([Ok::<_, ()>(b"half of".to_vec())]).chain(stream::pending());
-        let bounds = SpoolBounds { silence_max: Duration::from_millis(20), ..BOUNDS };
+        let bounds = UploadBounds { silence_max: Duration::from_millis(20), ..BOUNDS };
         let upload = Uploads::new(1).begin().unwrap();
         let error = receive(silent, FileEncoding::Identity, path.clone(), (bounds, &upload)).await.unwrap_err();
         assert!(matches!(error, Error::BodyIncomplete), "{error:?}");
@@ -401,7 +401,7 @@ mod tests {
     #[tokio::test]
     async fn what_unpacks_to_too_much_is_refused() {
         let zeros = vec![b' '; 80 << 20];
-        let small = SpoolBounds { bytes_max: 1_000, ..BOUNDS };
+        let small = UploadBounds { bytes_max: 1_000, ..BOUNDS };
         for (encoding, body) in
             [(FileEncoding::Gzip, gzip(&zeros)), (FileEncoding::Zstd, zstd::encode_all(&zeros[..], 3).unwrap())]
         {
@@ -414,7 +414,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_disk_without_room_is_named_with_what_it_has() {
-        let bounds = SpoolBounds { disk_reserve: u64::MAX / 2, ..BOUNDS };
+        let bounds = UploadBounds { disk_reserve: u64::MAX / 2, ..BOUNDS };
         let error = receive_pieces(pieces(b"text", 10), FileEncoding::Identity, bounds).await.unwrap_err();
         assert!(matches!(error, Error::NoRoom { free, .. } if free > 0), "{error:?}");
     }

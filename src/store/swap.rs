@@ -1,7 +1,7 @@
-//! What makes one database the successor of another: documents move over as they are, with their keys, times and places in the
+//! What makes one database the replacement of another: documents move over as they are, with their keys, times and places in the
 //! sequence, while their passages and embeddings are made anew.
 //!
-//! A document draws a number of the sequence with every change, and no two have the same. So the documents that the successor
+//! A document draws a number of the sequence with every change, and no two have the same. So the documents that the replacement
 //! lacks, or has in an older revision, are found by comparing two ordered lists of numbers, whatever was changed or deleted in
 //! between and wherever a crash interrupted the work.
 
@@ -37,7 +37,7 @@ pub struct MovedDocument {
     pub key: DocumentKey,
     /// The document as it is in the other database.
     pub document: Document,
-    /// Its passages; `None` when those that the successor has are of the same title and text and stay.
+    /// Its passages; `None` when those that the replacement has are of the same title and text and stay.
     pub passages: Option<Vec<MovedPassage>>,
 }
 
@@ -52,7 +52,7 @@ pub struct MovedPassage {
 
 /// An answer that is kept for a request that comes again.
 #[derive(Debug, Clone)]
-pub struct KeptAnswer {
+pub struct IdempotencyRecord {
     key: String,
     fingerprint: String,
     answer: String,
@@ -87,12 +87,17 @@ impl DocumentStore {
     }
 
     /// The answers that are kept for requests that come again.
-    pub fn kept_answers(&self) -> Result<Vec<KeptAnswer>, StoreError> {
+    pub fn idempotency_records(&self) -> Result<Vec<IdempotencyRecord>, StoreError> {
         self.read("reading kept answers", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
             let mut statement = connection.prepare(sql)?;
             let read = |row: &rusqlite::Row<'_>| {
-                Ok(KeptAnswer { key: row.get(0)?, fingerprint: row.get(1)?, answer: row.get(2)?, created_at_ms: row.get(3)? })
+                Ok(IdempotencyRecord {
+                    key: row.get(0)?,
+                    fingerprint: row.get(1)?,
+                    answer: row.get(2)?,
+                    created_at_ms: row.get(3)?,
+                })
             };
             Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
         })
@@ -100,13 +105,13 @@ impl DocumentStore {
 
     /// Makes this the database that goes on where another one stopped: its next change comes after `sequence`, and it answers
     /// repeated requests as that one did. Then all of it is on the disk, also where commits do not wait for that.
-    pub fn succeed(&self, sequence: Sequence, answers: Vec<KeptAnswer>) -> Result<(), StoreError> {
+    pub fn succeed(&self, sequence: Sequence, answers: Vec<IdempotencyRecord>) -> Result<(), StoreError> {
         self.write_patiently("taking a database over", move |transaction| {
             transaction.raise_sequence(sequence);
             let sql =
                 "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
             let mut statement = transaction.connection.prepare_cached(sql)?;
-            for KeptAnswer { key, fingerprint, answer, created_at_ms } in &answers {
+            for IdempotencyRecord { key, fingerprint, answer, created_at_ms } in &answers {
                 statement.execute(params![key, fingerprint, answer, created_at_ms])?;
             }
             Ok(())

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::service::error::Error;
 
 /// Threads that it takes.
-pub(super) fn cores() -> usize {
+pub(super) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Does `work` on parts of `range`, each of `size` and the last of what is left, and gives what came of them in their order. Stops
 /// at the first error. Blocks.
-pub(super) fn on_all_cores<T: Send>(
+pub(super) fn in_parallel<T: Send>(
     range: Range<usize>,
     size: usize,
     work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     let parts = range.len().div_ceil(size);
-    let threads = cores().min(parts);
+    let threads = parallelism().min(parts);
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || -> Result<Vec<(usize, T)>, Error> {
         let mut done = Vec::new();
@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn parts_are_given_in_order_and_an_error_ends_it() {
-        let sums = on_all_cores(3..1_000, 7, |part| Ok(part.sum::<usize>())).unwrap();
+        let sums = in_parallel(3..1_000, 7, |part| Ok(part.sum::<usize>())).unwrap();
         assert_eq!((sums.len(), sums[0], sums.iter().sum::<usize>()), (143, 42, (3..1_000).sum()));
-        assert!(on_all_cores(0..0, 7, |part| Ok(part.len())).unwrap().is_empty());
-        let failing = on_all_cores(0..1_000, 1, |part| if part.start == 500 { Err(Error::Stopping) } else { Ok(()) });
+        assert!(in_parallel(0..0, 7, |part| Ok(part.len())).unwrap().is_empty());
+        let failing = in_parallel(0..1_000, 1, |part| if part.start == 500 { Err(Error::Stopping) } else { Ok(()) });
         assert!(matches!(failing, Err(Error::Stopping)));
     }
 }

@@ -25,12 +25,12 @@ pub struct Replacement {
     /// The collections that come.
     pub new: Vec<Collection>,
     /// What comes with them.
-    pub carried: Carried,
+    pub carried: SnapshotMetadata,
 }
 
 /// Aliases and classifiers of another catalog.
 #[derive(Debug, Clone, Default)]
-pub struct Carried {
+pub struct SnapshotMetadata {
     /// The folder of the other catalog, which nobody has open. Without it there are no classifiers.
     pub origin: Option<PathBuf>,
     /// Aliases with the collections that they get.

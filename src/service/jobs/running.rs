@@ -22,14 +22,14 @@ pub(crate) struct Jobs {
 /// Which jobs wait, and which run.
 #[derive(Default)]
 pub(super) struct Lists {
-    pub(super) waiting: VecDeque<Arc<Live>>,
-    pub(super) running: BTreeMap<JobId, Arc<Live>>,
+    pub(super) waiting: VecDeque<Arc<RunningJob>>,
+    pub(super) running: BTreeMap<JobId, Arc<RunningJob>>,
     pub(super) tasks: Vec<JoinHandle<()>>,
     pub(super) stopped: bool,
 }
 
 /// A job that waits or runs.
-pub(crate) struct Live {
+pub(crate) struct RunningJob {
     /// The id.
     pub(crate) id: JobId,
     /// What it does.
@@ -70,13 +70,13 @@ impl Jobs {
     }
 
     /// Finds a job that is not finished.
-    pub(crate) fn find(&self, id: &JobId) -> Option<Arc<Live>> {
+    pub(crate) fn find(&self, id: &JobId) -> Option<Arc<RunningJob>> {
         let lists = lock(&self.lists);
         lists.running.get(id).or_else(|| lists.waiting.iter().find(|live| live.id == *id)).cloned()
     }
 
     /// Tells a running job to stop. Gives one that still waits: it will not run any more, and the caller finishes it.
-    pub(crate) fn cancel(&self, id: &JobId) -> Option<Arc<Live>> {
+    pub(crate) fn cancel(&self, id: &JobId) -> Option<Arc<RunningJob>> {
         let mut lists = lock(&self.lists);
         if let Some(live) = lists.running.get(id) {
             live.canceled.store(true, Ordering::Release);
@@ -107,7 +107,7 @@ impl Jobs {
     }
 }
 
-impl Live {
+impl RunningJob {
     pub(crate) fn new(job: &Job, place: Option<OwnedSemaphorePermit>) -> Self {
         let JobProgress { done, total, unit, .. } = job.progress;
         Self {

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::corpus::Corpus;
 use super::memory;
-use super::sides::Side;
 use crate::domain::Metadata;
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{Halt, JobContext, embed_patiently};
+use crate::service::jobs::{JobContext, JobError, embed_patiently};
 use crate::service::runtime::OpenCollection;
 
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
@@ -21,7 +21,7 @@ const ADDED_PER_BATCH: usize = 2_048;
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Counts what the passes of a job did.
-pub(crate) struct Passes<'a> {
+pub(crate) struct Steps<'a> {
     context: &'a JobContext,
     done: u64,
     total: u64,
@@ -40,18 +40,18 @@ pub(crate) enum Exclusion {
     },
 }
 
-impl<'a> Passes<'a> {
+impl<'a> Steps<'a> {
     /// Begins: lists of `sides` are embedded, and every sentence is asked for its neighbors once. An index that is made for a
     /// side comes on top of that.
-    pub(crate) fn begin(context: &'a JobContext, sides: &[&Arc<Side>], details: Metadata) -> Self {
-        let embedded = |side: &Side| side.embeddings_file().map_or(0, |_| side.sentences() as u64);
-        let total = sides.iter().map(|side| embedded(side) + side.sentences() as u64).sum();
+    pub(crate) fn begin(context: &'a JobContext, corpora: &[&Arc<Corpus>], details: Metadata) -> Self {
+        let embedded = |side: &Corpus| side.embeddings_file().map_or(0, |_| side.sentences() as u64);
+        let total = corpora.iter().map(|side| embedded(side) + side.sentences() as u64).sum();
         context.measure(0, total);
         Self { context, done: 0, total, details }
     }
 
     /// Checks once more that there is the memory, now that it is known which indexes must be made.
-    pub(crate) fn check_memory(&self, needed: u64) -> Result<(), Halt> {
+    pub(crate) fn check_memory(&self, needed: u64) -> Result<(), JobError> {
         let state = self.context.state()?;
         Ok(memory::check(needed, &state.limits).map_err(Error::from)?)
     }
@@ -62,7 +62,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Makes the index that a side needs, unless it has one.
-    pub(crate) async fn index(&mut self, side: &Arc<Side>) -> Result<(), Halt> {
+    pub(crate) async fn index(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
         if side.uses_own_index() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Embeds the texts of a list; a collection's are.
-    pub(super) async fn embed(&mut self, side: &Arc<Side>) -> Result<(), Halt> {
+    pub(super) async fn embed(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
         if side.embeddings_file().is_none() {
             return Ok(());
         }
@@ -105,19 +105,19 @@ impl<'a> Passes<'a> {
     }
 
     /// Ends with why the job is to stop, when it is.
-    pub(super) fn check(&self) -> Result<(), Halt> {
+    pub(super) fn check(&self) -> Result<(), JobError> {
         self.context.check()
     }
 
     /// Counts sentences that are done with.
-    pub(super) async fn count(&mut self, more: u64) -> Result<(), Halt> {
+    pub(super) async fn count(&mut self, more: u64) -> Result<(), JobError> {
         self.done += more;
         self.context.progress(self.done, self.details.clone()).await
     }
 }
 
 /// Waits until a collection's index answers in full: a job may be taken up while the server still starts.
-pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), Halt> {
+pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     loop {
         context.check()?;
         match collection.index() {

@@ -47,7 +47,7 @@ pub(super) struct Owner {
 }
 
 /// Labeled passages of one moment, with what was read of them.
-pub(super) enum Electorate<'t> {
+pub(super) enum NeighborSource<'t> {
     /// Of a collection.
     Passages { passages: LabeledPassages, source: LabeledDocuments, multi_label: bool, owners: HashMap<PassageId, Option<Owner>> },
     /// Texts that came with the classifier, with their labels.
@@ -56,20 +56,22 @@ pub(super) enum Electorate<'t> {
 
 impl Surroundings {
     /// What votes on so many texts. Blocks.
-    pub(super) fn electorate<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<Electorate<'t>, Error> {
+    pub(super) fn neighbor_source<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<NeighborSource<'t>, Error> {
         Ok(match &self.source {
-            Some((collection, source)) => Electorate::Passages {
+            Some((collection, source)) => NeighborSource::Passages {
                 passages: LabeledPassages::of(collection, &labeled(source), texts)?,
                 source: source.clone(),
                 multi_label: self.multi_label,
                 owners: HashMap::new(),
             },
-            None => Electorate::Texts { texts: own, labels: own.iter().map(|text| Arc::from(text.labels.as_slice())).collect() },
+            None => {
+                NeighborSource::Texts { texts: own, labels: own.iter().map(|text| Arc::from(text.labels.as_slice())).collect() }
+            }
         })
     }
 }
 
-impl Electorate<'_> {
+impl NeighborSource<'_> {
     /// For each text up to `limit` voters, nearest first, none of the text's own document: it is no evidence for itself. Blocks.
     pub(super) fn voters(&mut self, asked: &[&Asked], limit: usize) -> Result<Vec<Vec<Voter>>, Error> {
         let mut found = Vec::with_capacity(asked.len());

@@ -1,5 +1,5 @@
 //! Databases that come from elsewhere, in archives. None of them is ever opened as one of ours: a trigger, a view or an index on an
-//! expression would run its author's statements in this server. A stranger is opened by a connection that can do nothing but
+//! expression would run its author's statements in this server. A foreign database is opened by a connection that can do nothing but
 //! read rows of the tables that this program makes; its schema is compared to the letter with what the migrations make; and
 //! `adoption` copies its rows into a database of our own.
 
@@ -29,20 +29,20 @@ const HEAD_BYTES: usize = 100;
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
-/// Objects that the schema of a stranger may have. This program makes about fifty.
+/// Objects that the schema of a foreign may have. This program makes about fifty.
 const OBJECTS_MAX: i32 = 256;
 /// Bytes of one object's definition.
 const DEFINITION_BYTES_MAX: i32 = 64 << 10;
 /// Bytes of one value and of one row: more than any text or classifier that a server takes has, unless its limits are far above
 /// the usual ones.
 const VALUE_BYTES_MAX: i32 = 128 << 20;
-/// KiB of pages that are kept of a stranger.
+/// KiB of pages that are kept of a foreign.
 const CACHE_KIB: i64 = 4 << 10;
 /// Steps of SQLite's machine between two looks at whether to stop.
 const STEPS_PER_LOOK: i32 = 1_000;
-/// Looks until a stranger must have given a row, or its schema. A row takes some dozens of steps.
+/// Looks until a foreign must have given a row, or its schema. A row takes some dozens of steps.
 const LOOKS_PER_ROW: u32 = 1_000;
-/// Characters of a stranger's names that are shown.
+/// Characters of a foreign's names that are shown.
 const SHOWN_CHARS: usize = 200;
 
 /// Which of the two kinds a database should be.
@@ -64,7 +64,7 @@ impl DatabaseKind {
 }
 
 /// A database from elsewhere, whose schema is that of its version to the letter.
-pub(super) struct Stranger {
+pub(super) struct ForeignDatabase {
     pub(super) connection: Connection,
     /// How many migrations it has seen.
     pub(super) version: usize,
@@ -81,8 +81,8 @@ pub fn check_head(kind: DatabaseKind, head: &[u8]) -> Result<(), StoreError> {
 
 /// Checks that a database from elsewhere is defined as this program defines one of its version: to the letter, with nothing
 /// missing and nothing more.
-pub fn check_stranger(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> {
-    Stranger::open(kind, path, || false).map(drop)
+pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> {
+    ForeignDatabase::open(kind, path, || false).map(drop)
 }
 
 /// Whether a collection's database which nobody has open has any document. One that was never filled with tables has none.
@@ -114,7 +114,7 @@ fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
     }
 }
 
-impl Stranger {
+impl ForeignDatabase {
     /// Opens a database that nobody else has open and compares its schema. `stop` is asked now and then; once it says so,
     /// every read of it ends with `StoreError::Interrupted`.
     pub(super) fn open(kind: DatabaseKind, path: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Self, StoreError> {
@@ -124,10 +124,10 @@ impl Stranger {
         let version = version(kind.schema(), &head)?;
         let looks = Arc::new(AtomicU32::new(0));
         let connection = restricted(kind.schema(), path, Arc::clone(&looks), stop);
-        let stranger = connection.map(|connection| Self { connection, version, indexes: Vec::new(), looks });
-        let opened = stranger.and_then(|mut stranger| {
-            stranger.indexes = stranger.compare(kind.schema())?;
-            Ok(stranger)
+        let foreign = connection.map(|connection| Self { connection, version, indexes: Vec::new(), looks });
+        let opened = foreign.and_then(|mut foreign| {
+            foreign.indexes = foreign.compare(kind.schema())?;
+            Ok(foreign)
         });
         opened.map_err(|fault| match fault.while_doing(LOOKING) {
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
@@ -305,7 +305,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = database(folder.path(), sql);
         check_head(DatabaseKind::Collection, &std::fs::read(&path).unwrap()).unwrap();
-        match (check_stranger(DatabaseKind::Collection, &path), expect) {
+        match (check_foreign(DatabaseKind::Collection, &path), expect) {
             (Ok(()), None) => (),
             (Err(StoreError::StrangeObject { kind, name, .. }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
             (found, _) => panic!("{sql}: {found:?}"),
@@ -337,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_can_only_be_read() {
+    fn a_foreign_database_can_only_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = database(folder.path(), "insert into tombstones values (1, 1)");
-        let stranger = Stranger::open(DatabaseKind::Collection, &path, || false).unwrap().connection;
-        assert_eq!(stranger.query_row("select sequence from tombstones", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+        let foreign = ForeignDatabase::open(DatabaseKind::Collection, &path, || false).unwrap().connection;
+        assert_eq!(foreign.query_row("select sequence from tombstones", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
         for sql in [
             "delete from tombstones",
             "pragma writable_schema = on",
@@ -352,7 +352,7 @@ mod tests {
             "select name from pragma_table_info('documents')",
             "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n limit 1 offset 1000000000",
         ] {
-            let refused = stranger.prepare(sql).and_then(|mut statement| statement.query([])?.next().map(drop));
+            let refused = foreign.prepare(sql).and_then(|mut statement| statement.query([])?.next().map(drop));
             assert!(refused.is_err(), "{sql}");
         }
     }
@@ -361,7 +361,7 @@ mod tests {
     fn any_path_can_be_opened() {
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("a b?mode=memory&c=%20#é");
-        check_stranger(DatabaseKind::Collection, &database(&odd, "")).unwrap();
+        check_foreign(DatabaseKind::Collection, &database(&odd, "")).unwrap();
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::domain::{Embedding, HnswSettings, Metric, MiningUnit, PassageId, Quan
 use crate::index::{Index, IndexParameters};
 use crate::mining::TextGroups;
 use crate::service::error::Error;
-use crate::service::jobs::Halt;
+use crate::service::jobs::JobError;
 use crate::service::runtime::OpenCollection;
 use crate::service::search::{RESCORED_MIN, rescored};
 use crate::store::{PassageRow, PassageText};
@@ -56,7 +56,7 @@ pub(crate) enum EqualTexts {
 }
 
 /// The sentences of one side.
-pub(crate) struct Side {
+pub(crate) struct Corpus {
     source: Source,
     /// [places] Keys of passages, for a document that of its first one, or places in the list; ascending.
     ids: Vec<u64>,
@@ -85,16 +85,16 @@ pub(crate) struct Shown {
     end: Option<usize>,
 }
 
-impl Side {
+impl Corpus {
     /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets every passage that is taken.
     /// Passages that are gone or not embedded are left out. Blocks.
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
         equal: EqualTexts,
-        look: impl Fn() -> Result<(), Halt>,
+        look: impl Fn() -> Result<(), JobError>,
         note: impl FnMut(&PassageText),
-    ) -> Result<Self, Halt> {
+    ) -> Result<Self, JobError> {
         let (ids, groups) = match &source {
             Source::List { texts, .. } => (ids, groups(equal, texts.iter().map(String::as_str))?),
             Source::Collection { collection, unit, .. } => {
@@ -395,11 +395,11 @@ struct Reader<'a, L, N> {
     /// Keys of the passages that were given.
     kept: Vec<u64>,
     /// Why there are no more, when these were not all.
-    halt: Option<Halt>,
+    halt: Option<JobError>,
 }
 
-impl<L: Fn() -> Result<(), Halt>, N: FnMut(&PassageText)> Reader<'_, L, N> {
-    fn read_on(&mut self) -> Result<bool, Halt> {
+impl<L: Fn() -> Result<(), JobError>, N: FnMut(&PassageText)> Reader<'_, L, N> {
+    fn read_on(&mut self) -> Result<bool, JobError> {
         let Some(chunk) = self.rest.next() else { return Ok(false) };
         (self.look)()?;
         let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
@@ -408,7 +408,7 @@ impl<L: Fn() -> Result<(), Halt>, N: FnMut(&PassageText)> Reader<'_, L, N> {
     }
 }
 
-impl<L: Fn() -> Result<(), Halt>, N: FnMut(&PassageText)> Iterator for Reader<'_, L, N> {
+impl<L: Fn() -> Result<(), JobError>, N: FnMut(&PassageText)> Iterator for Reader<'_, L, N> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {

@@ -21,8 +21,8 @@ pub(super) fn write(outcomes: &[UpsertOutcome]) -> String {
 
 /// Reads what `write` wrote.
 pub(super) fn read(text: &str) -> Result<Vec<UpsertOutcome>, Error> {
-    let kept: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::KeptAnswer)?;
-    kept.iter().map(|one| outcome(one).ok_or(Error::KeptAnswer)).collect()
+    let kept: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
+    kept.iter().map(|one| outcome(one).ok_or(Error::CorruptIdempotencyRecord)).collect()
 }
 
 fn outcome(kept: &Value) -> Option<UpsertOutcome> {

@@ -24,7 +24,7 @@ const MARK: &str = "deleting";
 
 /// Makes a change of the catalog after which nobody needs `folders`. They are marked first, so that the next start removes what a
 /// crash leaves of them. Blocks.
-pub(super) fn giving_up<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(super) fn removing_on_error<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     folders.iter().for_each(|folder| mark(folder));
     let changed = change();
     if changed.is_err() {
@@ -73,7 +73,7 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
 pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[Job]) -> Result<(), Error> {
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
-    let going_on: HashSet<String> = unfinished.iter().filter_map(|job| successor(&job.request)).collect();
+    let going_on: HashSet<String> = unfinished.iter().filter_map(|job| replacement(&job.request)).collect();
     for entry in std::fs::read_dir(collections_dir).map_err(access)? {
         let entry = entry.map_err(access)?;
         let name = entry.file_name();
@@ -131,10 +131,10 @@ pub(super) fn clear(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// The id of the successor that a job of this request makes; its folder has this name.
-pub(super) fn successor(request: &Metadata) -> Option<String> {
+/// The id of the replacement that a job of this request makes; its folder has this name. Jobs of before call it `successor`.
+pub(super) fn replacement(request: &Metadata) -> Option<String> {
     // A name of a folder, so nothing but what was made for that.
-    let id = request.get("successor")?.as_str()?;
+    let id = request.get("replacement").or_else(|| request.get("successor"))?.as_str()?;
     Uuid::try_parse(id).ok().map(|_| id.to_owned())
 }
 

@@ -17,7 +17,7 @@ const KEPT_MAX: i64 = 1_000;
 
 /// What came of a request with a key.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kept<T> {
+pub enum Idempotent<T> {
     /// It was done now.
     Now(T),
     /// It was done before, and this was kept of it.
@@ -32,27 +32,27 @@ impl DocumentStore {
         documents: Vec<PreparedDocument>,
         request: RequestKey,
         answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
-    ) -> Result<Kept<Vec<Upserted>>, StoreError> {
+    ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         let terms_of = self.terms_of;
         self.write("storing documents", move |transaction| {
             let now_ms = transaction.now_ms;
             if let Some(before) = find(transaction.connection, &request, now_ms)? {
-                return Ok(Kept::Before(before));
+                return Ok(Idempotent::Before(before));
             }
             let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
             keep(transaction.connection, &request, &answer(&outcomes), now_ms)?;
-            Ok(Kept::Now(outcomes))
+            Ok(Idempotent::Now(outcomes))
         })
     }
 
     /// What was kept of a request. With another request of the same key: `StoreError::KeyReused`.
-    pub fn kept_answer(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
+    pub fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
         let request = request.clone();
         self.write("reading a kept answer", move |transaction| find(transaction.connection, &request, transaction.now_ms))
     }
 
     /// Keeps the answer of a request whose work is done already. One that was kept before stays.
-    pub fn keep_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
+    pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         let request = request.clone();
         self.write_patiently("keeping an answer", move |transaction| {
             keep(transaction.connection, &request, &answer, transaction.now_ms)
@@ -65,7 +65,7 @@ fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Op
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found: Option<(String, String)> = connection
         .prepare_cached(sql)?
-        .query_row(params![request.kept_as(), now_ms - KEPT_MS, now_ms + KEPT_MS], read)
+        .query_row(params![request.record_key(), now_ms - KEPT_MS, now_ms + KEPT_MS], read)
         .optional()?;
     match found {
         Some((fingerprint, _)) if fingerprint != request.fingerprint() => {
@@ -80,7 +80,7 @@ fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64
     let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
     let sql = "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
-    connection.prepare_cached(sql)?.execute(params![request.kept_as(), request.fingerprint(), answer, now_ms])?;
+    connection.prepare_cached(sql)?.execute(params![request.record_key(), request.fingerprint(), answer, now_ms])?;
     // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
     let oldest = "delete from idempotency_records where key in
                   (select key from idempotency_records order by rowid desc limit -1 offset ?1)";

@@ -16,7 +16,7 @@ pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -
     let sql =
         "select fingerprint, created from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
-    let found = connection.query_row(sql, params![request.kept_as(), now_ms - KEPT_MS, now_ms + KEPT_MS], read).optional()?;
+    let found = connection.query_row(sql, params![request.record_key(), now_ms - KEPT_MS, now_ms + KEPT_MS], read).optional()?;
     match found {
         Some((fingerprint, _)) if fingerprint != request.fingerprint() => {
             Err(StoreError::KeyReused { key: request.key().to_owned() }.into())
@@ -31,7 +31,7 @@ pub(super) fn keep(connection: &Connection, request: &RequestKey, id: &str, now_
     let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.execute(stale, [now_ms - KEPT_MS, now_ms + KEPT_MS])?;
     let sql = "insert into idempotency_records (key, fingerprint, created, created_at_ms) values (?1, ?2, ?3, ?4)";
-    connection.execute(sql, params![request.kept_as(), request.fingerprint(), id, now_ms])?;
+    connection.execute(sql, params![request.record_key(), request.fingerprint(), id, now_ms])?;
     // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
     let oldest = "delete from idempotency_records where key in
                   (select key from idempotency_records order by rowid desc limit -1 offset ?1)";
