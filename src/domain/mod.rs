@@ -1,4 +1,5 @@
-//! Plain values that every layer speaks in. Nothing here knows HTTP, SQL, a model or a wire format.
+//! Plain values that every layer speaks in. Nothing here knows HTTP, SQL or a model; a value that crosses the wire, or is stored as
+//! JSON, says here how it is written, once for all.
 
 pub mod causes;
 pub mod classifier;
