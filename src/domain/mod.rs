@@ -7,6 +7,7 @@ pub mod code;
 pub mod collection;
 pub mod document;
 pub mod embedding;
+pub mod evaluation;
 pub mod filter;
 pub mod ids;
 pub mod job;
@@ -28,10 +29,9 @@ pub mod transfer;
 
 pub use causes::chain;
 pub use classifier::{
-    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, ConfidenceBin,
-    ConfusionCount, DescribedLabel, Evaluation, EvaluationSet, KnnSettings, LabelScore, LabeledDocuments, LabeledNeighborText,
-    LabeledText, MlpSettings, NeighborWeight, NewClassifier, PredictItems, PredictOptions, Prediction, Scores, TrainingReport,
-    TransferGap, labels_at,
+    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
+    EvaluationSet, KnnSettings, LabeledDocuments, LabeledNeighborText, LabeledText, MlpSettings, NeighborWeight, NewClassifier,
+    PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
 pub use code::{Blame, Code};
 pub use collection::{
@@ -42,6 +42,10 @@ pub use document::{
     Document, DocumentPage, Metadata, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus, Wait, check_title,
 };
 pub use embedding::Embedding;
+pub use evaluation::{
+    Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, LanguageEvaluation, LanguageGap,
+    MajorityLabel, TransferGap,
+};
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
