@@ -18,6 +18,6 @@ pub use evaluate::{ClassReport, ClassScore, Confusion, LanguageReport, evaluate_
 pub use evaluate_labels::{LabelReport, evaluate_labels};
 pub use knn::{LabeledNeighbor, VoteRule, VoteWeight, Votes, vote};
 pub use labels::{Answer, LabelNames, Targets};
-pub use mlp::{Mlp, MlpParameters, Training};
+pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;
 pub use split::{Split, strata_of_label_sets, stratified_split};

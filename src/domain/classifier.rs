@@ -1,5 +1,8 @@
 //! Classifiers: what they learn from, what they are asked, and what they answer.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::{CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, Language, Metadata, MetadataPath};
 
 /// A classifier's name: the path key of the API, of the same form as a collection's.
@@ -27,27 +30,33 @@ impl std::fmt::Display for ClassifierName {
     }
 }
 
-/// How a classifier decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `knn`: the nearest labeled passages vote. `mlp`: a network with one hidden layer on the embedding, trained in seconds; best with
+/// some dozens of examples per label and more. `prototype`: the label whose name or descriptions are nearest; needs no examples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ClassifierKindName)]
 pub enum ClassifierKind {
     /// The nearest labeled passages vote.
     Knn,
-    /// A network with one hidden layer on the embedding.
+    /// A network with one hidden layer.
     Mlp,
-    /// The nearest label, by what is said of each.
+    /// The label whose descriptions are nearest.
     Prototype,
 }
 
-/// Where a classifier is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `training`: a job trains it. `ready`: it answers. `failed`: its training failed or was canceled. `outdated`: it learned on
+/// embeddings of another model than the one that is loaded; train it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ClassifierStateName)]
 pub enum ClassifierState {
-    /// It learns; nothing can be asked yet.
+    /// A job trains it.
     Training,
     /// It answers.
     Ready,
-    /// Its training came to no end.
+    /// Its training failed or was canceled.
     Failed,
-    /// It learned on embeddings of another model than the one that is loaded now.
+    /// It belongs to another model.
     Outdated,
 }
 
@@ -82,53 +91,114 @@ pub struct DescribedLabel {
     pub descriptions: Vec<String>,
 }
 
-/// What a neighbor's vote counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a neighbor's vote counts. `equal`: all the same. `score`: its cosine. `softmax`: e to the power of its cosine over a
+/// temperature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = NeighborWeightName)]
 pub enum NeighborWeight {
     /// All the same.
     Equal,
-    /// Its score.
+    /// Its cosine.
     Score,
-    /// e to the power of its score over the temperature.
+    /// By its cosine over a temperature.
+    #[default]
     Softmax,
 }
 
+/// What a hidden value is made of: the hyperbolic tangent, or the positive part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ActivationName)]
+pub enum Activation {
+    /// The hyperbolic tangent, as in LASER's published classifier, which EMS follows.
+    #[default]
+    Tanh,
+    /// The positive part.
+    Relu,
+}
+
 /// How neighbors vote.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = KnnOptions)]
 pub struct KnnSettings {
-    /// Passages that vote at most.
+    /// Passages that vote, 1 to 1000.
+    #[schema(minimum = 1, maximum = 1000, default = 30)]
     pub neighbors: usize,
     /// What a vote counts.
+    #[schema(default = "softmax")]
     pub weight: NeighborWeight,
-    /// Of the softmax; `None` means the one that fits the labeled documents best.
+    /// Of the softmax, above 0, at most 100: the lower, the more the nearest decide. Left out, the one that tells labels of known
+    /// examples best, each asked without itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, maximum = 100)]
     pub temperature: Option<f32>,
-    /// Passages with a lower score do not vote.
+    /// Passages with a lower cosine do not vote, -1 to 1; when none votes, it abstains.
+    #[schema(minimum = -1, maximum = 1, default = -1)]
     pub score_min: f32,
 }
 
-/// How a network is trained.
-#[derive(Debug, Clone, PartialEq)]
+/// How a network is trained. What is left out is as the papers' protocol has it.
+// The defaults are those of the evaluation in `training`: what LASER published for MLDoc, whose protocol EMS follows, with one
+// hidden layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = MlpOptions)]
 pub struct MlpSettings {
-    /// Hidden values.
+    /// Hidden values, 1 to 4096.
+    #[schema(minimum = 1, maximum = 4096, default = 10)]
     pub hidden: usize,
-    /// Whether they are the positive part instead of the hyperbolic tangent.
-    pub relu: bool,
-    /// The share of values that is left out of each step.
+    /// What they are made of.
+    #[schema(default = "tanh")]
+    pub activation: Activation,
+    /// The share of values that each step leaves out, from 0 to below 1.
+    #[schema(minimum = 0, maximum = 1, default = 0.2)]
     pub dropout: f32,
-    /// Of Adam.
+    /// Of Adam, above 0, at most 1.
+    #[schema(maximum = 1, default = 0.001)]
     pub learning_rate: f32,
-    /// Examples in a step.
+    /// Examples in a step, 1 to 4096.
+    #[schema(minimum = 1, maximum = 4096, default = 12)]
     pub batch: usize,
-    /// Times through the examples at most.
+    /// Times through the examples at most, 1 to 10000.
+    #[schema(minimum = 1, maximum = 10000, default = 100)]
     pub epochs_max: usize,
-    /// Times through the examples without a better validation part before training ends.
+    /// Times through the examples without a better validation part before training ends, at least 1.
+    #[schema(minimum = 1, default = 20)]
     pub patience: usize,
-    /// Trainings that differ in the seed, of which the best is kept.
+    /// Trainings that differ in the seed, 1 to 100; the best on the validation part is kept.
+    #[schema(minimum = 1, maximum = 100, default = 5)]
     pub runs: usize,
-    /// Of the first run; each other has the next. Also decides which examples are set apart.
-    pub seed: u64,
-    /// The share of the examples that is set apart to stop by, to choose by and to calibrate by.
+    /// Of the first run; each other has the next.
+    #[schema(minimum = 0, maximum = 4294967295u64, default = 1)]
+    pub seed: u32,
+    /// The share of the examples of each label that is set apart: to stop by, to choose by, and to calibrate by. From 0 to 0.9.
+    #[schema(minimum = 0, maximum = 0.9, default = 0.2)]
     pub validation_share: f64,
+}
+
+impl Default for KnnSettings {
+    fn default() -> Self {
+        Self { neighbors: 30, weight: NeighborWeight::default(), temperature: None, score_min: -1.0 }
+    }
+}
+
+impl Default for MlpSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 10,
+            activation: Activation::default(),
+            dropout: 0.2,
+            learning_rate: 1e-3,
+            batch: 12,
+            epochs_max: 100,
+            patience: 20,
+            runs: 5,
+            seed: 1,
+            validation_share: 0.2,
+        }
+    }
 }
 
 /// What a classifier is to be.
@@ -164,33 +234,67 @@ pub struct NewClassifier {
 }
 
 /// What training found.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TrainingInfo)]
 pub struct TrainingReport {
-    /// Labeled examples, those set apart included.
+    /// Labeled examples, those that were set apart included.
     pub examples: usize,
-    /// Labeled documents that have no embedding yet, and were left out.
+    /// Labeled documents that were left out because they wait for their embedding.
     pub left_out: usize,
-    /// Each label with its examples, by name.
-    pub labels: Vec<(String, usize)>,
-    /// Each language of the examples, most examples first; `None` stands for those without a known one.
-    pub languages: Vec<(Option<Language>, usize)>,
-    /// Examples that were set apart.
+    /// The labels with their examples, by name.
+    pub labels: Vec<LabelExamples>,
+    /// The languages of the examples, most examples first.
+    pub languages: Vec<LanguageExamples>,
+    /// The language of training, for the transfer gap of evaluations: that of nine in ten examples; omitted when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub trained_in: Option<Language>,
+    /// Examples that it was tried on: for `mlp` those set apart; for `knn` known ones, each without itself; for `prototype` all.
     pub validation_examples: usize,
-    /// How well it does on those: accuracy for one class, micro-F1 for label sets.
+    /// How well it did on those, 0 to 1: the share that it told right; for an `mlp` with `multi_label` the micro-F1. Omitted
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub validation_quality: Option<f64>,
-    /// The expected calibration error on those, once calibrated.
+    /// How far its probabilities are off on those on average (expected calibration error); omitted without any, and with
+    /// `multi_label`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub calibration_error: Option<f64>,
-    /// What scores are divided by.
+    /// What scores are divided by to become probabilities; omitted when it was not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub temperature: Option<f32>,
-    /// Each run's quality on what was set apart, in the order of the seeds.
+    /// The quality of each run of an `mlp`, in the order of the seeds: how much chance there is in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_qualities: Vec<f64>,
 }
 
+/// A label and its examples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LabelExamples {
+    /// The label.
+    pub label: String,
+    /// How many examples have it.
+    pub examples: usize,
+}
+
+/// A language and its examples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LanguageExamples {
+    /// ISO 639-1 code; omitted for examples whose language was not recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub language: Option<Language>,
+    /// How many examples are in it.
+    pub examples: usize,
+}
+
 impl TrainingReport {
-    /// The language that was trained in: that of at least nine in ten examples.
-    pub fn trained_in(&self) -> Option<Language> {
-        let (language, examples) = self.languages.iter().find(|(language, _)| language.is_some())?;
-        language.filter(|_| examples * 10 >= self.examples * 9)
+    /// What `trained_in` has to be: the language of at least nine in ten examples.
+    pub fn language_of_training(&self) -> Option<Language> {
+        let most = self.languages.iter().find(|one| one.language.is_some())?;
+        most.language.filter(|_| most.examples * 10 >= self.examples * 9)
     }
 }
 
@@ -321,25 +425,6 @@ impl ClassifierKind {
     }
 }
 
-impl NeighborWeight {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Equal, Self::Score, Self::Softmax];
-
-    /// The name on the wire and in the catalog.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Score => "score",
-            Self::Softmax => "softmax",
-        }
-    }
-
-    /// The one of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|one| one.name() == name)
-    }
-}
-
 /// The labels that a document's metadata has at `field`: a text, a number, a truth value, or for label sets also an array of
 /// those. `None` when there is no value, or null.
 pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
@@ -403,11 +488,14 @@ mod tests {
     fn the_language_of_training_is_that_of_nearly_all_examples() {
         let report = |counts: &[(&str, usize)]| TrainingReport {
             examples: counts.iter().map(|(_, count)| count).sum(),
-            languages: counts.iter().map(|(code, count)| (Language::parse(code), *count)).collect(),
+            languages: counts
+                .iter()
+                .map(|(code, count)| LanguageExamples { language: Language::parse(code), examples: *count })
+                .collect(),
             ..TrainingReport::default()
         };
-        assert_eq!(report(&[("en", 9), ("", 1)]).trained_in(), Language::parse("en"));
-        assert_eq!(report(&[("en", 8), ("de", 2)]).trained_in(), None);
-        assert_eq!(report(&[("", 2)]).trained_in(), None);
+        assert_eq!(report(&[("en", 9), ("", 1)]).language_of_training(), Language::parse("en"));
+        assert_eq!(report(&[("en", 8), ("de", 2)]).language_of_training(), None);
+        assert_eq!(report(&[("", 2)]).language_of_training(), None);
     }
 }

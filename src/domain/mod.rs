@@ -29,9 +29,9 @@ pub mod transfer;
 
 pub use causes::chain;
 pub use classifier::{
-    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
-    EvaluationSet, KnnSettings, LabeledDocuments, LabeledNeighborText, LabeledText, MlpSettings, NeighborWeight, NewClassifier,
-    PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    Activation, ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
+    EvaluationSet, KnnSettings, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples, MlpSettings,
+    NeighborWeight, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
 pub use code::{Blame, Code};
 pub use collection::{

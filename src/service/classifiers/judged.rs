@@ -54,7 +54,7 @@ impl Judged {
         }
         match trained.definition.multi_label {
             true => self.label_sets(&names),
-            false => self.classes(&names, trained.report.trained_in()),
+            false => self.classes(&names, trained.report.trained_in),
         }
     }
 
