@@ -3,6 +3,7 @@
 
 pub mod causes;
 pub mod classifier;
+pub mod classifier_settings;
 pub mod code;
 pub mod collection;
 pub mod document;
@@ -29,10 +30,11 @@ pub mod transfer;
 
 pub use causes::chain;
 pub use classifier::{
-    Activation, ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
-    EvaluationSet, KnnSettings, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples, MlpSettings,
-    NeighborWeight, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
+    EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples, NewClassifier,
+    PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
+pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Blame, Code};
 pub use collection::{
     Alias, Collection, CollectionChange, CollectionCounts, CollectionModel, CollectionView, Damage, IndexState, NewCollection,
@@ -52,6 +54,7 @@ pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
+pub use metadata::MetadataObject;
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;
@@ -59,11 +62,12 @@ pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
     DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,
-    PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters, SearchRequest, SearchStatistics, SearchTarget,
+    PassageMark, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters, SearchRequest, SearchStatistics,
+    SearchTarget,
 };
 pub use selection::{
-    DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
-    TitleChange,
+    DocumentOrder, DocumentPatch, Facet, FacetRequest, FacetValue, Facets, Precondition, ScrollPage, ScrollPosition,
+    ScrollRequest, TitleChange,
 };
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};

@@ -30,7 +30,6 @@ pub mod job_streams;
 pub mod jobs;
 pub mod keys;
 pub mod languages;
-pub mod metadata;
 pub mod metrics;
 pub mod mining;
 pub mod mining_results;
