@@ -24,6 +24,7 @@ pub mod request_key;
 pub mod search;
 pub mod selection;
 pub mod settings;
+pub mod similarity;
 pub mod snapshot;
 pub mod terms;
 pub mod transfer;
@@ -70,6 +71,7 @@ pub use selection::{
     ScrollRequest, TitleChange,
 };
 pub use settings::{HnswSettings, Metric, Quantization};
+pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, WordCounts};
 pub use transfer::{DocumentReader, FileEncoding, FileFormat, RefusedDocument};
