@@ -15,7 +15,7 @@ pub struct InvalidId {
 }
 
 /// A collection's name: the path key of the API.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CollectionName(String);
 
 impl CollectionName {

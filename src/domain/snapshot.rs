@@ -1,5 +1,8 @@
 //! Snapshots: copies of collections in one archive, and what is asked of them.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::ids::is_uuid;
 use super::{Alias, ClassifierName, CollectionModel, CollectionName, InvalidId};
 
@@ -27,15 +30,24 @@ impl std::fmt::Display for SnapshotId {
 }
 
 /// A collection in a snapshot.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = SnapshotCollectionInfo)]
 pub struct SnapshotCollection {
     /// The name that it had.
+    #[schema(value_type = String)]
     pub name: CollectionName,
-    /// The model; `None` when its vectors are the caller's own.
-    pub model: Option<CollectionModel>,
+    /// The model that embeds its texts; omitted when its vectors are the caller's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model: Option<String>,
+    /// SHA-256 over what decides the model's embeddings. Restored on a server with another
+    /// model, the collection can be read, and `POST /v1/collections/{collection}/reembed` gives it that model. Omitted without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model_fingerprint: Option<String>,
     /// Documents.
     pub documents: u64,
-    /// The last change that the copy holds.
+    /// The last change that the copy holds: the highest version of a document in it is not above it.
     pub sequence: u64,
     /// Bytes of its database, unpacked.
     pub bytes: u64,

@@ -22,7 +22,7 @@ use super::extract::{JsonBody, PageParameters, Parameters, path_param, path_para
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::timestamps::rfc3339;
-use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
+use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotCollection, SnapshotId};
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -94,7 +94,7 @@ pub struct SnapshotInfo {
     /// The version of the server that made it.
     pub server_version: String,
     /// What it holds.
-    pub collections: Vec<SnapshotCollectionInfo>,
+    pub collections: Vec<SnapshotCollection>,
     /// Aliases of these collections; none unless it is of the whole server.
     pub aliases: Vec<AliasInfo>,
     /// Classifiers; none unless it is of the whole server.
@@ -103,30 +103,6 @@ pub struct SnapshotInfo {
     pub archive_bytes: u64,
     /// SHA-256 of its archive, in hexadecimal.
     pub archive_sha256: String,
-}
-
-/// A collection in a snapshot.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SnapshotCollectionInfo {
-    /// The name that it had.
-    pub name: String,
-    /// The model that embeds its texts; omitted when its vectors are the caller's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub model: Option<String>,
-    /// SHA-256 over what decides the model's embeddings. Restored on a server with another
-    /// model, the collection can be read, and `POST /v1/collections/{collection}/reembed` gives it that model. Omitted without a model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub model_fingerprint: Option<String>,
-    /// Documents.
-    pub documents: u64,
-    /// The last change that the copy holds: the highest version of a document in it is not above it.
-    pub sequence: u64,
-    /// Bytes of its database, unpacked.
-    pub bytes: u64,
-    /// SHA-256 of its database, in hexadecimal.
-    pub sha256: String,
 }
 
 /// A classifier in a snapshot, with all that it has learned.
@@ -364,18 +340,6 @@ impl FromRequestParts<Api> for SnapshotPath {
 
 impl From<Snapshot> for SnapshotInfo {
     fn from(snapshot: Snapshot) -> Self {
-        let collection = |collection: crate::domain::SnapshotCollection| {
-            let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
-            SnapshotCollectionInfo {
-                name: collection.name.as_str().to_owned(),
-                model,
-                model_fingerprint,
-                documents: collection.documents,
-                sequence: collection.sequence,
-                bytes: collection.bytes,
-                sha256: collection.sha256,
-            }
-        };
         let classifier = |classifier: crate::domain::SnapshotClassifier| SnapshotClassifierInfo {
             name: classifier.name.as_str().to_owned(),
             model: classifier.model.name,
@@ -385,7 +349,7 @@ impl From<Snapshot> for SnapshotInfo {
             id: snapshot.id.as_str().to_owned(),
             created_at: rfc3339(snapshot.created_at_ms),
             server_version: snapshot.server_version,
-            collections: snapshot.collections.into_iter().map(collection).collect(),
+            collections: snapshot.collections,
             aliases: snapshot.aliases.into_iter().map(AliasInfo::from).collect(),
             classifiers: snapshot.classifiers.into_iter().map(classifier).collect(),
             archive_bytes: snapshot.archive_bytes,

@@ -176,9 +176,11 @@ impl Manifest {
     pub(super) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
         let shown = |entry: &Entry| {
             let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has a bad name: {error}")))?;
+            let (model, model_fingerprint) = entry.model().map(|model| (model.name, model.fingerprint)).unzip();
             Ok(SnapshotCollection {
                 name,
-                model: entry.model(),
+                model,
+                model_fingerprint,
                 documents: entry.documents,
                 sequence: entry.sequence,
                 bytes: entry.file.bytes,
