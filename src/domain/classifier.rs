@@ -8,7 +8,7 @@ use super::{
 };
 
 /// A classifier's name: the path key of the API, of the same form as a collection's.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ClassifierName(String);
 
 impl ClassifierName {

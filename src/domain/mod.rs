@@ -27,6 +27,7 @@ pub mod settings;
 pub mod similarity;
 pub mod snapshot;
 pub mod terms;
+pub mod timestamps;
 pub mod transfer;
 
 pub use causes::chain;

@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
 use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use super::timestamps::rfc3339;
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{
     Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath, Metric,
     NewCollection, PassageBounds, Quantization,

@@ -15,7 +15,7 @@ use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Pa
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
-use super::timestamps::rfc3339;
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
 
 /// What each operation can answer besides success.

@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::extract::{PageParameters, Parameters, path_param, path_params};
 use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
-use super::timestamps::rfc3339;
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobProgress, JobStatus, JobType};
 
 /// What each operation can answer besides success.

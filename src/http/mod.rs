@@ -49,7 +49,6 @@ pub mod settings;
 pub mod similarity;
 pub mod snapshots;
 mod streamed;
-pub mod timestamps;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;

@@ -162,9 +162,8 @@ impl Manifest {
             Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
         };
         let classifier = |entry: &ClassifierEntry| {
-            let (name, fingerprint) = (entry.model.clone(), entry.model_fingerprint.clone());
-            let model = CollectionModel { name, fingerprint };
-            Ok(SnapshotClassifier { name: ClassifierName::parse(&entry.name).map_err(bad)?, model })
+            let (model, model_fingerprint) = (entry.model.clone(), entry.model_fingerprint.clone());
+            Ok(SnapshotClassifier { name: ClassifierName::parse(&entry.name).map_err(bad)?, model, model_fingerprint })
         };
         Ok(ShownRest {
             aliases: self.aliases.iter().map(alias).collect::<Result<_, Error>>()?,

@@ -4,9 +4,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::labels::{LabeledDocumentsInput, written};
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{Classifier, ClassifierKind, ClassifierState, KnnSettings, Language, MlpSettings, TrainingReport};
 use crate::http::jobs::JobProblem;
-use crate::http::timestamps::rfc3339;
 
 /// A classifier.
 #[derive(Debug, Serialize, ToSchema)]
