@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measures the structure of the server's sources and prints the measures as a Markdown table.
 
-    structure.py [CHECKOUT] [LATER_CHECKOUT] [--circles]
+    structure.py [CHECKOUT] [LATER_CHECKOUT] [--circles] [--clusters]
 
-With two checkouts the table has a column for each, before and after. `--circles` also lists the files of each circle.
+With two checkouts the table has a column for each, before and after. `--circles` also lists the files of each circle,
+`--clusters` the file and the name of each type of a cluster.
 
 A room is a directory of `src`, or a file of `src` with its directory. A file imports another when it names something of it by
 a path, in a `use` or inline: `crate::…`, `super::…`, `self::…`, or a path that begins with one of its own child modules. A name
@@ -94,8 +95,8 @@ class File:
             self.code_lines -= lines[end - 1] - lines[start] + 1
             at = end
 
-    def structs(self) -> Iterator[set[str]]:
-        """The names of fields of each struct that has enough of them."""
+    def structs(self) -> Iterator[tuple[str, set[str]]]:
+        """Each struct that has enough fields: its name and theirs."""
         words = self.words
         for at in (place for place, word in enumerate(words) if word == "struct"):
             start = next(place for place in range(at, len(words)) if words[place] in "{;(")
@@ -105,7 +106,7 @@ class File:
                 if depth == 1 and words[place + 1] == ":" and WORD.match(words[place]):
                     fields.add(words[place])
             if len(fields) >= FIELDS_MIN:
-                yield fields
+                yield words[at + 1], fields
 
 
 def use_tree(words: list[str], at: int) -> tuple[list[list[str]], int]:
@@ -210,14 +211,14 @@ class Checkout:
                 found.setdefault(file.room, []).append(circle)
         return {room: sorted(found[room], key=len, reverse=True) for room in sorted(found)}
 
-    def near_identical(self) -> int:
-        """The number of clusters of structs that have nearly the same fields."""
-        clusters: list[list[set[str]]] = []
-        for fields in (fields for file in self.files for fields in file.structs()):
-            alike = lambda other: len(fields & other) / len(fields | other) >= OVERLAP_MIN
+    def clusters(self) -> list[list[str]]:
+        """The clusters of structs that have nearly the same fields: file and name of each struct."""
+        clusters: list[list[tuple[str, set[str]]]] = []
+        for name, fields in ((f"{file.name}:{name}", fields) for file in self.files for name, fields in file.structs()):
+            alike = lambda other: len(fields & other[1]) / len(fields | other[1]) >= OVERLAP_MIN
             near = [cluster for cluster in clusters if any(map(alike, cluster))]
-            clusters = [cluster for cluster in clusters if cluster not in near] + [sum(near, [fields])]
-        return sum(len(cluster) > 1 for cluster in clusters)
+            clusters = [cluster for cluster in clusters if cluster not in near] + [sum(near, []) + [(name, fields)]]
+        return [[name for name, _ in cluster] for cluster in clusters if len(cluster) > 1]
 
 
 def measures(checkout: Checkout) -> dict[str, str]:
@@ -226,7 +227,7 @@ def measures(checkout: Checkout) -> dict[str, str]:
         "lines of `src`": f"{checkout.lines:,}",
         "lines of `src` without tests": f"{sum(file.code_lines for file in checkout.files):,}",
         f"files over {FILE_LINES_MAX} lines": str(sum(file.lines > FILE_LINES_MAX for file in checkout.files)),
-        "clusters of near-identical types": str(checkout.near_identical()),
+        "clusters of near-identical types": str(len(checkout.clusters())),
         "files in circles": str(sum(map(sum, sizes.values()))),
     }
     return table | {f"files in each circle of `{room}`": ", ".join(map(str, found)) for room, found in sizes.items()}
@@ -236,6 +237,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkouts", nargs="*", default=["."])
     parser.add_argument("--circles", action="store_true")
+    parser.add_argument("--clusters", action="store_true")
     options = parser.parse_args()
     checkouts = [Checkout(pathlib.Path(root)) for root in options.checkouts[:2]]
     columns = [measures(checkout) for checkout in checkouts]
@@ -244,6 +246,8 @@ def main() -> None:
         print(f"| {row} | {' | '.join(column.get(row, '0') for column in columns)} |")
     for circles in (checkout.circles() for checkout in checkouts if options.circles):
         print("".join(f"\n{room}: {' '.join(circle)}" for room, found in circles.items() for circle in found))
+    for clusters in (checkout.clusters() for checkout in checkouts if options.clusters):
+        print("".join(f"\n{' '.join(cluster)}" for cluster in clusters))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ pub mod split;
 
 pub use calibrate::{Reliability, TemperatureFit, fit_temperature, reliability};
 pub use error::ClassifyError;
-pub use evaluate::{
-    ClassReport, ClassScore, Confusion, LanguageReport, Transfer, evaluate_classes, evaluate_languages, majority,
-};
+pub use evaluate::{ClassReport, ClassScore, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
 pub use evaluate_labels::{LabelReport, evaluate_labels};
 pub use knn::{LabeledNeighbor, VoteRule, VoteWeight, Votes, vote};
 pub use labels::{Answer, LabelNames, Targets};
-pub use mlp::{Mlp, MlpParameters, Training};
+pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;
 pub use split::{Split, strata_of_label_sets, stratified_split};

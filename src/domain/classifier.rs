@@ -1,9 +1,14 @@
 //! Classifiers: what they learn from, what they are asked, and what they answer.
 
-use super::{CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, Language, Metadata, MetadataPath};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
+};
 
 /// A classifier's name: the path key of the API, of the same form as a collection's.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ClassifierName(String);
 
 impl ClassifierName {
@@ -27,27 +32,33 @@ impl std::fmt::Display for ClassifierName {
     }
 }
 
-/// How a classifier decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `knn`: the nearest labeled passages vote. `mlp`: a network with one hidden layer on the embedding, trained in seconds; best with
+/// some dozens of examples per label and more. `prototype`: the label whose name or descriptions are nearest; needs no examples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ClassifierKindName)]
 pub enum ClassifierKind {
     /// The nearest labeled passages vote.
     Knn,
-    /// A network with one hidden layer on the embedding.
+    /// A network with one hidden layer.
     Mlp,
-    /// The nearest label, by what is said of each.
+    /// The label whose descriptions are nearest.
     Prototype,
 }
 
-/// Where a classifier is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `training`: a job trains it. `ready`: it answers. `failed`: its training failed or was canceled. `outdated`: it learned on
+/// embeddings of another model than the one that is loaded; train it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ClassifierStateName)]
 pub enum ClassifierState {
-    /// It learns; nothing can be asked yet.
+    /// A job trains it.
     Training,
     /// It answers.
     Ready,
-    /// Its training came to no end.
+    /// Its training failed or was canceled.
     Failed,
-    /// It learned on embeddings of another model than the one that is loaded now.
+    /// It belongs to another model.
     Outdated,
 }
 
@@ -80,55 +91,6 @@ pub struct DescribedLabel {
     pub name: String,
     /// What is said of it, in any languages; without any the name speaks for itself.
     pub descriptions: Vec<String>,
-}
-
-/// What a neighbor's vote counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NeighborWeight {
-    /// All the same.
-    Equal,
-    /// Its score.
-    Score,
-    /// e to the power of its score over the temperature.
-    Softmax,
-}
-
-/// How neighbors vote.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KnnSettings {
-    /// Passages that vote at most.
-    pub neighbors: usize,
-    /// What a vote counts.
-    pub weight: NeighborWeight,
-    /// Of the softmax; `None` means the one that fits the labeled documents best.
-    pub temperature: Option<f32>,
-    /// Passages with a lower score do not vote.
-    pub score_min: f32,
-}
-
-/// How a network is trained.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MlpSettings {
-    /// Hidden values.
-    pub hidden: usize,
-    /// Whether they are the positive part instead of the hyperbolic tangent.
-    pub relu: bool,
-    /// The share of values that is left out of each step.
-    pub dropout: f32,
-    /// Of Adam.
-    pub learning_rate: f32,
-    /// Examples in a step.
-    pub batch: usize,
-    /// Times through the examples at most.
-    pub epochs_max: usize,
-    /// Times through the examples without a better validation part before training ends.
-    pub patience: usize,
-    /// Trainings that differ in the seed, of which the best is kept.
-    pub runs: usize,
-    /// Of the first run; each other has the next. Also decides which examples are set apart.
-    pub seed: u64,
-    /// The share of the examples that is set apart to stop by, to choose by and to calibrate by.
-    pub validation_share: f64,
 }
 
 /// What a classifier is to be.
@@ -164,33 +126,67 @@ pub struct NewClassifier {
 }
 
 /// What training found.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TrainingInfo)]
 pub struct TrainingReport {
-    /// Labeled examples, those set apart included.
+    /// Labeled examples, those that were set apart included.
     pub examples: usize,
-    /// Labeled documents that have no embedding yet, and were left out.
+    /// Labeled documents that were left out because they wait for their embedding.
     pub left_out: usize,
-    /// Each label with its examples, by name.
-    pub labels: Vec<(String, usize)>,
-    /// Each language of the examples, most examples first; `None` stands for those without a known one.
-    pub languages: Vec<(Option<Language>, usize)>,
-    /// Examples that were set apart.
+    /// The labels with their examples, by name.
+    pub labels: Vec<LabelExamples>,
+    /// The languages of the examples, most examples first.
+    pub languages: Vec<LanguageExamples>,
+    /// The language of training, for the transfer gap of evaluations: that of nine in ten examples; omitted when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub trained_in: Option<Language>,
+    /// Examples that it was tried on: for `mlp` those set apart; for `knn` known ones, each without itself; for `prototype` all.
     pub validation_examples: usize,
-    /// How well it does on those: accuracy for one class, micro-F1 for label sets.
+    /// How well it did on those, 0 to 1: the share that it told right; for an `mlp` with `multi_label` the micro-F1. Omitted
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub validation_quality: Option<f64>,
-    /// The expected calibration error on those, once calibrated.
+    /// How far its probabilities are off on those on average (expected calibration error); omitted without any, and with
+    /// `multi_label`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub calibration_error: Option<f64>,
-    /// What scores are divided by.
+    /// What scores are divided by to become probabilities; omitted when it was not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub temperature: Option<f32>,
-    /// Each run's quality on what was set apart, in the order of the seeds.
+    /// The quality of each run of an `mlp`, in the order of the seeds: how much chance there is in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_qualities: Vec<f64>,
 }
 
+/// A label and its examples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LabelExamples {
+    /// The label.
+    pub label: String,
+    /// How many examples have it.
+    pub examples: usize,
+}
+
+/// A language and its examples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LanguageExamples {
+    /// ISO 639-1 code; omitted for examples whose language was not recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub language: Option<Language>,
+    /// How many examples are in it.
+    pub examples: usize,
+}
+
 impl TrainingReport {
-    /// The language that was trained in: that of at least nine in ten examples.
-    pub fn trained_in(&self) -> Option<Language> {
-        let (language, examples) = self.languages.iter().find(|(language, _)| language.is_some())?;
-        language.filter(|_| examples * 10 >= self.examples * 9)
+    /// What `trained_in` has to be: the language of at least nine in ten examples.
+    pub fn language_of_training(&self) -> Option<Language> {
+        let most = self.languages.iter().find(|one| one.language.is_some())?;
+        most.language.filter(|_| most.examples * 10 >= self.examples * 9)
     }
 }
 
@@ -287,92 +283,6 @@ pub enum EvaluationSet {
     Documents(LabeledDocuments),
 }
 
-/// How a label did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LabelScore {
-    /// The label.
-    pub label: String,
-    /// Of what was answered so, the share that is.
-    pub precision: f64,
-    /// Of what is so, the share that was answered so.
-    pub recall: f64,
-    /// Their harmonic mean.
-    pub f1: f64,
-    /// Examples that have it.
-    pub support: usize,
-    /// Examples that were answered so.
-    pub answered: usize,
-}
-
-/// How often an answer was given where a label is right.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConfusionCount {
-    /// The right label.
-    pub expected: String,
-    /// The answer; `None` is an abstention.
-    pub answered: Option<String>,
-    /// How often.
-    pub count: usize,
-}
-
-/// How some examples did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scores {
-    /// Examples.
-    pub examples: usize,
-    /// Those without an answer.
-    pub abstained: usize,
-    /// The share that was answered right; of label sets, exactly right.
-    pub accuracy: f64,
-    /// The mean F1 over labels.
-    pub macro_f1: f64,
-    /// Precision, recall and F1 over all labels together, for label sets.
-    pub micro: Option<(f64, f64, f64)>,
-}
-
-/// What is lost on the way from the language of training to others.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TransferGap {
-    /// The language of training.
-    pub from: Language,
-    /// Accuracy in it.
-    pub own: f64,
-    /// The mean accuracy of the others.
-    pub mean: f64,
-    /// By language, `own` less its accuracy.
-    pub gaps: Vec<(Language, f64)>,
-}
-
-/// Examples of like confidence.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConfidenceBin {
-    /// Examples.
-    pub examples: usize,
-    /// Their mean confidence.
-    pub confidence: f64,
-    /// The share that was answered right.
-    pub accuracy: f64,
-}
-
-/// How well a classifier does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
-    /// All examples.
-    pub all: Scores,
-    /// The share of the most frequent label, which always answering it would get right; for one label per example.
-    pub majority: Option<(String, f64)>,
-    /// By label.
-    pub labels: Vec<LabelScore>,
-    /// What was answered for what; for one label per example.
-    pub confusion: Vec<ConfusionCount>,
-    /// By language; `None` are examples without a known one.
-    pub languages: Vec<(Option<Language>, Scores)>,
-    /// For one label per example, where the language of training and another one have examples.
-    pub transfer: Option<TransferGap>,
-    /// The expected calibration error and its bins; for one label per example.
-    pub calibration: Option<(f64, Vec<ConfidenceBin>)>,
-}
-
 /// Labels to be written into documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyRequest {
@@ -398,25 +308,6 @@ impl ClassifierKind {
             Self::Knn => "knn",
             Self::Mlp => "mlp",
             Self::Prototype => "prototype",
-        }
-    }
-
-    /// The one of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|one| one.name() == name)
-    }
-}
-
-impl NeighborWeight {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Equal, Self::Score, Self::Softmax];
-
-    /// The name on the wire and in the catalog.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Score => "score",
-            Self::Softmax => "softmax",
         }
     }
 
@@ -489,11 +380,14 @@ mod tests {
     fn the_language_of_training_is_that_of_nearly_all_examples() {
         let report = |counts: &[(&str, usize)]| TrainingReport {
             examples: counts.iter().map(|(_, count)| count).sum(),
-            languages: counts.iter().map(|(code, count)| (Language::parse(code), *count)).collect(),
+            languages: counts
+                .iter()
+                .map(|(code, count)| LanguageExamples { language: Language::parse(code), examples: *count })
+                .collect(),
             ..TrainingReport::default()
         };
-        assert_eq!(report(&[("en", 9), ("", 1)]).trained_in(), Language::parse("en"));
-        assert_eq!(report(&[("en", 8), ("de", 2)]).trained_in(), None);
-        assert_eq!(report(&[("", 2)]).trained_in(), None);
+        assert_eq!(report(&[("en", 9), ("", 1)]).language_of_training(), Language::parse("en"));
+        assert_eq!(report(&[("en", 8), ("de", 2)]).language_of_training(), None);
+        assert_eq!(report(&[("", 2)]).language_of_training(), None);
     }
 }

@@ -1,5 +1,8 @@
 //! A collection: documents that share one model and one index.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::{
     CollectionId, CollectionName, DocumentId, Embedding, HnswSettings, Language, MetadataPath, Metric, PassageBounds,
     Quantization,
@@ -68,11 +71,15 @@ pub struct CollectionChange {
 }
 
 /// Another name of a collection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AliasInfo)]
 pub struct Alias {
-    /// The name.
+    /// The alias.
+    #[serde(rename = "alias")]
+    #[schema(value_type = String)]
     pub name: CollectionName,
-    /// The collection's own name.
+    /// The own name of the collection that it stands for.
+    #[schema(value_type = String)]
     pub collection: CollectionName,
 }
 

@@ -1,8 +1,10 @@
 //! What stands for a text when texts are compared: the unit-length output of a bundle's encoder, or a vector of the caller's own.
 
+use serde::Serialize;
+
 /// Finite values. What an encoder makes, and all that is compared by cosine, has unit length; vectors of the caller's own that
 /// are compared by dot product or distance have any length.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Embedding(Vec<f32>);
 
 /// Sums that run side by side in `dot` and `squared_distance`, so that the compiler may use vector instructions.

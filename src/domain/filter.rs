@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{Document, Metadata};
@@ -71,7 +72,8 @@ pub enum Relation {
 }
 
 /// A value that can be compared.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Scalar {
     /// A string.
     Text(String),
@@ -134,6 +136,12 @@ impl Field {
             Self::UpdatedAt => Found::Integer(document.updated_at_ms),
             Self::Metadata(path) => path.find(&document.metadata).map_or(Found::Nothing, Found::Json),
         }
+    }
+}
+
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

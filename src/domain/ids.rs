@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// Says why a text is no valid name or id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
@@ -13,7 +15,7 @@ pub struct InvalidId {
 }
 
 /// A collection's name: the path key of the API.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CollectionName(String);
 
 impl CollectionName {
@@ -42,7 +44,7 @@ impl CollectionName {
 }
 
 /// A document's id: the caller's own string, or a UUIDv7 made on write.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct DocumentId(String);
 
 impl DocumentId {

@@ -1,5 +1,8 @@
 //! Jobs: work that outlives the request that asked for it, and the restart of the server.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::ids::is_uuid;
 use super::{Code, CollectionName, InvalidId, Metadata};
 
@@ -27,10 +30,12 @@ impl std::fmt::Display for JobId {
 }
 
 macro_rules! named {
-    ($(#[doc = $about:literal])+ $type:ident { $($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+ }) => {
-        $(#[doc = $about])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $type { $($(#[doc = $doc])+ $variant,)+ }
+    ($(#[$about:meta])+ $type:ident { $($(#[$doc:meta])+ $variant:ident = $name:literal,)+ }) => {
+        // Before the attributes that it reads.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        $(#[$about])+
+        pub enum $type { $($(#[$doc])+ $variant,)+ }
 
         impl $type {
             /// All of them.
@@ -51,6 +56,7 @@ macro_rules! named {
 
 named! {
     /// What a job does.
+    #[schema(as = JobTypeName)]
     JobType {
         /// Stores the documents of a file that was sent.
         Import = "import",
@@ -74,7 +80,9 @@ named! {
 }
 
 named! {
-    /// Where a job is.
+    /// `queued`: it waits for its turn. `running`: it works, after a restart of the server again. `succeeded`: all that was asked is
+    /// done. `failed`: it stopped at an error. `canceled`: it stopped because somebody asked.
+    #[schema(as = JobStatusName)]
     JobStatus {
         /// It waits for its turn.
         Queued = "queued",
@@ -91,6 +99,7 @@ named! {
 
 named! {
     /// What a job's progress counts.
+    #[schema(as = JobUnitName)]
     JobUnit {
         /// Bytes.
         Bytes = "bytes",
@@ -113,7 +122,8 @@ impl JobStatus {
 }
 
 /// How far a job is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+#[schema(as = JobProgressInfo)]
 pub struct JobProgress {
     /// Done.
     pub done: u64,
@@ -121,9 +131,13 @@ pub struct JobProgress {
     pub total: u64,
     /// What is counted.
     pub unit: JobUnit,
-    /// Units per second since the job, or the server, was started; known while it runs.
+    /// Units per second since the job was started; omitted while nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0)]
     pub rate: Option<f64>,
-    /// Seconds until it is done at that rate.
+    /// Seconds until it is done at that rate; omitted while nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0)]
     pub eta_s: Option<f64>,
 }
 

@@ -1,8 +1,15 @@
 //! What can be asked of metadata as a whole: how deep and how large it is, and what a merge patch makes of it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::Metadata;
+
+/// A JSON object of the caller's own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Metadata, value_type = std::collections::HashMap<String, Value>)]
+pub struct MetadataObject(pub Metadata);
 
 /// Changes metadata as RFC 7396 says: a null removes the member, an object is merged into what is there, everything else
 /// replaces it. An object that is new loses its nulls.

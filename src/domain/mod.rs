@@ -1,11 +1,14 @@
-//! Plain values that every layer speaks in. Nothing here knows HTTP, SQL, a model or a wire format.
+//! Plain values that every layer speaks in. Nothing here knows HTTP, SQL or a model; a value that crosses the wire, or is stored as
+//! JSON, says here how it is written, once for all.
 
 pub mod causes;
 pub mod classifier;
+pub mod classifier_settings;
 pub mod code;
 pub mod collection;
 pub mod document;
 pub mod embedding;
+pub mod evaluation;
 pub mod filter;
 pub mod ids;
 pub mod job;
@@ -21,17 +24,19 @@ pub mod request_key;
 pub mod search;
 pub mod selection;
 pub mod settings;
+pub mod similarity;
 pub mod snapshot;
 pub mod terms;
+pub mod timestamps;
 pub mod transfer;
 
 pub use causes::chain;
 pub use classifier::{
-    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, ConfidenceBin,
-    ConfusionCount, DescribedLabel, Evaluation, EvaluationSet, KnnSettings, LabelScore, LabeledDocuments, LabeledNeighborText,
-    LabeledText, MlpSettings, NeighborWeight, NewClassifier, PredictItems, PredictOptions, Prediction, Scores, TrainingReport,
-    TransferGap, labels_at,
+    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
+    EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples, NewClassifier,
+    PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
+pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Blame, Code};
 pub use collection::{
     Alias, Collection, CollectionChange, CollectionCounts, CollectionModel, CollectionView, Damage, IndexState, NewCollection,
@@ -41,12 +46,17 @@ pub use document::{
     Document, DocumentPage, Metadata, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus, Wait, check_title,
 };
 pub use embedding::Embedding;
+pub use evaluation::{
+    Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, LanguageEvaluation, LanguageGap,
+    MajorityLabel, TransferGap,
+};
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
+pub use metadata::MetadataObject;
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;
@@ -54,13 +64,15 @@ pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
     DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,
-    PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters, SearchRequest, SearchStatistics, SearchTarget,
+    PassageMark, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters, SearchRequest, SearchStatistics,
+    SearchTarget,
 };
 pub use selection::{
-    DocumentOrder, DocumentPatch, FacetCounts, FacetRequest, Facets, Precondition, ScrollPage, ScrollPosition, ScrollRequest,
-    TitleChange,
+    DocumentOrder, DocumentPatch, Facet, FacetRequest, FacetValue, Facets, Precondition, ScrollPage, ScrollPosition,
+    ScrollRequest, TitleChange,
 };
 pub use settings::{HnswSettings, Metric, Quantization};
+pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, WordCounts};
 pub use transfer::{DocumentReader, FileEncoding, FileFormat, RefusedDocument};

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 /// Tokens that a passage may have, at least: fewer hold no thought.
 pub const TOKENS_MIN: usize = 8;
 
@@ -11,13 +14,17 @@ pub const HEADING_CHARS_MAX: usize = 200;
 /// Headings above a passage, at most: one of each level.
 pub const HEADINGS_MAX: usize = 6;
 
-/// Bounds on the passages of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How texts are cut into passages, each with an embedding of its own.
+// What a passage repeats are whole sentences when one fits, else whole words, and at most half of `tokens_max`: a thought that a cut
+// would part is then whole in one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PassageInfo)]
 pub struct PassageBounds {
-    /// Tokens of one passage at most; what the model reads, or fewer.
+    /// Tokens of one passage at most.
+    #[schema(minimum = 1)]
     pub tokens_max: usize,
-    /// Tokens at the end of a passage that the next one repeats, at most: whole sentences when one fits, else whole words. A thought
-    /// that a cut would part is then whole in one of the two. At most half of `tokens_max`.
+    /// Tokens at the end of a passage that the next one repeats, at most.
+    #[schema(minimum = 0)]
     pub overlap_tokens: usize,
 }
 

@@ -1,8 +1,9 @@
 //! A search and its answer.
 
-use std::ops::Range;
+use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{DocumentId, Embedding, FacetCounts, FacetRequest, Filter, Language, Metadata, MetadataPath};
+use super::{DocumentId, Embedding, Facet, FacetRequest, Filter, Language, MetadataObject, MetadataPath};
 
 /// What the hits of a search are to be near to.
 #[derive(Debug, Clone, PartialEq)]
@@ -224,87 +225,141 @@ impl SearchRequest {
     }
 }
 
-/// The passage of a document that answers best.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HitPassage {
-    /// Its text.
-    pub text: String,
-    /// Character offset (Unicode code points) of its first character in the document's text.
-    pub start: usize,
-    /// Character offset after its last character.
-    pub end: usize,
-    /// Where words stand that answer, in characters of `text`, in order and apart from each other.
-    pub marks: Vec<Range<usize>>,
-}
-
 /// A document that answers a search.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = SearchHit)]
 pub struct Hit {
     /// The document's id.
+    #[schema(value_type = String)]
     pub id: DocumentId,
-    /// By the mode: the relevance, how near target and best passage are by the metric, their ratio margin, BM25, or the fused ranks.
+    /// Higher is better. In mode `full` the relevance, between 0 and 1: how likely the passage answers, the same in every collection and
+    /// language. In mode `dense` how near query and best passage are by the collection's metric (cosine: -1 to 1; l2: the
+    /// negative of the distance), or their ratio margin when `margin` asks for it; in mode `lexical` BM25; in mode `hybrid` the
+    /// fused ranks. Scores of different modes cannot be compared.
     pub score: f32,
-    /// The document's language.
+    /// ISO 639-1 code of the document's language; omitted when none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false)]
     pub language: Option<Language>,
-    /// The value that its group shares; `None` without grouping, and for a document that has no such value.
+    /// The value that the hit's group shares, as text; omitted without `group_by`, and when the document has no such value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub group: Option<String>,
-    /// The document's title, when asked for and when it has one.
+    /// The document's title; omitted when it has none, and when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub title: Option<String>,
-    /// The document's text, when asked for.
+    /// The document's text; omitted unless `include` asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub text: Option<String>,
-    /// The document's metadata, when asked for.
-    pub metadata: Option<Metadata>,
-    /// The best passage, when asked for.
+    /// The document's metadata; omitted when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub metadata: Option<MetadataObject>,
+    /// The passage of the text that answers best; omitted when `include` leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub passage: Option<HitPassage>,
-    /// The best passage's embedding, when asked for and when it has one.
+    /// The embedding of that passage; omitted unless `include` asks for it, and when the passage waits for its embedding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<f32>>, nullable = false)]
     pub vector: Option<Embedding>,
-    /// How it was found.
-    pub places: HitPlaces,
+    /// How the hit was found; omitted unless `explain` asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub explanation: Option<HitPlaces>,
 }
 
-/// Where a hit stood in the lists that it was found by.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// A passage of a document's text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PassageMatch)]
+pub struct HitPassage {
+    /// The passage's text.
+    pub text: String,
+    /// Where it begins in the document's text, in characters (Unicode code points) from 0.
+    pub start: usize,
+    /// Where it ends, exclusive, in the same unit.
+    pub end: usize,
+    /// Words of it that answer, in order, at most 100: those that the query has, compared as a search by words does, and in mode
+    /// `full` those that are nearest to a word of the query in another language. None without a `query`.
+    pub marks: Vec<PassageMark>,
+}
+
+/// A place in a passage, never within a character as readers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PassageMark {
+    /// Where it begins in the text of the passage, in characters (Unicode code points) from 0.
+    pub start: usize,
+    /// Where it ends, exclusive, in the same unit.
+    pub end: usize,
+}
+
+/// Where a hit stood in the lists that it was found by; with `balance_languages`, in those of its language.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = HitExplanation)]
 pub struct HitPlaces {
-    /// Among the nearest embeddings; the score is that of the metric.
+    /// Among the nearest embeddings; the score is that of the metric. Omitted when it was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub dense: Option<ListPlace>,
-    /// Among those that late interaction names; the score is its own.
+    /// Among the passages whose tokens are near to those of the query; the score is that of late interaction, 0 to 1. Omitted when it
+    /// was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub late: Option<ListPlace>,
-    /// Among the passages that share words; the score is BM25.
+    /// Among the passages that share words; the score is BM25. Omitted when it was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub lexical: Option<ListPlace>,
-    /// Among those that have the words or translations of them; the score is its own.
+    /// Among the passages that have the words of the query or translations of them, in any language; the score is about 0 to 1. Omitted
+    /// when it was not found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub translated: Option<ListPlace>,
 }
 
 /// A place in a list.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+#[schema(as = ListRank)]
 pub struct ListPlace {
     /// From 1.
+    #[schema(minimum = 1)]
     pub rank: usize,
     /// The score there.
     pub score: f32,
 }
 
-/// Who named the nearest embeddings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `index`: named by the index, which compares with all passages while they are few and walks its graph when they are many.
+/// `scan`: by comparing with all passages that match, for `exact` and for a filter that leaves few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DenseSearchMethod)]
 pub enum DenseMethod {
-    /// The index; it compares with all passages while they are few, else it walks its graph.
+    /// Named by the index.
     Index,
-    /// Comparing with all passages that match.
+    /// By comparing with all that match.
     Scan,
 }
 
 /// What a search did.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = SearchExplanation)]
 pub struct SearchStatistics {
     /// Documents that were ranked.
     pub candidates: usize,
-    /// How the nearest embeddings were found; `None` when none were looked for.
+    /// How the nearest embeddings were found; omitted when none were looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub method: Option<DenseMethod>,
-    /// Milliseconds for embedding texts, shared by the searches of one batch.
+    /// Milliseconds for embedding texts; of a whole batch, whose texts are embedded together.
+    #[schema(minimum = 0)]
     pub embedding_ms: f64,
     /// Milliseconds for finding and ranking candidates.
+    #[schema(minimum = 0)]
     pub index_ms: f64,
     /// Milliseconds for reading the hits and counting facets.
+    #[schema(minimum = 0)]
     pub rows_ms: f64,
 }
 
@@ -314,7 +369,7 @@ pub struct SearchAnswer {
     /// Hits, best first.
     pub hits: Vec<Hit>,
     /// The counts that were asked for, in the order of the request.
-    pub facets: Vec<FacetCounts>,
+    pub facets: Vec<Facet>,
     /// Whether a text to search by was longer than what the model reads, or had more words than are looked for.
     pub query_truncated: bool,
     /// Whether everything that was acknowledged as searchable was searched. Not so while an index catches up after a start.

@@ -1,6 +1,9 @@
 //! Documents by what they are instead of by id: lists in any order, counts per value; and what a write demands of the
 //! document that it changes.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::{Document, DocumentId, Field, Filter, Language, Metadata, Scalar, Sequence};
 
 /// What a list of documents is ordered by.
@@ -56,16 +59,26 @@ pub struct FacetRequest {
     pub limit: usize,
 }
 
-/// How many documents have each value of a field.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FacetCounts {
+/// The values of one field.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Facet {
     /// The field.
+    #[schema(value_type = String)]
     pub field: Field,
-    /// The most frequent values, most documents first, with the number of documents. Each element of an array counts once per
-    /// document.
-    pub values: Vec<(Scalar, u64)>,
-    /// Documents without a value; null counts as none.
+    /// The most frequent values, most documents first.
+    pub values: Vec<FacetValue>,
+    /// Matching documents without a value: of no recognized language, or without such metadata. Null counts as none.
     pub missing: u64,
+}
+
+/// One value of a field.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct FacetValue {
+    /// A string, a number or a boolean. Each element of an array counts, once per document.
+    #[schema(value_type = serde_json::Value)]
+    pub value: Scalar,
+    /// Matching documents that have it.
+    pub documents: u64,
 }
 
 /// What counting the values of fields gave.
@@ -74,7 +87,7 @@ pub struct Facets {
     /// Documents that match.
     pub documents: u64,
     /// In the order of the requests.
-    pub counts: Vec<FacetCounts>,
+    pub counts: Vec<Facet>,
     /// Bytes of the texts among the values.
     pub bytes: u64,
 }

@@ -1,10 +1,15 @@
 //! How a collection compares and indexes: chosen when it is created. Only how wide a search looks may change later.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::Embedding;
 use super::embedding::{dot, squared_distance};
 
-/// How two embeddings are compared. The score that it gives is always higher for what is nearer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How two embeddings are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = MetricName)]
 pub enum Metric {
     /// Cosine similarity, -1 to 1. Embeddings are scaled to unit length.
     #[default]
@@ -16,7 +21,9 @@ pub enum Metric {
 }
 
 /// How the index keeps values. The store keeps them whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = QuantizationName)]
 pub enum Quantization {
     /// Four bytes per value, nothing rounded.
     F32,
@@ -30,14 +37,19 @@ pub enum Quantization {
     B1,
 }
 
-/// Parameters of the HNSW graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of the index, an HNSW graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = HnswInfo)]
 pub struct HnswSettings {
-    /// Neighbors per node; twice as many in the lowest layer.
+    /// Neighbors per node.
+    // Twice as many in the lowest layer.
+    #[schema(minimum = 4, maximum = 128)]
     pub m: usize,
     /// Candidates while adding.
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_construction: usize,
     /// Candidates while searching.
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: usize,
 }
 
@@ -75,7 +87,7 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// How near two embeddings are. Under cosine both must have unit length.
+    /// How near two embeddings are: higher is always nearer. Under cosine both must have unit length.
     pub fn score(self, a: &Embedding, b: &Embedding) -> f32 {
         self.score_values(a.as_slice(), b.as_slice())
     }

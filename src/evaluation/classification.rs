@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::domain::Language;
+use crate::domain::{Language, MlpSettings};
 use serde::{Deserialize, Serialize};
 
 use super::encoder::{Embeddings, SentenceEncoder};
@@ -20,7 +20,7 @@ use super::error::EvaluationError;
 use super::labeled::{self, Example, Labeled};
 use super::retrieval::mean;
 use crate::classify::knn::highest;
-use crate::classify::{MlpParameters, Split, Targets, Training, evaluate_classes, majority};
+use crate::classify::{Split, Targets, Training, evaluate_classes, majority};
 
 /// The set whose accuracies stand beside P@1.
 pub const SIB200: &str = "sib200";
@@ -173,7 +173,7 @@ pub fn transfer(
         targets: Targets::Classes(&numbers),
         labels: classes.names.len(),
         split: &split,
-        parameters: &MlpParameters::default(),
+        parameters: &MlpSettings::default(),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
     };
     let runs = training.train(&|_| ControlFlow::Continue(()))?.runs;

@@ -13,8 +13,8 @@ use super::error::EvaluationError;
 use super::labeled::{Example, Labeled};
 use super::retrieval::mean;
 use crate::classify::knn::highest;
-use crate::classify::{MlpParameters, Targets, Training, evaluate_classes, majority, stratified_split};
-use crate::domain::Language;
+use crate::classify::{Targets, Training, evaluate_classes, majority, stratified_split};
+use crate::domain::{Language, MlpSettings};
 
 /// The way that always answers the most frequent class of the training part.
 const MAJORITY: &str = "majority";
@@ -116,7 +116,7 @@ impl<'a> Task<'a> {
             targets: Targets::Classes(&numbers),
             labels: self.classes.names.len(),
             split: &split,
-            parameters: &MlpParameters { runs: RUNS, seed: u64::from(SEED), ..MlpParameters::default() },
+            parameters: &MlpSettings { runs: RUNS, seed: SEED, ..MlpSettings::default() },
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         };
         let mlp = training.train(&|_| ControlFlow::Continue(()))?.into_best().mlp;

@@ -17,6 +17,7 @@ use super::encoder::SentenceEncoder;
 use super::error::EvaluationError;
 use super::lines;
 use super::retrieval::{mean, precision_at_1};
+use super::short::ShortScore;
 
 /// What was measured, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,12 +43,9 @@ pub struct TatoebaReport {
 pub struct TatoebaScore {
     /// ISO 639-1 code.
     pub language: String,
-    /// Sentence pairs.
-    pub pairs: usize,
-    /// Queries in the language, candidates in English.
-    pub to_english: f64,
-    /// Queries in English, candidates in the language.
-    pub from_english: f64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub short: ShortScore,
 }
 
 /// Measures every language that has files in `folder`. Gives `None` when none has.
@@ -66,9 +64,7 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
         let precision = precision_at_1(&encoder.encode(&foreign)?, &encoder.encode(&english)?)?;
         let score = TatoebaScore {
             language: row.language.to_owned(),
-            pairs: foreign.len(),
-            to_english: precision.forward,
-            from_english: precision.backward,
+            short: ShortScore { pairs: foreign.len(), to_english: precision.forward, from_english: precision.backward },
         };
         codes.insert(code.to_owned(), score);
     }
@@ -76,11 +72,11 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
 }
 
 fn summarize(codes: BTreeMap<String, TatoebaScore>, passed_over: Vec<String>) -> TatoebaReport {
-    let ours = || codes.iter().filter(|(code, _)| *code != NORTH_MOLUCCAN_MALAY).map(|(_, score)| score);
+    let ours = || codes.iter().filter(|(code, _)| *code != NORTH_MOLUCCAN_MALAY).map(|(_, score)| score.short);
     let paper: Vec<f64> = codes
         .iter()
         .filter(|(code, _)| find(code).is_some_and(|row| row.in_table_iv))
-        .map(|(_, score)| (score.to_english + score.from_english) / 2.0)
+        .map(|(_, score)| (score.short.to_english + score.short.from_english) / 2.0)
         .collect();
     TatoebaReport {
         mean: mean(ours().flat_map(|score| [score.to_english, score.from_english])),
@@ -100,7 +96,7 @@ impl fmt::Display for TatoebaReport {
         writeln!(f, "|------------------------|--------:|--------:|------:|------:|")?;
         for (code, score) in &self.codes {
             let name = Language::parse(&score.language).map_or("", Language::name);
-            let (to, from, pairs) = (score.to_english, score.from_english, score.pairs);
+            let ShortScore { pairs, to_english: to, from_english: from } = score.short;
             let both = (to + from) / 2.0;
             writeln!(f, "| {:22} | {to:>7.1} | {from:>7.1} | {both:>5.1} | {pairs:>5} |", format!("{code} {name}"))?;
         }
@@ -175,7 +171,8 @@ mod tests {
             ("tatoeba.arz-eng.eng", "0\n"),
         ];
         let report = measure_files(&files).unwrap().unwrap();
-        let chinese = TatoebaScore { language: "zh".to_owned(), pairs: 2, to_english: 50.0, from_english: 100.0 };
+        let chinese =
+            TatoebaScore { language: "zh".to_owned(), short: ShortScore { pairs: 2, to_english: 50.0, from_english: 100.0 } };
         assert_eq!(report.codes, [("cmn".to_owned(), chinese)].into());
         assert_eq!((report.mean, report.to_english_mean, report.from_english_mean), (75.0, 50.0, 100.0));
         assert_eq!(report.passed_over, ["arz"]);

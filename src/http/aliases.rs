@@ -28,20 +28,11 @@ pub struct PutAliasRequest {
     pub collection: String,
 }
 
-/// Another name of a collection.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct AliasInfo {
-    /// The alias.
-    pub alias: String,
-    /// The own name of the collection that it stands for.
-    pub collection: String,
-}
-
 /// One page of aliases.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AliasList {
     /// Aliases in the order of their names.
-    pub aliases: Vec<AliasInfo>,
+    pub aliases: Vec<Alias>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -61,10 +52,7 @@ pub async fn list_aliases(
 ) -> Result<Json<AliasList>, ApiError> {
     let page = parameters.page(&api, &List::Aliases, CollectionName::parse)?;
     let (aliases, next) = api.service.list_aliases(page).await?;
-    Ok(Json(AliasList {
-        aliases: aliases.into_iter().map(AliasInfo::from).collect(),
-        next_cursor: next.map(|name| cursor::encode(&List::Aliases, name.as_str())),
-    }))
+    Ok(Json(AliasList { aliases, next_cursor: next.map(|name| cursor::encode(&List::Aliases, name.as_str())) }))
 }
 
 /// Set an alias
@@ -76,16 +64,16 @@ pub async fn list_aliases(
     put, path = "/v1/aliases/{alias}", tag = "aliases",
     params(("alias" = String, Path, description = "The alias, a name like that of a collection.", example = "current")),
     request_body(content = PutAliasRequest, description = "The collection."),
-    responses((status = 200, description = "The alias stands for the collection.", body = AliasInfo)),
+    responses((status = 200, description = "The alias stands for the collection.", body = Alias)),
 )]
 pub async fn put_alias(
     State(api): State<Api>,
     AliasPath(name): AliasPath,
     JsonBody(body): JsonBody<PutAliasRequest>,
-) -> Result<Json<AliasInfo>, ApiError> {
+) -> Result<Json<Alias>, ApiError> {
     let collection = CollectionName::parse(&body.collection)
         .map_err(|error| ApiError::at(Code::InvalidRequest, "/collection", error.to_string()))?;
-    Ok(Json(api.service.set_alias(Alias { name, collection }).await?.into()))
+    Ok(Json(api.service.set_alias(Alias { name, collection }).await?))
 }
 
 /// Delete an alias
@@ -99,10 +87,4 @@ pub async fn put_alias(
 pub async fn delete_alias(State(api): State<Api>, AliasPath(name): AliasPath) -> Result<StatusCode, ApiError> {
     api.service.delete_alias(&name).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-impl From<Alias> for AliasInfo {
-    fn from(alias: Alias) -> Self {
-        Self { alias: alias.name.as_str().to_owned(), collection: alias.collection.as_str().to_owned() }
-    }
 }

@@ -1,40 +1,12 @@
 //! How a collection compares and indexes, on the wire: names, bounds, and what goes together with what.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::languages::languages;
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
-
-/// How two embeddings are compared.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricName {
-    /// Cosine similarity, -1 to 1, higher is nearer.
-    Cosine,
-    /// Dot product, higher is nearer.
-    Dot,
-    /// The negative of the Euclidean distance: 0 for what is equal.
-    L2,
-}
-
-/// How the index keeps values. The store keeps them whole.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QuantizationName {
-    /// Four bytes per value.
-    F32,
-    /// Two bytes per value, with the range of `f32`.
-    Bf16,
-    /// Two bytes per value.
-    F16,
-    /// One byte per value; the nearest are compared again by their stored values. Only under the metric cosine.
-    I8,
-    /// One bit per value, its sign; the nearest are compared again by their stored values. Only under the metric cosine.
-    B1,
-}
 
 /// Parameters of the index, an HNSW graph. Those that are left out have their usual values.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -64,20 +36,6 @@ pub struct HnswChange {
     pub ef_search: Option<usize>,
 }
 
-/// Parameters of the index, an HNSW graph.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct HnswInfo {
-    /// Neighbors per node.
-    #[schema(minimum = 4, maximum = 128)]
-    pub m: usize,
-    /// Candidates while adding.
-    #[schema(minimum = 8, maximum = 4096)]
-    pub ef_construction: usize,
-    /// Candidates while searching.
-    #[schema(minimum = 8, maximum = 4096)]
-    pub ef_search: usize,
-}
-
 /// How texts are cut into passages, each with an embedding of its own.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -90,75 +48,6 @@ pub struct PassageOptions {
     #[serde(default)]
     #[schema(nullable = false, minimum = 0)]
     pub overlap_tokens: Option<usize>,
-}
-
-/// How texts are cut into passages, each with an embedding of its own.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PassageInfo {
-    /// Tokens of one passage at most.
-    #[schema(minimum = 1)]
-    pub tokens_max: usize,
-    /// Tokens at the end of a passage that the next one repeats, at most.
-    #[schema(minimum = 0)]
-    pub overlap_tokens: usize,
-}
-
-impl From<MetricName> for Metric {
-    fn from(name: MetricName) -> Self {
-        match name {
-            MetricName::Cosine => Self::Cosine,
-            MetricName::Dot => Self::Dot,
-            MetricName::L2 => Self::L2,
-        }
-    }
-}
-
-impl From<Metric> for MetricName {
-    fn from(metric: Metric) -> Self {
-        match metric {
-            Metric::Cosine => Self::Cosine,
-            Metric::Dot => Self::Dot,
-            Metric::L2 => Self::L2,
-        }
-    }
-}
-
-impl From<QuantizationName> for Quantization {
-    fn from(name: QuantizationName) -> Self {
-        match name {
-            QuantizationName::F32 => Self::F32,
-            QuantizationName::Bf16 => Self::Bf16,
-            QuantizationName::F16 => Self::F16,
-            QuantizationName::I8 => Self::I8,
-            QuantizationName::B1 => Self::B1,
-        }
-    }
-}
-
-impl From<Quantization> for QuantizationName {
-    fn from(quantization: Quantization) -> Self {
-        match quantization {
-            Quantization::F32 => Self::F32,
-            Quantization::Bf16 => Self::Bf16,
-            Quantization::F16 => Self::F16,
-            Quantization::I8 => Self::I8,
-            Quantization::B1 => Self::B1,
-        }
-    }
-}
-
-impl From<HnswSettings> for HnswInfo {
-    fn from(settings: HnswSettings) -> Self {
-        let HnswSettings { m, ef_construction, ef_search } = settings;
-        Self { m, ef_construction, ef_search }
-    }
-}
-
-impl From<PassageBounds> for PassageInfo {
-    fn from(bounds: PassageBounds) -> Self {
-        let PassageBounds { tokens_max, overlap_tokens } = bounds;
-        Self { tokens_max, overlap_tokens }
-    }
 }
 
 /// Where the embeddings come from: a model, or the caller, who says how many values they have.
@@ -176,11 +65,11 @@ pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSour
 /// The metric and the quantization, which must fit each other and the source.
 pub fn values(
     source: &NewSource,
-    metric: Option<MetricName>,
-    quantization: Option<QuantizationName>,
+    metric: Option<Metric>,
+    quantization: Option<Quantization>,
 ) -> Result<(Metric, Quantization), ApiError> {
-    let metric: Metric = metric.map(Metric::from).unwrap_or_default();
-    let quantization: Quantization = quantization.map_or_else(|| Quantization::usual(metric), Quantization::from);
+    let metric = metric.unwrap_or_default();
+    let quantization = quantization.unwrap_or_else(|| Quantization::usual(metric));
     if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
         let detail =
             format!("must be cosine for a collection with a model, whose embeddings have unit length, got {}", metric.name());

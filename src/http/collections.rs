@@ -8,17 +8,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::collection_settings::{
-    self, HnswChange, HnswInfo, HnswOptions, MetricName, PassageInfo, PassageOptions, QuantizationName,
-};
+use super::collection_settings::{self, HnswChange, HnswOptions, PassageOptions};
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
 use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use super::timestamps::rfc3339;
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{
-    Code, CollectionChange, CollectionName, CollectionView, Damage, Field, IndexState, MetadataPath, NewCollection,
+    Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath, Metric,
+    NewCollection, PassageBounds, Quantization,
 };
 
 /// Longest description, in bytes.
@@ -68,11 +67,11 @@ pub struct CreateCollectionRequest {
     /// How vectors are compared; `cosine` when left out, and always with a model.
     #[serde(default)]
     #[schema(nullable = false)]
-    pub metric: Option<MetricName>,
+    pub metric: Option<Metric>,
     /// How the index keeps values; when left out, `i8` under `cosine` and `f16` under the others.
     #[serde(default)]
     #[schema(nullable = false)]
-    pub quantization: Option<QuantizationName>,
+    pub quantization: Option<Quantization>,
     /// Parameters of the index.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -136,15 +135,15 @@ pub struct CollectionInfo {
     #[schema(minimum = 1)]
     pub dimension: usize,
     /// How embeddings are compared.
-    pub metric: MetricName,
+    pub metric: Metric,
     /// How the index keeps values.
-    pub quantization: QuantizationName,
+    pub quantization: Quantization,
     /// Parameters of the index.
-    pub hnsw: HnswInfo,
+    pub hnsw: HnswSettings,
     /// How its texts are cut into passages; omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub passage_bounds: Option<PassageInfo>,
+    pub passage_bounds: Option<PassageBounds>,
     /// ISO 639-1 codes of the languages of a search that names none; empty means all.
     pub default_languages: Vec<String>,
     /// Paths into the metadata that have an index, in order.
@@ -383,10 +382,10 @@ impl From<CollectionView> for CollectionInfo {
             model,
             model_fingerprint,
             dimension: collection.dimension,
-            metric: collection.metric.into(),
-            quantization: collection.quantization.into(),
-            hnsw: collection.hnsw.into(),
-            passage_bounds: collection.passages.map(PassageInfo::from),
+            metric: collection.metric,
+            quantization: collection.quantization,
+            hnsw: collection.hnsw,
+            passage_bounds: collection.passages,
             default_languages: collection.default_languages.iter().map(ToString::to_string).collect(),
             metadata_indexes: metadata_indexes.iter().map(ToString::to_string).collect(),
             created_at: rfc3339(collection.created_at_ms),

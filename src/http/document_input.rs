@@ -4,8 +4,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::extract::parse_json;
-use super::metadata::Metadata;
-use crate::domain::{self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, NewDocument, RefusedDocument};
+use crate::domain::{
+    self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, MetadataObject, NewDocument, RefusedDocument,
+};
 
 /// What is said of metadata with the character U+0000 in a key.
 pub const ZERO_IN_KEY: &str = "must have no key with the character U+0000";
@@ -42,7 +43,7 @@ pub struct DocumentInput {
     /// Whatever else is known of the document, to be filtered by and to be given back.
     #[serde(default)]
     #[schema(nullable = false)]
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MetadataObject>,
 }
 
 /// Why a document is refused before the service sees it, and its id if that is valid.

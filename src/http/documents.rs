@@ -12,12 +12,11 @@ use super::cursor::{self, List};
 use super::document_input::{DocumentInput, Refusal, check};
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, objects};
-use super::metadata::Metadata;
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
-use super::timestamps::rfc3339;
-use crate::domain::{Blame, Code, Document, DocumentId, UpsertOutcome, UpsertStatus, Wait};
+use crate::domain::timestamps::rfc3339;
+use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -123,7 +122,7 @@ pub struct StoredDocument {
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub language_confidence: Option<f32>,
     /// What the caller said of the document; empty when nothing.
-    pub metadata: Metadata,
+    pub metadata: MetadataObject,
     /// How many passages the text was split into; each has an embedding of its own.
     #[schema(minimum = 1)]
     pub passages: usize,
@@ -353,7 +352,7 @@ impl From<Document> for StoredDocument {
             text: document.text,
             language: document.language.map(|language| language.code().to_owned()),
             language_confidence: document.language_confidence,
-            metadata: Metadata(document.metadata),
+            metadata: MetadataObject(document.metadata),
             passages: document.passages,
             indexed: document.indexed,
             created_at: rfc3339(document.created_at_ms),

@@ -1,12 +1,11 @@
-//! Facets on the wire: which fields have their values counted, and the counts.
+//! Facets on the wire: which fields have their values counted.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::extract::check_limit;
-use crate::domain::{Code, FacetCounts, FacetRequest, Field, Limits, Scalar};
+use crate::domain::{Code, FacetRequest, Field, Limits};
 
 /// Facets in one request at most.
 pub const FACETS_MAX: usize = 20;
@@ -24,26 +23,6 @@ pub struct FacetInput {
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, default = 10)]
     pub limit: Option<usize>,
-}
-
-/// The values of one field.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Facet {
-    /// The field.
-    pub field: String,
-    /// The most frequent values, most documents first.
-    pub values: Vec<FacetValue>,
-    /// Matching documents without a value: of no recognized language, or without such metadata. Null counts as none.
-    pub missing: u64,
-}
-
-/// One value of a field.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct FacetValue {
-    /// A string, a number or a boolean. Each element of an array counts, once per document.
-    pub value: Value,
-    /// Matching documents that have it.
-    pub documents: u64,
 }
 
 /// Checks the facets of a request, its member `facets`.
@@ -64,19 +43,4 @@ pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetReques
         }
     };
     facets.into_iter().enumerate().map(read).collect()
-}
-
-impl From<FacetCounts> for Facet {
-    fn from(counts: FacetCounts) -> Self {
-        let value = |(scalar, documents)| FacetValue {
-            value: match scalar {
-                Scalar::Text(text) => json!(text),
-                Scalar::Integer(integer) => json!(integer),
-                Scalar::Real(real) => json!(real),
-                Scalar::Bool(truth) => json!(truth),
-            },
-            documents,
-        };
-        Self { field: counts.field.to_string(), values: counts.values.into_iter().map(value).collect(), missing: counts.missing }
-    }
 }

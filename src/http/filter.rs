@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::extract::{Object, objects, pointer, readable};
-use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test};
+use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test, timestamps};
 
 /// Values in all lists of one filter together at most.
 const VALUES_MAX: usize = 10_000;
@@ -143,7 +143,7 @@ pub fn print(filter: &Filter) -> Value {
 
 fn print_scalar(field: &Field, scalar: &Scalar) -> Value {
     match (field, scalar) {
-        (Field::CreatedAt | Field::UpdatedAt, Scalar::Integer(ms)) => json!(super::timestamps::rfc3339(*ms)),
+        (Field::CreatedAt | Field::UpdatedAt, Scalar::Integer(ms)) => json!(timestamps::rfc3339(*ms)),
         (_, Scalar::Text(text)) => json!(text),
         (_, Scalar::Integer(integer)) => json!(integer),
         (_, Scalar::Real(real)) => json!(real),

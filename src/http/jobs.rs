@@ -15,8 +15,8 @@ use super::error::ApiError;
 use super::extract::{PageParameters, Parameters, path_param, path_params};
 use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
-use super::timestamps::rfc3339;
-use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, JobUnit};
+use crate::domain::timestamps::rfc3339;
+use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobProgress, JobStatus, JobType};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -32,15 +32,15 @@ pub struct JobInfo {
     pub id: String,
     /// What it does.
     #[serde(rename = "type")]
-    pub kind: JobTypeName,
+    pub kind: JobType,
     /// Where it is.
-    pub status: JobStatusName,
+    pub status: JobStatus,
     /// The collection that it is about; omitted when it is about none or several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub collection: Option<String>,
     /// How far it is.
-    pub progress: JobProgressInfo,
+    pub progress: JobProgress,
     /// What its type has to tell, such as the counts of an import.
     pub details: JobDetails,
     /// Whether somebody asked it to stop.
@@ -60,82 +60,6 @@ pub struct JobInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub finished_at: Option<String>,
-}
-
-/// What a job does.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobTypeName {
-    /// Stores the documents of a file that was sent.
-    Import,
-    /// Copies collections into a snapshot.
-    Snapshot,
-    /// Makes collections of a snapshot.
-    Restore,
-    /// Trains a classifier.
-    Train,
-    /// Writes a classifier's labels into documents.
-    Classify,
-    /// Judges a classifier.
-    Evaluate,
-    /// Finds translation pairs.
-    Mine,
-    /// Finds clusters of near-duplicates and translations.
-    Duplicates,
-    /// Embeds a collection anew with the server's model.
-    Reembed,
-}
-
-/// `queued`: it waits for its turn. `running`: it works, after a restart of the server again. `succeeded`: all that was asked is
-/// done. `failed`: it stopped at an error. `canceled`: it stopped because somebody asked.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobStatusName {
-    /// It waits for its turn.
-    Queued,
-    /// It works.
-    Running,
-    /// All that was asked is done.
-    Succeeded,
-    /// It stopped at an error.
-    Failed,
-    /// It stopped because somebody asked.
-    Canceled,
-}
-
-/// How far a job is.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct JobProgressInfo {
-    /// Done.
-    pub done: u64,
-    /// To be done in all.
-    pub total: u64,
-    /// What is counted.
-    pub unit: JobUnitName,
-    /// Units per second since the job was started; omitted while nothing is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
-    pub rate: Option<f64>,
-    /// Seconds until it is done at that rate; omitted while nothing is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
-    pub eta_s: Option<f64>,
-}
-
-/// What a job's progress counts.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobUnitName {
-    /// Bytes of the file.
-    Bytes,
-    /// Collections.
-    Collections,
-    /// Documents.
-    Documents,
-    /// Steps of a computation.
-    Steps,
-    /// Sentences, each once for every pass over it.
-    Sentences,
 }
 
 /// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id, and
@@ -179,10 +103,10 @@ pub struct JobList {
 pub struct ListJobsParameters {
     /// Only jobs that do this.
     #[serde(rename = "type")]
-    #[param(rename = "type", value_type = Option<JobTypeName>)]
+    #[param(rename = "type", value_type = Option<JobType>)]
     pub kind: Option<String>,
     /// Only jobs that are there.
-    #[param(value_type = Option<JobStatusName>)]
+    #[param(value_type = Option<JobStatus>)]
     pub status: Option<String>,
     /// Only jobs that are about the collection of this name.
     pub collection: Option<String>,
@@ -378,38 +302,10 @@ impl From<Job> for JobInfo {
     fn from(job: Job) -> Self {
         Self {
             id: job.id.as_str().to_owned(),
-            kind: match job.kind {
-                JobType::Import => JobTypeName::Import,
-                JobType::Snapshot => JobTypeName::Snapshot,
-                JobType::Restore => JobTypeName::Restore,
-                JobType::Train => JobTypeName::Train,
-                JobType::Classify => JobTypeName::Classify,
-                JobType::Evaluate => JobTypeName::Evaluate,
-                JobType::Mine => JobTypeName::Mine,
-                JobType::Duplicates => JobTypeName::Duplicates,
-                JobType::Reembed => JobTypeName::Reembed,
-            },
-            status: match job.status {
-                JobStatus::Queued => JobStatusName::Queued,
-                JobStatus::Running => JobStatusName::Running,
-                JobStatus::Succeeded => JobStatusName::Succeeded,
-                JobStatus::Failed => JobStatusName::Failed,
-                JobStatus::Canceled => JobStatusName::Canceled,
-            },
+            kind: job.kind,
+            status: job.status,
             collection: job.collection.map(|name| name.as_str().to_owned()),
-            progress: JobProgressInfo {
-                done: job.progress.done,
-                total: job.progress.total,
-                unit: match job.progress.unit {
-                    JobUnit::Bytes => JobUnitName::Bytes,
-                    JobUnit::Collections => JobUnitName::Collections,
-                    JobUnit::Documents => JobUnitName::Documents,
-                    JobUnit::Steps => JobUnitName::Steps,
-                    JobUnit::Sentences => JobUnitName::Sentences,
-                },
-                rate: job.progress.rate,
-                eta_s: job.progress.eta_s,
-            },
+            progress: job.progress,
             details: JobDetails(job.details),
             cancel_requested: job.cancel_requested,
             error: job.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),

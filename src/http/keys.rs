@@ -11,7 +11,7 @@ use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use super::timestamps::rfc3339;
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
 
 /// Longest name of a key, in bytes.

@@ -30,7 +30,6 @@ pub mod job_streams;
 pub mod jobs;
 pub mod keys;
 pub mod languages;
-pub mod metadata;
 pub mod metrics;
 pub mod mining;
 pub mod mining_results;
@@ -50,7 +49,6 @@ pub mod settings;
 pub mod similarity;
 pub mod snapshots;
 mod streamed;
-pub mod timestamps;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;

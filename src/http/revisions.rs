@@ -13,10 +13,11 @@ use super::documents::{DocumentResult, DocumentStatus, StoredDocument, UpsertPar
 use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
 use super::languages::refused_tag;
-use super::metadata::Metadata;
 use super::operation_errors::{OperationErrors, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
-use crate::domain::{Code, DocumentId, DocumentPatch, InvalidId, Language, TitleChange, UpsertStatus, check_title, metadata};
+use crate::domain::{
+    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
+};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -66,7 +67,7 @@ pub struct PutDocumentRequest {
     /// Whatever else is known of the document, to be filtered by and to be given back.
     #[serde(default)]
     #[schema(nullable = false)]
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MetadataObject>,
 }
 
 /// What to change of a document; at least one member.
@@ -81,7 +82,7 @@ pub struct PatchDocumentRequest {
     /// replaces it.
     #[serde(default)]
     #[schema(nullable = false)]
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MetadataObject>,
     /// The language that the text is really in, as a BCP 47 tag.
     #[serde(default)]
     #[schema(nullable = false)]

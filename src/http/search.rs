@@ -6,7 +6,6 @@ mod reading;
 mod recommend;
 mod request;
 
-use std::ops::Range;
 use std::time::Instant;
 
 use axum::extract::State;
@@ -16,11 +15,9 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
-use super::facets::Facet;
-use super::metadata::Metadata;
 use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::streamed::Streamed;
-use crate::domain::{Code, DenseMethod, Hit, HitPassage, HitPlaces, ListPlace, SearchAnswer, SearchStatistics};
+use crate::domain::{Code, Facet, Hit, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
 pub use request::{
     GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,
@@ -49,7 +46,7 @@ pub const ERRORS: &[OperationErrors] = &[
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchResult {
     /// Hits, best first; each document at most once.
-    pub hits: Vec<SearchHit>,
+    pub hits: Vec<Hit>,
     /// The counts that `facets` asks for, in its order; omitted when it asks for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -65,7 +62,7 @@ pub struct SearchResult {
     /// What the search did; omitted unless `explain` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub explanation: Option<SearchExplanation>,
+    pub explanation: Option<SearchStatistics>,
     /// Milliseconds from the parsed request to the answer; of a search in a batch, those of its own steps.
     #[schema(minimum = 0)]
     pub took_ms: f64,
@@ -79,137 +76,6 @@ pub struct SearchBatchResult {
     /// Milliseconds from the parsed request to the answer.
     #[schema(minimum = 0)]
     pub took_ms: f64,
-}
-
-/// A document that answers a search.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SearchHit {
-    /// The document's id.
-    pub id: String,
-    /// Higher is better. In mode `full` the relevance, between 0 and 1: how likely the passage answers, the same in every collection and
-    /// language. In mode `dense` how near query and best passage are by the collection's metric (cosine: -1 to 1; l2: the
-    /// negative of the distance), or their ratio margin when `margin` asks for it; in mode `lexical` BM25; in mode `hybrid` the
-    /// fused ranks. Scores of different modes cannot be compared.
-    pub score: f32,
-    /// ISO 639-1 code of the document's language; omitted when none was recognized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// The value that the hit's group shares, as text; omitted without `group_by`, and when the document has no such value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub group: Option<String>,
-    /// The document's title; omitted when it has none, and when `include` leaves it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub title: Option<String>,
-    /// The document's text; omitted unless `include` asks for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub text: Option<String>,
-    /// The document's metadata; omitted when `include` leaves it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub metadata: Option<Metadata>,
-    /// The passage of the text that answers best; omitted when `include` leaves it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub passage: Option<PassageMatch>,
-    /// The embedding of that passage; omitted unless `include` asks for it, and when the passage waits for its embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub vector: Option<Vec<f32>>,
-    /// How the hit was found; omitted unless `explain` asks for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub explanation: Option<HitExplanation>,
-}
-
-/// A passage of a document's text.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PassageMatch {
-    /// The passage's text.
-    pub text: String,
-    /// Where it begins in the document's text, in characters (Unicode code points) from 0.
-    pub start: usize,
-    /// Where it ends, exclusive, in the same unit.
-    pub end: usize,
-    /// Words of it that answer, in order, at most 100: those that the query has, compared as a search by words does, and in mode
-    /// `full` those that are nearest to a word of the query in another language. None without a `query`.
-    pub marks: Vec<PassageMark>,
-}
-
-/// A place in a passage, never within a character as readers see it.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PassageMark {
-    /// Where it begins in the text of the passage, in characters (Unicode code points) from 0.
-    pub start: usize,
-    /// Where it ends, exclusive, in the same unit.
-    pub end: usize,
-}
-
-/// Where a hit stood in the lists that it was found by; with `balance_languages`, in those of its language.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct HitExplanation {
-    /// Among the nearest embeddings; the score is that of the metric. Omitted when it was not found there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub dense: Option<ListRank>,
-    /// Among the passages whose tokens are near to those of the query; the score is that of late interaction, 0 to 1. Omitted when it
-    /// was not found there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub late: Option<ListRank>,
-    /// Among the passages that share words; the score is BM25. Omitted when it was not found there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub lexical: Option<ListRank>,
-    /// Among the passages that have the words of the query or translations of them, in any language; the score is about 0 to 1. Omitted
-    /// when it was not found there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub translated: Option<ListRank>,
-}
-
-/// A place in a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ListRank {
-    /// From 1.
-    #[schema(minimum = 1)]
-    pub rank: usize,
-    /// The score there.
-    pub score: f32,
-}
-
-/// What a search did.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SearchExplanation {
-    /// Documents that were ranked.
-    pub candidates: usize,
-    /// How the nearest embeddings were found; omitted when none were looked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub method: Option<DenseSearchMethod>,
-    /// Milliseconds for embedding texts; of a whole batch, whose texts are embedded together.
-    #[schema(minimum = 0)]
-    pub embedding_ms: f64,
-    /// Milliseconds for finding and ranking candidates.
-    #[schema(minimum = 0)]
-    pub index_ms: f64,
-    /// Milliseconds for reading the hits and counting facets.
-    #[schema(minimum = 0)]
-    pub rows_ms: f64,
-}
-
-/// `index`: named by the index, which compares with all passages while they are few and walks its graph when they are many.
-/// `scan`: by comparing with all passages that match, for `exact` and for a filter that leaves few.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DenseSearchMethod {
-    /// Named by the index.
-    Index,
-    /// By comparing with all that match.
-    Scan,
 }
 
 /// Search documents
@@ -226,7 +92,7 @@ pub async fn search_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<SearchDocumentsRequest>,
-) -> Result<Streamed<SearchHit>, ApiError> {
+) -> Result<Streamed<Hit>, ApiError> {
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
     let row = api.service.collection_row(&collection)?;
@@ -250,7 +116,7 @@ pub async fn search_batch(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<SearchBatchRequest>,
-) -> Result<Streamed<SearchHit>, ApiError> {
+) -> Result<Streamed<Hit>, ApiError> {
     let started = Instant::now();
     let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
     let row = api.service.collection_row(&collection)?;
@@ -280,7 +146,7 @@ pub async fn recommend_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<RecommendDocumentsRequest>,
-) -> Result<Streamed<SearchHit>, ApiError> {
+) -> Result<Streamed<Hit>, ApiError> {
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
     let row = api.service.collection_row(&collection)?;
@@ -291,28 +157,18 @@ pub async fn recommend_documents(
 }
 
 /// The answer without its hits, and these.
-fn result(answer: SearchAnswer, explain: bool) -> (SearchResult, impl Iterator<Item = SearchHit>) {
+fn result(answer: SearchAnswer, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
     let SearchAnswer { hits, facets, query_truncated, complete, statistics } = answer;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
-    let explanation = explain.then(|| statistics.into());
-    let hits = hits.into_iter().map(move |hit| search_hit(hit, explain));
-    let facets = (!facets.is_empty()).then(|| facets.into_iter().map(Facet::from).collect());
+    let explanation = explain.then(|| SearchStatistics {
+        embedding_ms: rounded(statistics.embedding_ms),
+        index_ms: rounded(statistics.index_ms),
+        rows_ms: rounded(statistics.rows_ms),
+        ..statistics
+    });
+    let hits = hits.into_iter().map(move |hit| Hit { explanation: hit.explanation.filter(|_| explain), ..hit });
+    let facets = (!facets.is_empty()).then_some(facets);
     (SearchResult { hits: Vec::new(), facets, query_truncated, incomplete: !complete, explanation, took_ms }, hits)
-}
-
-fn search_hit(hit: Hit, explain: bool) -> SearchHit {
-    SearchHit {
-        id: hit.id.as_str().to_owned(),
-        score: hit.score,
-        language: hit.language.map(|language| language.code().to_owned()),
-        group: hit.group,
-        title: hit.title,
-        text: hit.text,
-        metadata: hit.metadata.map(Metadata),
-        passage: hit.passage.map(PassageMatch::from),
-        vector: hit.vector.map(|vector| vector.as_slice().to_vec()),
-        explanation: explain.then(|| hit.places.into()),
-    }
 }
 
 fn since(started: Instant) -> f64 {
@@ -322,38 +178,4 @@ fn since(started: Instant) -> f64 {
 /// Milliseconds, to the microsecond.
 fn rounded(milliseconds: f64) -> f64 {
     (milliseconds * 1e3).round() / 1e3
-}
-
-impl From<HitPassage> for PassageMatch {
-    fn from(passage: HitPassage) -> Self {
-        let HitPassage { text, start, end, marks } = passage;
-        Self { text, start, end, marks: marks.into_iter().map(|Range { start, end }| PassageMark { start, end }).collect() }
-    }
-}
-
-impl From<HitPlaces> for HitExplanation {
-    fn from(places: HitPlaces) -> Self {
-        let rank = |place: ListPlace| ListRank { rank: place.rank, score: place.score };
-        Self {
-            dense: places.dense.map(rank),
-            late: places.late.map(rank),
-            lexical: places.lexical.map(rank),
-            translated: places.translated.map(rank),
-        }
-    }
-}
-
-impl From<SearchStatistics> for SearchExplanation {
-    fn from(statistics: SearchStatistics) -> Self {
-        Self {
-            candidates: statistics.candidates,
-            method: statistics.method.map(|method| match method {
-                DenseMethod::Index => DenseSearchMethod::Index,
-                DenseMethod::Scan => DenseSearchMethod::Scan,
-            }),
-            embedding_ms: rounded(statistics.embedding_ms),
-            index_ms: rounded(statistics.index_ms),
-            rows_ms: rounded(statistics.rows_ms),
-        }
-    }
 }

@@ -11,11 +11,11 @@ use super::cursor::{self, List};
 use super::documents::{DocumentList, StoredDocument};
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit, objects};
-use super::facets::{self, Facet, FacetInput};
+use super::facets::{self, FacetInput};
 use super::filter::{self, FilterNode};
 use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::streamed::Streamed;
-use crate::domain::{Code, DocumentId, DocumentOrder, ScrollPosition, ScrollRequest};
+use crate::domain::{Code, DocumentId, DocumentOrder, Facet, ScrollPosition, ScrollRequest};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -219,7 +219,7 @@ pub async fn count_facets(
     let filter = filter::parse(body.filter, api.service.limits())?;
     let facets = facets::check(body.facets, api.service.limits())?;
     let facets = api.service.count_facets(&collection, filter, facets).await?;
-    Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts.into_iter().map(Facet::from).collect() }))
+    Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
 }
 
 fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {

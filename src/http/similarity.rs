@@ -11,7 +11,7 @@ use super::embeddings::check_text;
 use super::error::ApiError;
 use super::extract::{JsonBody, objects};
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
-use crate::domain::{Code, Limits};
+use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
 
 /// Codes of both operations.
 const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];
@@ -48,18 +48,6 @@ pub struct PairSimilarities {
     pub results: Vec<PairSimilarity>,
 }
 
-/// How near two texts are.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PairSimilarity {
-    /// Cosine similarity, -1 to 1, higher is nearer.
-    #[schema(minimum = -1, maximum = 1)]
-    pub score: f32,
-    /// True when one of the two was longer than what the model reads, so that its end had no influence; omitted otherwise.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    pub truncated: bool,
-}
-
 /// Two sets of texts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -71,21 +59,6 @@ pub struct CompareSetsRequest {
     #[serde(default)]
     #[schema(nullable = false, min_items = 1)]
     pub second: Option<Vec<String>>,
-}
-
-/// How near every text of one set is to every text of the other.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SimilarityMatrix {
-    /// A row for each text of `first`, in it the cosine similarity with each text of `second`.
-    pub scores: Vec<Vec<f32>>,
-    /// Places in `first` of texts that were longer than what the model reads; omitted when there are none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub first_truncated: Vec<usize>,
-    /// The same of `second`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub second_truncated: Vec<usize>,
 }
 
 /// Compare pairs of texts
@@ -111,10 +84,7 @@ pub async fn compare_pairs(
         check_text(&format!("/pairs/{index}/second"), &pair.second, limits)?;
     }
     let (first, second) = body.pairs.into_iter().map(|pair| (pair.first, pair.second)).unzip();
-    let compared = api.service.compare_pairs(first, second).await?;
-    let truncated = compared.first_truncated.into_iter().zip(compared.second_truncated).map(|(one, other)| one || other);
-    let result = |(score, truncated)| PairSimilarity { score, truncated };
-    Ok(Json(PairSimilarities { results: compared.scores.into_iter().zip(truncated).map(result).collect() }))
+    Ok(Json(PairSimilarities { results: api.service.compare_pairs(first, second).await? }))
 }
 
 /// Compare sets of texts
@@ -132,12 +102,7 @@ pub async fn compare_sets(
     let CompareSetsRequest { first, second } = body;
     let second = second.unwrap_or_else(|| first.clone());
     check_sets(&first, &second, api.service.limits())?;
-    let compared = api.service.compare_sets(first, second).await?;
-    Ok(Json(SimilarityMatrix {
-        scores: compared.scores,
-        first_truncated: places(&compared.first_truncated),
-        second_truncated: places(&compared.second_truncated),
-    }))
+    Ok(Json(api.service.compare_sets(first, second).await?))
 }
 
 fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<(), ApiError> {
@@ -149,8 +114,4 @@ fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<()
         return Err(ApiError::at(Code::InvalidRequest, "/second", detail));
     }
     Ok(())
-}
-
-fn places(truncated: &[bool]) -> Vec<usize> {
-    truncated.iter().enumerate().filter(|(_, truncated)| **truncated).map(|(place, _)| place).collect()
 }

@@ -14,14 +14,12 @@ use futures::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::aliases::AliasInfo;
 use super::api::Api;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use super::timestamps::rfc3339;
 use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
 
 /// The media type of an archive.
@@ -83,68 +81,11 @@ pub struct RestoreSnapshotRequest {
     pub replace: bool,
 }
 
-/// A snapshot: copies of collections, each as it was at one moment, and of the whole server also aliases and classifiers.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SnapshotInfo {
-    /// The id, a UUID.
-    pub id: String,
-    /// When it was made.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// The version of the server that made it.
-    pub server_version: String,
-    /// What it holds.
-    pub collections: Vec<SnapshotCollectionInfo>,
-    /// Aliases of these collections; none unless it is of the whole server.
-    pub aliases: Vec<AliasInfo>,
-    /// Classifiers; none unless it is of the whole server.
-    pub classifiers: Vec<SnapshotClassifierInfo>,
-    /// Bytes of its archive.
-    pub archive_bytes: u64,
-    /// SHA-256 of its archive, in hexadecimal.
-    pub archive_sha256: String,
-}
-
-/// A collection in a snapshot.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SnapshotCollectionInfo {
-    /// The name that it had.
-    pub name: String,
-    /// The model that embeds its texts; omitted when its vectors are the caller's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub model: Option<String>,
-    /// SHA-256 over what decides the model's embeddings. Restored on a server with another
-    /// model, the collection can be read, and `POST /v1/collections/{collection}/reembed` gives it that model. Omitted without a model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub model_fingerprint: Option<String>,
-    /// Documents.
-    pub documents: u64,
-    /// The last change that the copy holds: the highest version of a document in it is not above it.
-    pub sequence: u64,
-    /// Bytes of its database, unpacked.
-    pub bytes: u64,
-    /// SHA-256 of its database, in hexadecimal.
-    pub sha256: String,
-}
-
-/// A classifier in a snapshot, with all that it has learned.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SnapshotClassifierInfo {
-    /// The name that it had.
-    pub name: String,
-    /// The model whose embeddings it takes.
-    pub model: String,
-    /// SHA-256 over what decides the model's embeddings. Restored where another model is loaded it is outdated.
-    pub model_fingerprint: String,
-}
-
 /// One page of snapshots.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SnapshotList {
     /// Snapshots, the newest first.
-    pub snapshots: Vec<SnapshotInfo>,
+    pub snapshots: Vec<Snapshot>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -202,10 +143,7 @@ pub async fn list_snapshots(
 ) -> Result<Json<SnapshotList>, ApiError> {
     let page = parameters.page(&api, &List::Snapshots, SnapshotId::parse)?;
     let (snapshots, next) = api.service.list_snapshots(page).await?;
-    Ok(Json(SnapshotList {
-        snapshots: snapshots.into_iter().map(SnapshotInfo::from).collect(),
-        next_cursor: next.map(|id| cursor::encode(&List::Snapshots, id.as_str())),
-    }))
+    Ok(Json(SnapshotList { snapshots, next_cursor: next.map(|id| cursor::encode(&List::Snapshots, id.as_str())) }))
 }
 
 /// Get a snapshot
@@ -214,14 +152,14 @@ pub async fn list_snapshots(
 #[utoipa::path(
     get, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 200, description = "The snapshot.", body = SnapshotInfo)),
+    responses((status = 200, description = "The snapshot.", body = Snapshot)),
 )]
 pub async fn get_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
     _: Parameters<NoParameters>,
-) -> Result<Json<SnapshotInfo>, ApiError> {
-    Ok(Json(api.service.get_snapshot(&id).await?.into()))
+) -> Result<Json<Snapshot>, ApiError> {
+    Ok(Json(api.service.get_snapshot(&id).await?))
 }
 
 /// Delete a snapshot
@@ -309,7 +247,7 @@ pub async fn download_snapshot(
         description = "The archive.", content((SnapshotArchive = "application/zstd", example = json!("(binary)"))),
     ),
     responses((
-        status = 201, description = "The snapshot.", body = SnapshotInfo,
+        status = 201, description = "The snapshot.", body = Snapshot,
         headers(("location" = String, description = "Path of the snapshot.")),
     )),
 )]
@@ -318,10 +256,10 @@ pub async fn upload_snapshot(
     SnapshotPath(id): SnapshotPath,
     _: Parameters<NoParameters>,
     request: Request,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotInfo>), ApiError> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Snapshot>), ApiError> {
     let announced = archive_bytes(request.headers())?;
     let snapshot = api.service.receive_snapshot(&id, announced, request.into_body().into_data_stream()).await?;
-    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/snapshots/{id}"))], Json(snapshot.into())))
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/snapshots/{id}"))], Json(snapshot)))
 }
 
 /// Checks what the headers say of an archive; gives its bytes, if they say that.
@@ -359,37 +297,5 @@ impl FromRequestParts<Api> for SnapshotPath {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
         Ok(Self(path_param(&params, "snapshot", SnapshotId::parse)?))
-    }
-}
-
-impl From<Snapshot> for SnapshotInfo {
-    fn from(snapshot: Snapshot) -> Self {
-        let collection = |collection: crate::domain::SnapshotCollection| {
-            let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
-            SnapshotCollectionInfo {
-                name: collection.name.as_str().to_owned(),
-                model,
-                model_fingerprint,
-                documents: collection.documents,
-                sequence: collection.sequence,
-                bytes: collection.bytes,
-                sha256: collection.sha256,
-            }
-        };
-        let classifier = |classifier: crate::domain::SnapshotClassifier| SnapshotClassifierInfo {
-            name: classifier.name.as_str().to_owned(),
-            model: classifier.model.name,
-            model_fingerprint: classifier.model.fingerprint,
-        };
-        Self {
-            id: snapshot.id.as_str().to_owned(),
-            created_at: rfc3339(snapshot.created_at_ms),
-            server_version: snapshot.server_version,
-            collections: snapshot.collections.into_iter().map(collection).collect(),
-            aliases: snapshot.aliases.into_iter().map(AliasInfo::from).collect(),
-            classifiers: snapshot.classifiers.into_iter().map(classifier).collect(),
-            archive_bytes: snapshot.archive_bytes,
-            archive_sha256: snapshot.archive_sha256,
-        }
     }
 }

@@ -15,9 +15,8 @@ use super::api::Api;
 use super::error::ApiError;
 use super::extract::{CollectionPath, Parameters};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
-use super::metadata::Metadata;
 use super::operation_errors::{OperationErrors, READ_ERRORS};
-use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat};
+use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
 use crate::service::export::Export;
 use crate::service::jobs::import::ImportFile;
 
@@ -82,7 +81,7 @@ struct ExportLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Metadata>,
+    metadata: Option<MetadataObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Vec<f32>>,
 }
@@ -197,7 +196,7 @@ fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
         title: document.title,
         text: Some(document.text).filter(|text| !text.is_empty()),
         language: document.language.map(|language| language.code()),
-        metadata: Some(Metadata(document.metadata)).filter(|metadata| !metadata.0.is_empty()),
+        metadata: Some(MetadataObject(document.metadata)).filter(|metadata| !metadata.0.is_empty()),
         vector: embedding.map(|embedding| embedding.as_slice().to_vec()),
     };
     // Text, numbers and JSON can always be written as JSON.

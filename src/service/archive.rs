@@ -162,9 +162,8 @@ impl Manifest {
             Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
         };
         let classifier = |entry: &ClassifierEntry| {
-            let (name, fingerprint) = (entry.model.clone(), entry.model_fingerprint.clone());
-            let model = CollectionModel { name, fingerprint };
-            Ok(SnapshotClassifier { name: ClassifierName::parse(&entry.name).map_err(bad)?, model })
+            let (model, model_fingerprint) = (entry.model.clone(), entry.model_fingerprint.clone());
+            Ok(SnapshotClassifier { name: ClassifierName::parse(&entry.name).map_err(bad)?, model, model_fingerprint })
         };
         Ok(ShownRest {
             aliases: self.aliases.iter().map(alias).collect::<Result<_, Error>>()?,
@@ -176,9 +175,11 @@ impl Manifest {
     pub(super) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
         let shown = |entry: &Entry| {
             let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has a bad name: {error}")))?;
+            let (model, model_fingerprint) = entry.model().map(|model| (model.name, model.fingerprint)).unzip();
             Ok(SnapshotCollection {
                 name,
-                model: entry.model(),
+                model,
+                model_fingerprint,
                 documents: entry.documents,
                 sequence: entry.sequence,
                 bytes: entry.file.bytes,

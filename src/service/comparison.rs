@@ -5,18 +5,7 @@ use std::sync::Arc;
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::Service;
-use crate::domain::{DetectedLanguage, Embedded};
-
-/// How near texts are, and which were longer than what the model reads.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compared<T> {
-    /// Cosines.
-    pub scores: T,
-    /// Of the first side: whether the end of each text had no influence.
-    pub first_truncated: Vec<bool>,
-    /// Of the second side.
-    pub second_truncated: Vec<bool>,
-}
+use crate::domain::{DetectedLanguage, Embedded, PairSimilarity, SimilarityMatrix};
 
 impl Service {
     /// Recognizes the language of each text; `None` when nothing speaks for any.
@@ -36,19 +25,26 @@ impl Service {
     }
 
     /// The cosine of each text of `first` and the one of `second` at the same place. Both have as many.
-    pub async fn compare_pairs(&self, first: Vec<String>, second: Vec<String>) -> Result<Compared<Vec<f32>>, Error> {
+    pub async fn compare_pairs(&self, first: Vec<String>, second: Vec<String>) -> Result<Vec<PairSimilarity>, Error> {
         debug_assert_eq!(first.len(), second.len());
         let (first, second) = self.embed_sides(first, second).await?;
-        let scores = first.iter().zip(&second).map(|(one, other)| cosine(one, other)).collect();
-        Ok(compared(scores, &first, &second))
+        let compared = |(one, other): (&Embedded, &Embedded)| PairSimilarity {
+            score: cosine(one, other),
+            truncated: one.truncated || other.truncated,
+        };
+        Ok(first.iter().zip(&second).map(compared).collect())
     }
 
     /// The cosines of every text of `first` with every text of `second`: a row for each of `first`.
-    pub async fn compare_sets(&self, first: Vec<String>, second: Vec<String>) -> Result<Compared<Vec<Vec<f32>>>, Error> {
+    pub async fn compare_sets(&self, first: Vec<String>, second: Vec<String>) -> Result<SimilarityMatrix, Error> {
         let (first, second) = self.embed_sides(first, second).await?;
         blocking(move || {
             let row = |one: &Embedded| second.iter().map(|other| cosine(one, other)).collect();
-            Ok(compared(first.iter().map(row).collect(), &first, &second))
+            Ok(SimilarityMatrix {
+                scores: first.iter().map(row).collect(),
+                first_truncated: truncated(&first),
+                second_truncated: truncated(&second),
+            })
         })
         .await
     }
@@ -65,9 +61,9 @@ impl Service {
     }
 }
 
-fn compared<T>(scores: T, first: &[Embedded], second: &[Embedded]) -> Compared<T> {
-    let truncated = |side: &[Embedded]| side.iter().map(|one| one.truncated).collect();
-    Compared { scores, first_truncated: truncated(first), second_truncated: truncated(second) }
+/// The places of texts that were longer than what the model reads.
+fn truncated(texts: &[Embedded]) -> Vec<usize> {
+    texts.iter().enumerate().filter(|(_, text)| text.truncated).map(|(place, _)| place).collect()
 }
 
 /// Rounding may carry a cosine beyond its bounds.

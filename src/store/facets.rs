@@ -8,7 +8,7 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, SearchFilter, walk};
 use super::rows::to_sql;
-use crate::domain::{FacetCounts, FacetRequest, Facets, Field, MetadataPath, Scalar};
+use crate::domain::{Facet, FacetRequest, FacetValue, Facets, Field, MetadataPath, Scalar};
 
 /// The value that stands for no language, which no document has.
 const NONE: &str = "";
@@ -25,7 +25,7 @@ impl DocumentStore {
             for request in requests {
                 let left = bytes_max.saturating_sub(facets.bytes);
                 let counts = count(connection, &condition, request, left)?;
-                facets.bytes += counts.values.iter().map(|(value, _)| text_bytes(value)).sum::<u64>();
+                facets.bytes += counts.values.iter().map(|one| text_bytes(&one.value)).sum::<u64>();
                 facets.counts.push(counts);
                 if facets.bytes > bytes_max {
                     break;
@@ -40,16 +40,16 @@ fn text_bytes(value: &Scalar) -> u64 {
     if let Scalar::Text(text) = value { text.len() as u64 } else { 0 }
 }
 
-fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<FacetCounts, Fault> {
+fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<Facet, Fault> {
     let field = facet.field.clone();
     match &facet.field {
         Field::Language => languages(connection, condition, facet.limit),
         Field::Metadata(path) => metadata(connection, condition, path, (facet.limit, bytes_max)),
-        Field::Id | Field::CreatedAt | Field::UpdatedAt => Ok(FacetCounts { field, values: Vec::new(), missing: 0 }),
+        Field::Id | Field::CreatedAt | Field::UpdatedAt => Ok(Facet { field, values: Vec::new(), missing: 0 }),
     }
 }
 
-fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Result<FacetCounts, Fault> {
+fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Result<Facet, Fault> {
     let sql = format!(
         "select coalesce(d.language, '{NONE}') as value, count(*) as documents from documents d where {}
          group by value order by documents desc, value",
@@ -62,8 +62,9 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
     let none = counts.iter().position(|(language, _)| language == NONE);
     let missing = none.map_or(0, |place| counts.remove(place).1);
     counts.truncate(limit);
-    let values = counts.into_iter().map(|(language, documents)| (Scalar::Text(language), documents)).collect();
-    Ok(FacetCounts { field: Field::Language, values, missing })
+    let values =
+        counts.into_iter().map(|(language, documents)| FacetValue { value: Scalar::Text(language), documents }).collect();
+    Ok(Facet { field: Field::Language, values, missing })
 }
 
 /// Counts the values at `path`: so many at most, and no more of them once their texts have more than so many bytes.
@@ -72,7 +73,7 @@ fn metadata(
     condition: &Condition,
     path: &MetadataPath,
     (limit, bytes_max): (usize, u64),
-) -> Result<FacetCounts, Fault> {
+) -> Result<Facet, Fault> {
     let (tables, conditions, keys, last) = walk(path);
     // A value that a document's array has twice is one row of `found`.
     let sql = format!(
@@ -104,7 +105,7 @@ fn metadata(
             (_, ValueRef::Null | ValueRef::Blob(_)) => continue,
         };
         bytes += text_bytes(&scalar);
-        values.push((scalar, unsigned(row.get(2)?)));
+        values.push(FacetValue { value: scalar, documents: unsigned(row.get(2)?) });
         if bytes > bytes_max {
             break;
         }
@@ -116,7 +117,7 @@ fn metadata(
     );
     let all: Vec<Value> = keys.iter().chain(&condition.values).cloned().collect();
     let missing = number(connection, &sql, &all)?;
-    Ok(FacetCounts { field: Field::Metadata(path.clone()), values, missing })
+    Ok(Facet { field: Field::Metadata(path.clone()), values, missing })
 }
 
 fn number(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, Fault> {

@@ -5,8 +5,8 @@ mod evaluations;
 mod retraining;
 
 use dragoman::domain::{
-    ApplyRequest, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, Code, Filter, Job, JobId, JobStatus,
-    KnnSettings, LabeledDocuments, LabeledText, MetadataPath, MlpSettings, NeighborWeight, NewClassifier, NewDocument,
+    Activation, ApplyRequest, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, Code, Filter, Job, JobId,
+    JobStatus, KnnSettings, LabeledDocuments, LabeledText, MetadataPath, MlpSettings, NeighborWeight, NewClassifier, NewDocument,
     PredictItems, PredictOptions, Wait,
 };
 use dragoman::embed::FakeOptions;
@@ -26,7 +26,7 @@ fn definition(kind: ClassifierKind) -> ClassifierDefinition {
         knn: KnnSettings { neighbors: 3, weight: NeighborWeight::Softmax, temperature: None, score_min: -1.0 },
         mlp: MlpSettings {
             hidden: 8,
-            relu: false,
+            activation: Activation::Tanh,
             dropout: 0.0,
             learning_rate: 0.02,
             batch: 8,

@@ -73,7 +73,7 @@ async fn filters_of_every_size_find_what_matches_while_documents_change() {
         for bound in [1, 20, 300, 1_500, 3_900] {
             let request = SearchRequest { filter: below(bound), ..request("text 5 of number 5", 10) };
             let hits = running.search("news", request).await.unwrap();
-            let groups: Vec<i64> = hits.iter().map(|hit| hit.metadata.as_ref().unwrap()["group"].as_i64().unwrap()).collect();
+            let groups: Vec<i64> = hits.iter().map(|hit| hit.metadata.as_ref().unwrap().0["group"].as_i64().unwrap()).collect();
             assert!(groups.iter().all(|group| *group < bound), "round {round}, below {bound}: {groups:?}");
             assert_eq!(hits.len(), 10.min(bound as usize), "round {round}, below {bound}");
             assert!(hits.is_sorted_by(|a, b| a.score >= b.score));

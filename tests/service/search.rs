@@ -72,7 +72,7 @@ async fn a_filter_that_leaves_many_finds_them_behind_nearer_ones_that_do_not_mat
     let filter = equals("wanted", Scalar::Bool(true));
     let hits = running.search("news", SearchRequest { filter, ..request("grey sea 5", 7) }).await.unwrap();
     assert_eq!(hits.len(), 7);
-    assert!(hits.iter().all(|hit| hit.metadata.as_ref().unwrap()["wanted"] == true), "{:?}", ids(&hits));
+    assert!(hits.iter().all(|hit| hit.metadata.as_ref().unwrap().0["wanted"] == true), "{:?}", ids(&hits));
     assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
 }
 

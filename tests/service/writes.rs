@@ -108,7 +108,7 @@ async fn a_change_of_metadata_alone_embeds_nothing() {
     changed.metadata.insert("year".to_owned(), 2020.into());
     running.upsert("news", vec![changed], Wait::Indexed).await.unwrap();
     assert_eq!(running.control.batches().len(), batches);
-    assert_eq!(running.hits("news", "some words").await[0].metadata.as_ref().unwrap()["year"], 2020);
+    assert_eq!(running.hits("news", "some words").await[0].metadata.as_ref().unwrap().0["year"], 2020);
 }
 
 #[tokio::test]

@@ -8,10 +8,10 @@ mod network;
 mod saved;
 mod train;
 
-pub use network::Activation;
-pub use train::{EpochDone, MlpParameters, RunReport, Trained, TrainedRun, Training, Validated};
+pub use train::{EpochDone, RunReport, Trained, TrainedRun, Training, Validated};
 
 use super::{Answer, ClassifyError};
+use crate::domain::Activation;
 use network::{Activations, Shape, forward, normalize_scores};
 
 /// Bounds of a classifier's sizes: the largest takes 512 MiB.

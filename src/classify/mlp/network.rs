@@ -1,18 +1,10 @@
 //! The arithmetic of the network. Loops run over contiguous slices, so that the compiler makes them vector instructions.
 
 use crate::classify::{Answer, Targets};
+use crate::domain::Activation;
 
 /// Sums kept apart in a dot product: enough vector registers in flight to hide the latency of an addition.
 const LANES: usize = 16;
-
-/// What a hidden value is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Activation {
-    /// The hyperbolic tangent, as in LASER's published classifier, which EMS follows.
-    Tanh,
-    /// The positive part.
-    Relu,
-}
 
 /// The sizes of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

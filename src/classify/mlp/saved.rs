@@ -5,9 +5,10 @@
 //! [labels, hidden] and biases.
 
 use super::network::Shape;
-use super::{Activation, DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
+use super::{DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
 use crate::classify::error::SavedError;
 use crate::classify::{Answer, ClassifyError};
+use crate::domain::Activation;
 
 const MAGIC: &[u8; 8] = b"DRAGOMLP";
 const FORMAT: u32 = 1;

@@ -6,54 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::network::{Activations, Shape, backward, forward, loss_and_slope};
-use super::{ASKED_ROWS, Activation, DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
+use super::{ASKED_ROWS, DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
 use crate::classify::random::Random;
 use crate::classify::{Answer, ClassifyError, Split, Targets};
+use crate::domain::MlpSettings;
 
 /// How the first and second moments decay and what keeps the divisor above 0 (Kingma and Ba, 2015, algorithm 1).
 const MOMENT_DECAY: f32 = 0.9;
 const SQUARE_DECAY: f32 = 0.999;
 const DIVISOR_MIN: f32 = 1e-8;
-
-/// How a classifier is trained. The defaults are those of the evaluation in `training`: what LASER published for MLDoc, whose
-/// protocol EMS follows, with one hidden layer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MlpParameters {
-    /// Hidden values, 1 to 4096.
-    pub hidden: usize,
-    /// What they are made of.
-    pub activation: Activation,
-    /// The share of inputs and of hidden values that is left out of each step, from 0 to below 1.
-    pub dropout: f32,
-    /// Of Adam; above 0, at most 1.
-    pub learning_rate: f32,
-    /// Examples in a step, 1 to 4096.
-    pub batch: usize,
-    /// Times through the examples at most, 1 to 10,000.
-    pub epochs_max: usize,
-    /// Times through the examples without a better validation part before training ends; at least 1.
-    pub patience: usize,
-    /// Trainings that differ in the seed, 1 to 100. EMS reports means of 5.
-    pub runs: usize,
-    /// Of the first run; each other has the next.
-    pub seed: u64,
-}
-
-impl Default for MlpParameters {
-    fn default() -> Self {
-        Self {
-            hidden: 10,
-            activation: Activation::Tanh,
-            dropout: 0.2,
-            learning_rate: 1e-3,
-            batch: 12,
-            epochs_max: 100,
-            patience: 20,
-            runs: 5,
-            seed: 1,
-        }
-    }
-}
 
 /// What to learn from.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +29,8 @@ pub struct Training<'a> {
     pub labels: usize,
     /// Which examples to learn from and which to stop by.
     pub split: &'a Split,
-    /// How.
-    pub parameters: &'a MlpParameters,
+    /// How. The split is made already, so that its `validation_share` has no say.
+    pub parameters: &'a MlpSettings,
     /// How many runs go on at a time. The result does not depend on it: a run is one thread's.
     pub threads: NonZeroUsize,
 }
@@ -208,7 +169,7 @@ impl Training<'_> {
         watch: &(dyn Fn(&EpochDone) -> ControlFlow<()> + Sync),
     ) -> Result<TrainedRun, ClassifyError> {
         let parameters = self.parameters;
-        let seed = parameters.seed.wrapping_add(run as u64);
+        let seed = u64::from(parameters.seed) + run as u64;
         let mut learner = Learner::new(self, seed);
         let mut best: Option<(EpochDone, Vec<f32>)> = None;
         let (mut epochs, mut improved) = (0, 0);

@@ -1,6 +1,7 @@
 //! Tests of training.
 
 use super::*;
+use crate::domain::Activation;
 
 /// Three fans of directions of the plane around 0, 120 and 240 degrees, up to 30 degrees away, and their classes.
 fn fans(count: u32) -> (Vec<f32>, Vec<u32>) {
@@ -14,15 +15,15 @@ fn last_third(count: u32) -> Split {
     Split { train: (0..count - count / 3).collect(), validation: (count - count / 3..count).collect() }
 }
 
-fn quick() -> MlpParameters {
-    MlpParameters { learning_rate: 0.02, epochs_max: 30, patience: 5, runs: 2, ..MlpParameters::default() }
+fn quick() -> MlpSettings {
+    MlpSettings { learning_rate: 0.02, epochs_max: 30, patience: 5, runs: 2, ..MlpSettings::default() }
 }
 
 fn train(
     embeddings: &[f32],
     targets: Targets<'_>,
     split: &Split,
-    parameters: &MlpParameters,
+    parameters: &MlpSettings,
     threads: usize,
 ) -> Result<Trained, ClassifyError> {
     let threads = NonZeroUsize::new(threads).unwrap();
@@ -39,7 +40,7 @@ fn a_separable_problem_is_solved() {
     let (embeddings, classes) = fans(180);
     let (fresh, fresh_classes) = fans(61);
     for activation in [Activation::Tanh, Activation::Relu] {
-        let parameters = MlpParameters { activation, ..quick() };
+        let parameters = MlpSettings { activation, ..quick() };
         let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
         let best = trained.into_best();
         assert_eq!(best.report.kept.validation.unwrap().quality, 1.0);
@@ -77,7 +78,7 @@ fn what_embeddings_do_not_tell_is_not_learned() {
 fn the_seed_decides_and_the_number_of_threads_does_not() {
     let (embeddings, classes) = fans(36);
     let run = |seed, threads| {
-        let parameters = MlpParameters { seed, runs: 3, epochs_max: 4, ..quick() };
+        let parameters = MlpSettings { seed, runs: 3, epochs_max: 4, ..quick() };
         train(&embeddings, Targets::Classes(&classes), &last_third(36), &parameters, threads).unwrap()
     };
     let first = run(7, 1);
@@ -90,7 +91,7 @@ fn the_seed_decides_and_the_number_of_threads_does_not() {
 #[test]
 fn training_ends_when_validation_gets_no_better() {
     let (embeddings, classes) = fans(180);
-    let parameters = MlpParameters { epochs_max: 100, patience: 3, runs: 1, ..quick() };
+    let parameters = MlpSettings { epochs_max: 100, patience: 3, runs: 1, ..quick() };
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
     let report = trained.runs[0].report;
     // All right before long; then three more, each as good as the best, and the latest is kept.
@@ -103,7 +104,7 @@ fn training_ends_when_validation_gets_no_better() {
 fn without_validation_the_last_epoch_is_kept() {
     let (embeddings, classes) = fans(30);
     let split = Split { train: (0..30).collect(), validation: Vec::new() };
-    let parameters = MlpParameters { epochs_max: 8, patience: 1, ..quick() };
+    let parameters = MlpSettings { epochs_max: 8, patience: 1, ..quick() };
     let trained = train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1).unwrap();
     assert!(trained.runs.iter().all(|run| run.report.kept.epoch == 7 && run.report.kept.validation.is_none()));
     let losses = trained.runs.iter().map(|run| run.report.kept.training_loss).collect::<Vec<_>>();
@@ -127,7 +128,7 @@ fn the_best_run_is_the_best_on_validation_then_the_surest() {
 #[test]
 fn the_caller_sees_each_epoch_and_may_stop() {
     let (embeddings, classes) = fans(30);
-    let (split, parameters) = (last_third(30), MlpParameters { runs: 1, ..quick() });
+    let (split, parameters) = (last_third(30), MlpSettings { runs: 1, ..quick() });
     let targets = Targets::Classes(&classes);
     let threads = NonZeroUsize::MIN;
     let training =
@@ -166,14 +167,14 @@ fn bad_input_is_named() {
     fn check(result: Result<Trained, ClassifyError>, expect: &str) {
         assert_eq!(result.unwrap_err().to_string(), expect);
     }
-    let with = |parameters: MlpParameters| train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1);
-    check(with(MlpParameters { hidden: 0, ..quick() }), "hidden: expected 1 to 4096, got 0");
-    check(with(MlpParameters { dropout: 1.0, ..quick() }), "dropout: expected a share from 0 to below 1, got 1");
+    let with = |parameters: MlpSettings| train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1);
+    check(with(MlpSettings { hidden: 0, ..quick() }), "hidden: expected 1 to 4096, got 0");
+    check(with(MlpSettings { dropout: 1.0, ..quick() }), "dropout: expected a share from 0 to below 1, got 1");
     check(
-        with(MlpParameters { learning_rate: f32::NAN, ..quick() }),
+        with(MlpSettings { learning_rate: f32::NAN, ..quick() }),
         "learning_rate: expected a number above 0, at most 1, got NaN",
     );
-    check(with(MlpParameters { runs: 101, ..quick() }), "runs: expected 1 to 100, got 101");
+    check(with(MlpSettings { runs: 101, ..quick() }), "runs: expected 1 to 100, got 101");
     let targets = Targets::Classes(&classes);
     check(train(&embeddings[1..], targets, &split, &quick(), 1), "embeddings: expected 60 values, got 59");
     let nan = [&embeddings[..8], &[f32::NAN], &embeddings[9..]].concat();

@@ -8,9 +8,8 @@ use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::request::{object, optional_objects};
-use super::results::EvaluationResult;
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{Code, EvaluationSet};
+use crate::domain::{Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, Parameters};
@@ -75,14 +74,14 @@ pub struct StartEvaluationRequest {
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = EvaluateRequest, description = "The labeled documents or texts."),
-    responses((status = 200, description = "How well the classifier does.", body = EvaluationResult)),
+    responses((status = 200, description = "How well the classifier does.", body = Evaluation)),
 )]
 pub async fn evaluate_classifier(
     State(api): State<Api>,
     Sender(caller): Sender,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<EvaluateRequest>,
-) -> Result<Json<EvaluationResult>, ApiError> {
+) -> Result<Json<Evaluation>, ApiError> {
     let limits = api.service.limits();
     let threshold = probability("/threshold", body.threshold)?;
     let classifier = visible(&api, &caller, &name).await?;
@@ -96,7 +95,7 @@ pub async fn evaluate_classifier(
     if let EvaluationSet::Documents(documents) = &set {
         check_reach(&caller, &documents.collection)?;
     }
-    Ok(Json(api.service.evaluate(&name, set, threshold).await?.into()))
+    Ok(Json(api.service.evaluate(&name, set, threshold).await?))
 }
 
 /// Start an evaluation
@@ -136,14 +135,14 @@ pub async fn start_evaluation(
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/evaluation", tag = "classifiers",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 200, description = "How well the classifier does.", body = EvaluationResult)),
+    responses((status = 200, description = "How well the classifier does.", body = Evaluation)),
 )]
 pub async fn get_evaluation(
     State(api): State<Api>,
     Sender(caller): Sender,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
-) -> Result<Json<EvaluationResult>, ApiError> {
+) -> Result<Json<Evaluation>, ApiError> {
     jobs::visible(&api, &caller, &id).await?;
-    Ok(Json(api.service.evaluation_of_job(&id).await?.into()))
+    Ok(Json(api.service.evaluation_of_job(&id).await?))
 }

@@ -8,7 +8,6 @@ pub mod info;
 pub mod labels;
 pub mod predictions;
 pub mod request;
-pub mod results;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

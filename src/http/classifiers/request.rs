@@ -1,12 +1,12 @@
 //! The request for a classifier, and what is checked of it before anything is made.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
 use super::probability;
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NeighborWeight, NewClassifier,
+    ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
 use crate::http::error::ApiError;
 use crate::http::extract::{Object, objects};
@@ -22,7 +22,7 @@ pub struct CreateClassifierRequest {
     #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// How it decides.
-    pub kind: ClassifierKindName,
+    pub kind: ClassifierKind,
     /// What it is for, in the caller's words; at most 4096 bytes.
     #[serde(default)]
     #[schema(nullable = false, max_length = 4096)]
@@ -52,129 +52,12 @@ pub struct CreateClassifierRequest {
     pub labels: Option<Vec<LabelInput>>,
     /// Settings of a `knn`.
     #[serde(default, deserialize_with = "object")]
-    #[schema(value_type = Option<KnnOptions>, nullable = false)]
-    pub knn: Option<KnnOptions>,
+    #[schema(value_type = Option<KnnSettings>, nullable = false)]
+    pub knn: Option<KnnSettings>,
     /// Settings of an `mlp`.
     #[serde(default, deserialize_with = "object")]
-    #[schema(value_type = Option<MlpOptions>, nullable = false)]
-    pub mlp: Option<MlpOptions>,
-}
-
-/// `knn`: the nearest labeled passages vote. `mlp`: a network with one hidden layer on the embedding, trained in seconds; best with
-/// some dozens of examples per label and more. `prototype`: the label whose name or descriptions are nearest; needs no examples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ClassifierKindName {
-    /// The nearest labeled passages vote.
-    Knn,
-    /// A network with one hidden layer.
-    Mlp,
-    /// The label whose descriptions are nearest.
-    Prototype,
-}
-
-/// What a neighbor's vote counts. `equal`: all the same. `score`: its cosine. `softmax`: e to the power of its cosine over a
-/// temperature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NeighborWeightName {
-    /// All the same.
-    Equal,
-    /// Its cosine.
-    Score,
-    /// By its cosine over a temperature.
-    #[default]
-    Softmax,
-}
-
-/// What a hidden value is made of: the hyperbolic tangent, or the positive part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ActivationName {
-    /// The hyperbolic tangent.
-    #[default]
-    Tanh,
-    /// The positive part.
-    Relu,
-}
-
-/// How neighbors vote.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct KnnOptions {
-    /// Passages that vote, 1 to 1000.
-    #[schema(minimum = 1, maximum = 1000, default = 30)]
-    pub neighbors: usize,
-    /// What a vote counts.
-    #[schema(default = "softmax")]
-    pub weight: NeighborWeightName,
-    /// Of the softmax, above 0, at most 100: the lower, the more the nearest decide. Left out, the one that tells labels of known
-    /// examples best, each asked without itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, maximum = 100)]
-    pub temperature: Option<f32>,
-    /// Passages with a lower cosine do not vote, -1 to 1; when none votes, it abstains.
-    #[schema(minimum = -1, maximum = 1, default = -1)]
-    pub score_min: f32,
-}
-
-/// How a network is trained. What is left out is as the papers' protocol has it.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct MlpOptions {
-    /// Hidden values, 1 to 4096.
-    #[schema(minimum = 1, maximum = 4096, default = 10)]
-    pub hidden: usize,
-    /// What they are made of.
-    #[schema(default = "tanh")]
-    pub activation: ActivationName,
-    /// The share of values that each step leaves out, from 0 to below 1.
-    #[schema(minimum = 0, maximum = 1, default = 0.2)]
-    pub dropout: f32,
-    /// Of Adam, above 0, at most 1.
-    #[schema(maximum = 1, default = 0.001)]
-    pub learning_rate: f32,
-    /// Examples in a step, 1 to 4096.
-    #[schema(minimum = 1, maximum = 4096, default = 12)]
-    pub batch: usize,
-    /// Times through the examples at most, 1 to 10000.
-    #[schema(minimum = 1, maximum = 10000, default = 100)]
-    pub epochs_max: usize,
-    /// Times through the examples without a better validation part before training ends, at least 1.
-    #[schema(minimum = 1, default = 20)]
-    pub patience: usize,
-    /// Trainings that differ in the seed, 1 to 100; the best on the validation part is kept.
-    #[schema(minimum = 1, maximum = 100, default = 5)]
-    pub runs: usize,
-    /// Of the first run; each other has the next.
-    #[schema(minimum = 0, maximum = 4294967295u64, default = 1)]
-    pub seed: u32,
-    /// The share of the examples of each label that is set apart: to stop by, to choose by, and to calibrate by. From 0 to 0.9.
-    #[schema(minimum = 0, maximum = 0.9, default = 0.2)]
-    pub validation_share: f64,
-}
-
-impl Default for KnnOptions {
-    fn default() -> Self {
-        Self { neighbors: 30, weight: NeighborWeightName::default(), temperature: None, score_min: -1.0 }
-    }
-}
-
-impl Default for MlpOptions {
-    fn default() -> Self {
-        Self {
-            hidden: 10,
-            activation: ActivationName::default(),
-            dropout: 0.2,
-            learning_rate: 1e-3,
-            batch: 12,
-            epochs_max: 100,
-            patience: 20,
-            runs: 5,
-            seed: 1,
-            validation_share: 0.2,
-        }
-    }
+    #[schema(value_type = Option<MlpSettings>, nullable = false)]
+    pub mlp: Option<MlpSettings>,
 }
 
 /// Checks the request by itself.
@@ -185,7 +68,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     if bytes > DESCRIPTION_BYTES_MAX {
         return Err(invalid("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}")));
     }
-    let kind = ClassifierKind::from(body.kind);
+    let kind = body.kind;
     let is_prototype = kind == ClassifierKind::Prototype;
     if body.multi_label && is_prototype {
         return Err(invalid("/multi_label", "must be false for a prototype, which tells one label".to_owned()));
@@ -221,7 +104,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     Ok(NewClassifier { name, definition, examples: examples.unwrap_or_default(), labels: labels.unwrap_or_default() })
 }
 
-fn knn(options: KnnOptions) -> Result<KnnSettings, ApiError> {
+fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
     let invalid = |member: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, format!("/knn/{member}"), detail));
     if !(1..=1_000).contains(&options.neighbors) {
         return invalid("neighbors", format!("must be an integer from 1 to 1000, got {}", options.neighbors));
@@ -234,15 +117,10 @@ fn knn(options: KnnOptions) -> Result<KnnSettings, ApiError> {
     if !(-1.0..=1.0).contains(&options.score_min) {
         return invalid("score_min", format!("must be a number from -1 to 1, got {}", options.score_min));
     }
-    let weight = match options.weight {
-        NeighborWeightName::Equal => NeighborWeight::Equal,
-        NeighborWeightName::Score => NeighborWeight::Score,
-        NeighborWeightName::Softmax => NeighborWeight::Softmax,
-    };
-    Ok(KnnSettings { neighbors: options.neighbors, weight, temperature: options.temperature, score_min: options.score_min })
+    Ok(options)
 }
 
-fn mlp(options: MlpOptions) -> Result<MlpSettings, ApiError> {
+fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
     let invalid = |member: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, format!("/mlp/{member}"), detail));
     let counts = [
         ("hidden", options.hidden, 4_096),
@@ -266,18 +144,7 @@ fn mlp(options: MlpOptions) -> Result<MlpSettings, ApiError> {
     if !(0.0..=0.9).contains(&options.validation_share) {
         return invalid("validation_share", format!("must be a number from 0 to 0.9, got {}", options.validation_share));
     }
-    Ok(MlpSettings {
-        hidden: options.hidden,
-        relu: options.activation == ActivationName::Relu,
-        dropout: options.dropout,
-        learning_rate: options.learning_rate,
-        batch: options.batch,
-        epochs_max: options.epochs_max,
-        patience: options.patience,
-        runs: options.runs,
-        seed: u64::from(options.seed),
-        validation_share: options.validation_share,
-    })
+    Ok(options)
 }
 
 /// Reads an object or null.
@@ -298,14 +165,4 @@ pub fn optional_objects<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
     }
 
     Ok(Option::<Objects<T>>::deserialize(deserializer)?.map(|Objects(values)| values))
-}
-
-impl From<ClassifierKindName> for ClassifierKind {
-    fn from(kind: ClassifierKindName) -> Self {
-        match kind {
-            ClassifierKindName::Knn => Self::Knn,
-            ClassifierKindName::Mlp => Self::Mlp,
-            ClassifierKindName::Prototype => Self::Prototype,
-        }
-    }
 }

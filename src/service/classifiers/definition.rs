@@ -6,19 +6,18 @@ use serde_json::Value;
 use super::error::ClassifierError;
 use super::kept_filter;
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, CollectionName, KnnSettings, LabeledDocuments, Language, Metadata, MlpSettings,
-    NeighborWeight, TrainingReport,
+    ClassifierDefinition, ClassifierKind, CollectionName, KnnSettings, LabeledDocuments, Metadata, MlpSettings, TrainingReport,
 };
 
 #[derive(Serialize, Deserialize)]
 struct KeptDefinition {
-    kind: String,
+    kind: ClassifierKind,
     description: Option<String>,
     multi_label: bool,
     threshold: Option<f32>,
     source: Option<KeptSource>,
-    knn: KeptKnn,
-    mlp: KeptMlp,
+    knn: KnnSettings,
+    mlp: MlpSettings,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -28,104 +27,33 @@ struct KeptSource {
     filter: Value,
 }
 
-#[derive(Serialize, Deserialize)]
-struct KeptKnn {
-    neighbors: usize,
-    weight: String,
-    temperature: Option<f32>,
-    score_min: f32,
-}
-
-#[derive(Serialize, Deserialize)]
-struct KeptMlp {
-    hidden: usize,
-    relu: bool,
-    dropout: f32,
-    learning_rate: f32,
-    batch: usize,
-    epochs_max: usize,
-    patience: usize,
-    runs: usize,
-    seed: u64,
-    validation_share: f64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct KeptReport {
-    examples: usize,
-    left_out: usize,
-    labels: Vec<(String, usize)>,
-    languages: Vec<(Option<String>, usize)>,
-    validation_examples: usize,
-    validation_quality: Option<f64>,
-    calibration_error: Option<f64>,
-    temperature: Option<f32>,
-    run_qualities: Vec<f64>,
-}
-
 /// Writes what a classifier is to be.
 pub(super) fn write_definition(definition: &ClassifierDefinition) -> Result<Metadata, ClassifierError> {
     let ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp } = definition.clone();
-    object(KeptDefinition {
-        kind: kind.name().to_owned(),
-        description,
-        multi_label,
-        threshold,
-        source: source.map(|source| KeptSource {
-            collection: source.collection.as_str().to_owned(),
-            field: source.field.keys().into(),
-            filter: kept_filter::write(&source.filter),
-        }),
-        knn: KeptKnn {
-            neighbors: knn.neighbors,
-            weight: knn.weight.name().to_owned(),
-            temperature: knn.temperature,
-            score_min: knn.score_min,
-        },
-        mlp: KeptMlp {
-            hidden: mlp.hidden,
-            relu: mlp.relu,
-            dropout: mlp.dropout,
-            learning_rate: mlp.learning_rate,
-            batch: mlp.batch,
-            epochs_max: mlp.epochs_max,
-            patience: mlp.patience,
-            runs: mlp.runs,
-            seed: mlp.seed,
-            validation_share: mlp.validation_share,
-        },
-    })
+    let source = source.map(|source| KeptSource {
+        collection: source.collection.as_str().to_owned(),
+        field: source.field.keys().into(),
+        filter: kept_filter::write(&source.filter),
+    });
+    object(KeptDefinition { kind, description, multi_label, threshold, source, knn, mlp })
 }
 
-/// Reads what `write_definition` wrote.
+/// Reads what `write_definition` wrote, or an earlier version.
 pub(super) fn read_definition(kept: &Metadata) -> Result<ClassifierDefinition, ClassifierError> {
-    let kept: KeptDefinition = from_object(kept)?;
-    let (knn, mlp) = (kept.knn, kept.mlp);
-    Ok(ClassifierDefinition {
-        kind: ClassifierKind::parse(&kept.kind).ok_or_else(|| damaged("its kind is unknown"))?,
-        description: kept.description,
-        multi_label: kept.multi_label,
-        threshold: kept.threshold,
-        source: kept.source.map(read_source).transpose()?,
-        knn: KnnSettings {
-            neighbors: knn.neighbors,
-            weight: NeighborWeight::parse(&knn.weight).ok_or_else(|| damaged("its weight is unknown"))?,
-            temperature: knn.temperature,
-            score_min: knn.score_min,
-        },
-        mlp: MlpSettings {
-            hidden: mlp.hidden,
-            relu: mlp.relu,
-            dropout: mlp.dropout,
-            learning_rate: mlp.learning_rate,
-            batch: mlp.batch,
-            epochs_max: mlp.epochs_max,
-            patience: mlp.patience,
-            runs: mlp.runs,
-            seed: mlp.seed,
-            validation_share: mlp.validation_share,
-        },
-    })
+    let mut kept = kept.clone();
+    read_earlier(&mut kept);
+    let KeptDefinition { kind, description, multi_label, threshold, source, knn, mlp } = from_object(kept)?;
+    let source = source.map(read_source).transpose()?;
+    Ok(ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp })
+}
+
+/// An earlier version had `relu`, true or false, where there is `activation` today.
+fn read_earlier(kept: &mut Metadata) {
+    let Some(mlp) = kept.get_mut("mlp").and_then(Value::as_object_mut) else { return };
+    if let Some(Value::Bool(relu)) = mlp.remove("relu") {
+        let activation = if relu { "relu" } else { "tanh" };
+        mlp.insert("activation".to_owned(), activation.into());
+    }
 }
 
 fn read_source(kept: KeptSource) -> Result<LabeledDocuments, ClassifierError> {
@@ -138,39 +66,13 @@ fn read_source(kept: KeptSource) -> Result<LabeledDocuments, ClassifierError> {
 
 /// Writes what training found.
 pub(super) fn write_report(report: &TrainingReport) -> Result<Metadata, ClassifierError> {
-    let report = report.clone();
-    object(KeptReport {
-        examples: report.examples,
-        left_out: report.left_out,
-        labels: report.labels,
-        languages: report
-            .languages
-            .into_iter()
-            .map(|(language, examples)| (language.map(|language| language.code().to_owned()), examples))
-            .collect(),
-        validation_examples: report.validation_examples,
-        validation_quality: report.validation_quality,
-        calibration_error: report.calibration_error,
-        temperature: report.temperature,
-        run_qualities: report.run_qualities,
-    })
+    object(report)
 }
 
-/// Reads what `write_report` wrote.
+/// Reads what `write_report` wrote, or an earlier version, which had arrays in place of small objects and no `trained_in`.
 pub(super) fn read_report(kept: &Metadata) -> Result<TrainingReport, ClassifierError> {
-    let kept: KeptReport = from_object(kept)?;
-    let language = |(code, examples): (Option<String>, usize)| (code.and_then(|code| Language::parse(&code)), examples);
-    Ok(TrainingReport {
-        examples: kept.examples,
-        left_out: kept.left_out,
-        labels: kept.labels,
-        languages: kept.languages.into_iter().map(language).collect(),
-        validation_examples: kept.validation_examples,
-        validation_quality: kept.validation_quality,
-        calibration_error: kept.calibration_error,
-        temperature: kept.temperature,
-        run_qualities: kept.run_qualities,
-    })
+    let report: TrainingReport = from_object(kept.clone())?;
+    Ok(TrainingReport { trained_in: report.language_of_training(), ..report })
 }
 
 fn object(kept: impl Serialize) -> Result<Metadata, ClassifierError> {
@@ -181,11 +83,60 @@ fn object(kept: impl Serialize) -> Result<Metadata, ClassifierError> {
     }
 }
 
-fn from_object<T: serde::de::DeserializeOwned>(kept: &Metadata) -> Result<T, ClassifierError> {
-    T::deserialize(Value::Object(kept.clone())).map_err(|error| damaged(&error.to_string()))
+fn from_object<T: serde::de::DeserializeOwned>(kept: Metadata) -> Result<T, ClassifierError> {
+    T::deserialize(Value::Object(kept)).map_err(|error| damaged(&error.to_string()))
 }
 
 /// An error of a row that this program did not write so.
 pub(super) fn damaged(problem: &str) -> ClassifierError {
     ClassifierError::Kept { problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{Activation, LabelExamples, Language, LanguageExamples, NeighborWeight};
+
+    fn kept(value: Value) -> Metadata {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_an_earlier_version_wrote_is_read() {
+        let definition = read_definition(&kept(json!({
+            "kind": "mlp",
+            "description": null,
+            "multi_label": false,
+            "threshold": null,
+            "source": null,
+            "knn": {"neighbors": 3, "weight": "equal", "temperature": null, "score_min": -1.0},
+            "mlp": {
+                "hidden": 8, "relu": true, "dropout": 0.0, "learning_rate": 0.02, "batch": 8, "epochs_max": 20, "patience": 5,
+                "runs": 1, "seed": 7, "validation_share": 0.2,
+            },
+        })))
+        .unwrap();
+        assert_eq!((definition.knn.neighbors, definition.knn.weight), (3, NeighborWeight::Equal));
+        assert_eq!((definition.mlp.activation, definition.mlp.seed), (Activation::Relu, 7));
+        assert_eq!(read_definition(&write_definition(&definition).unwrap()).unwrap(), definition);
+        let report = read_report(&kept(json!({
+            "examples": 10,
+            "left_out": 1,
+            "labels": [["weather", 10]],
+            "languages": [["en", 9], [null, 1]],
+            "validation_examples": 0,
+            "validation_quality": null,
+            "calibration_error": null,
+            "temperature": null,
+            "run_qualities": [],
+        })))
+        .unwrap();
+        let english = Language::parse("en");
+        assert_eq!(report.trained_in, english);
+        assert_eq!(report.labels, [LabelExamples { label: "weather".to_owned(), examples: 10 }]);
+        assert_eq!(report.languages[0], LanguageExamples { language: english, examples: 9 });
+        assert_eq!(read_report(&write_report(&report).unwrap()).unwrap(), report);
+    }
 }

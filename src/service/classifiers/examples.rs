@@ -7,7 +7,8 @@ use super::error::ClassifierError;
 use super::neighbor_source::labeled;
 use crate::classify::LabelNames;
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabeledDocuments, Language, TrainingReport, labels_at,
+    ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabelExamples, LabeledDocuments, Language, LanguageExamples,
+    TrainingReport, labels_at,
 };
 use crate::service::error::Error;
 use crate::service::runtime::OpenCollection;
@@ -63,13 +64,16 @@ impl Examples {
         self.rows.iter().for_each(|row| *languages.entry(row.language).or_default() += 1);
         let mut languages: Vec<_> = languages.into_iter().collect();
         languages.sort_by_key(|(_, examples)| std::cmp::Reverse(*examples));
-        TrainingReport {
+        let language = |(language, examples)| LanguageExamples { language, examples };
+        let label = |(label, examples)| LabelExamples { label, examples };
+        let report = TrainingReport {
             examples: self.rows.len(),
             left_out: self.left_out,
-            labels: sorted_counts(&self.rows),
-            languages,
+            labels: sorted_counts(&self.rows).into_iter().map(label).collect(),
+            languages: languages.into_iter().map(language).collect(),
             ..TrainingReport::default()
-        }
+        };
+        TrainingReport { trained_in: report.language_of_training(), ..report }
     }
 }
 

@@ -7,7 +7,7 @@ use super::neighbor_source::{Surroundings, Voter};
 use super::outcome::{BINS, Outcome, calibration_error};
 use super::trained::{Scored, prototypes, vote_rule, voted};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
-use crate::domain::{ClassifierDefinition, NeighborWeight, TrainingReport};
+use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
 
 /// Examples whose neighbors are asked, each without itself. More would not change the second digit of a share.
@@ -146,9 +146,9 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
         probabilities.extend(row);
     }
     let found = examples.report();
-    let with_none = |label: &str| found.labels.iter().find(|(one, _)| one == label).map_or(0, |(_, count)| *count);
+    let with_none = |label: &str| found.labels.iter().find(|one| one.label == label).map_or(0, |one| one.examples);
     let report = TrainingReport {
-        labels: names.iter().map(|label| (label.to_owned(), with_none(label))).collect(),
+        labels: names.iter().map(|label| LabelExamples { label: label.to_owned(), examples: with_none(label) }).collect(),
         validation_examples: classes.len(),
         validation_quality: (!classes.is_empty()).then(|| right as f64 / classes.len() as f64),
         calibration_error: calibration_error(&probabilities, &classes, names.len())?,

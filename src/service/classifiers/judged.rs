@@ -8,7 +8,10 @@ use super::trained::{Scored, Trained};
 use crate::classify::{
     ClassReport, ClassScore, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
 };
-use crate::domain::{ConfidenceBin, ConfusionCount, Evaluation, LabelScore, Language, Scores, TransferGap};
+use crate::domain::{
+    Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, Language, LanguageEvaluation,
+    MajorityLabel,
+};
 
 /// Answers so far. A million take about 150 MB.
 #[derive(Default)]
@@ -51,7 +54,7 @@ impl Judged {
         }
         match trained.definition.multi_label {
             true => self.label_sets(&names),
-            false => self.classes(&names, trained.report.trained_in()),
+            false => self.classes(&names, trained.report.trained_in),
         }
     }
 
@@ -73,34 +76,33 @@ impl Judged {
         let answered: Vec<Option<u32>> = self.answered.iter().map(|answer| answer.as_ref()?.first().copied()).collect();
         let found = evaluate_languages(&expected, &answered, names.len(), &self.languages, trained_in)?;
         let reliable = reliability(self.sure.iter().copied(), BINS)?;
-        let bins = reliable.bins.iter().map(|bin| ConfidenceBin {
+        let bins = reliable.bins.iter().map(|bin| CalibrationBin {
             examples: bin.count,
             confidence: bin.confidence,
             accuracy: bin.accuracy,
         });
         let name = |number: u32| names.name(number).unwrap_or_default().to_owned();
-        let confusion = found.all.confusion.iter().map(|(expected, answered, count)| ConfusionCount {
+        let confusion = found.all.confusion.iter().map(|(expected, answered, count)| ConfusionCell {
             expected: name(expected),
             answered: answered.map(name),
             count,
         });
         let most = majority(&expected).map(|class| {
             let count = expected.iter().filter(|one| **one == class).count();
-            (name(class), count as f64 / expected.len() as f64)
+            MajorityLabel { label: name(class), accuracy: count as f64 / expected.len() as f64 }
         });
+        let languages = found
+            .languages
+            .iter()
+            .map(|(language, report)| LanguageEvaluation { language: *language, scores: of_classes(report) });
         Ok(Evaluation {
             all: of_classes(&found.all),
             majority: most,
             labels: label_scores(names, &found.all.classes),
             confusion: confusion.collect(),
-            languages: by_size(found.languages.iter().map(|(language, report)| (*language, of_classes(report))).collect()),
-            transfer: found.transfer.map(|transfer| TransferGap {
-                from: transfer.from,
-                own: transfer.own,
-                mean: transfer.mean,
-                gaps: transfer.gaps.into_iter().collect(),
-            }),
-            calibration: Some((reliable.expected_error, bins.collect())),
+            languages: by_size(languages.collect()),
+            transfer: found.transfer,
+            calibration: Some(Calibration { expected_error: reliable.expected_error, bins: bins.collect() }),
         })
     }
 
@@ -113,7 +115,8 @@ impl Judged {
         for (language, places) in places {
             let expected: Vec<_> = places.iter().map(|place| expected[*place].clone()).collect();
             let answered: Vec<_> = places.iter().map(|place| answered[*place].clone()).collect();
-            languages.push((language, of_labels(&evaluate_labels(&expected, &answered, names.len())?)));
+            let scores = of_labels(&evaluate_labels(&expected, &answered, names.len())?);
+            languages.push(LanguageEvaluation { language, scores });
         }
         Ok(Evaluation {
             labels: label_scores(names, &all.labels),
@@ -127,30 +130,34 @@ impl Judged {
     }
 }
 
-fn of_classes(report: &ClassReport) -> Scores {
-    Scores {
+fn of_classes(report: &ClassReport) -> EvaluationScores {
+    EvaluationScores {
         examples: report.examples,
         abstained: report.abstained,
         accuracy: report.accuracy,
         macro_f1: report.macro_f1,
-        micro: None,
+        micro_precision: None,
+        micro_recall: None,
+        micro_f1: None,
     }
 }
 
-fn of_labels(report: &LabelReport) -> Scores {
-    Scores {
+fn of_labels(report: &LabelReport) -> EvaluationScores {
+    EvaluationScores {
         examples: report.examples,
         abstained: report.abstained,
         accuracy: report.exact,
         macro_f1: report.macro_f1,
-        micro: Some((report.micro_precision, report.micro_recall, report.micro_f1)),
+        micro_precision: Some(report.micro_precision),
+        micro_recall: Some(report.micro_recall),
+        micro_f1: Some(report.micro_f1),
     }
 }
 
 /// Labels that are expected or answered at least once, by name.
-fn label_scores(names: &LabelNames, scores: &[ClassScore]) -> Vec<LabelScore> {
+fn label_scores(names: &LabelNames, scores: &[ClassScore]) -> Vec<LabelEvaluation> {
     let seen = names.iter().zip(scores).filter(|(_, score)| score.support + score.answered > 0);
-    let score = seen.map(|(label, score)| LabelScore {
+    let score = seen.map(|(label, score)| LabelEvaluation {
         label: label.to_owned(),
         precision: score.precision,
         recall: score.recall,
@@ -162,7 +169,7 @@ fn label_scores(names: &LabelNames, scores: &[ClassScore]) -> Vec<LabelScore> {
 }
 
 /// Languages with the most examples first.
-fn by_size(mut languages: Vec<(Option<Language>, Scores)>) -> Vec<(Option<Language>, Scores)> {
-    languages.sort_by_key(|(_, scores)| std::cmp::Reverse(scores.examples));
+fn by_size(mut languages: Vec<LanguageEvaluation>) -> Vec<LanguageEvaluation> {
+    languages.sort_by_key(|language| std::cmp::Reverse(language.scores.examples));
     languages
 }

@@ -1,153 +1,118 @@
-//! What a job keeps of an evaluation, as JSON.
+//! What a job keeps of an evaluation, as JSON: what the wire shows.
 
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::definition::damaged;
 use super::error::ClassifierError;
-use crate::domain::{ConfidenceBin, ConfusionCount, Evaluation, LabelScore, Language, Scores, TransferGap};
-
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    all: KeptScores,
-    majority: Option<(String, f64)>,
-    labels: Vec<KeptLabel>,
-    /// Expected, answered, how often.
-    confusion: Vec<(String, Option<String>, usize)>,
-    languages: Vec<(Option<String>, KeptScores)>,
-    transfer: Option<KeptTransfer>,
-    /// The expected error, and the bins.
-    calibration: Option<(f64, Vec<KeptBin>)>,
-}
-
-/// Examples, confidence, accuracy.
-type KeptBin = (usize, f64, f64);
-
-#[derive(Serialize, Deserialize)]
-struct KeptScores {
-    examples: usize,
-    abstained: usize,
-    accuracy: f64,
-    macro_f1: f64,
-    micro: Option<(f64, f64, f64)>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct KeptLabel {
-    label: String,
-    precision: f64,
-    recall: f64,
-    f1: f64,
-    support: usize,
-    answered: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-struct KeptTransfer {
-    from: String,
-    own: f64,
-    mean: f64,
-    gaps: Vec<(String, f64)>,
-}
+use crate::domain::Evaluation;
 
 /// Writes an evaluation.
 pub(super) fn write(evaluation: &Evaluation) -> Result<Vec<u8>, ClassifierError> {
-    let Evaluation { all, majority, labels, confusion, languages, transfer, calibration } = evaluation;
-    let code = |language: &Language| language.code().to_owned();
-    let kept = Kept {
-        all: scores(all),
-        majority: majority.clone(),
-        labels: labels.iter().map(label).collect(),
-        confusion: confusion.iter().map(|cell| (cell.expected.clone(), cell.answered.clone(), cell.count)).collect(),
-        languages: languages.iter().map(|(language, found)| (language.as_ref().map(code), scores(found))).collect(),
-        transfer: transfer.as_ref().map(|transfer| KeptTransfer {
-            from: code(&transfer.from),
-            own: transfer.own,
-            mean: transfer.mean,
-            gaps: transfer.gaps.iter().map(|(language, gap)| (code(language), *gap)).collect(),
-        }),
-        calibration: calibration
-            .as_ref()
-            .map(|(error, bins)| (*error, bins.iter().map(|bin| (bin.examples, bin.confidence, bin.accuracy)).collect())),
-    };
-    serde_json::to_vec(&kept).map_err(|_| damaged("an evaluation cannot be written"))
+    serde_json::to_vec(evaluation).map_err(|_| damaged("an evaluation cannot be written"))
 }
 
-/// Reads what `write` wrote.
+/// Reads what `write` wrote, or an earlier version.
 pub(super) fn read(text: &[u8]) -> Result<Evaluation, ClassifierError> {
-    let broken = || damaged("an evaluation cannot be read");
-    let kept: Kept = serde_json::from_slice(text).map_err(|_| broken())?;
-    let parse = |code: &str| Language::parse(code).ok_or_else(broken);
-    let languages = kept.languages.into_iter().map(|(code, scores)| Ok((code.as_deref().map(parse).transpose()?, scores.read())));
-    let transfer = kept.transfer.map(|transfer| {
-        let gaps = transfer.gaps.iter().map(|(code, gap)| Ok((parse(code)?, *gap))).collect::<Result<_, ClassifierError>>()?;
-        Ok::<_, ClassifierError>(TransferGap { from: parse(&transfer.from)?, own: transfer.own, mean: transfer.mean, gaps })
-    });
-    let bin = |(examples, confidence, accuracy)| ConfidenceBin { examples, confidence, accuracy };
-    Ok(Evaluation {
-        all: kept.all.read(),
-        majority: kept.majority,
-        labels: kept.labels.into_iter().map(KeptLabel::read).collect(),
-        confusion: kept
-            .confusion
-            .into_iter()
-            .map(|(expected, answered, count)| ConfusionCount { expected, answered, count })
-            .collect(),
-        languages: languages.collect::<Result<_, ClassifierError>>()?,
-        transfer: transfer.transpose()?,
-        calibration: kept.calibration.map(|(error, bins)| (error, bins.into_iter().map(bin).collect())),
-    })
+    let broken = |_| damaged("an evaluation cannot be read");
+    let mut kept: Value = serde_json::from_slice(text).map_err(broken)?;
+    read_earlier(&mut kept);
+    serde_json::from_value(kept).map_err(broken)
 }
 
-fn scores(found: &Scores) -> KeptScores {
-    let Scores { examples, abstained, accuracy, macro_f1, micro } = *found;
-    KeptScores { examples, abstained, accuracy, macro_f1, micro }
-}
-
-fn label(found: &LabelScore) -> KeptLabel {
-    let LabelScore { label, precision, recall, f1, support, answered } = found.clone();
-    KeptLabel { label, precision, recall, f1, support, answered }
-}
-
-impl KeptScores {
-    fn read(self) -> Scores {
-        let Self { examples, abstained, accuracy, macro_f1, micro } = self;
-        Scores { examples, abstained, accuracy, macro_f1, micro }
+/// Gives what an earlier version wrote the form of today: it had `micro` as an array of three, and no `gap`. It also had arrays in
+/// place of small objects, which are read like these.
+fn read_earlier(kept: &mut Value) {
+    kept.get_mut("all").into_iter().for_each(split_micro);
+    let languages = kept.get_mut("languages").and_then(Value::as_array_mut);
+    languages.into_iter().flatten().filter_map(|language| language.get_mut(1)).for_each(split_micro);
+    let Some(transfer) = kept.get_mut("transfer").and_then(Value::as_object_mut) else { return };
+    let share = |name: &str| transfer.get(name).and_then(Value::as_f64);
+    if let (Some(own), Some(mean), None) = (share("own"), share("mean"), share("gap")) {
+        transfer.insert("gap".to_owned(), json!(own - mean));
     }
 }
 
-impl KeptLabel {
-    fn read(self) -> LabelScore {
-        let Self { label, precision, recall, f1, support, answered } = self;
-        LabelScore { label, precision, recall, f1, support, answered }
+fn split_micro(scores: &mut Value) {
+    let Some(scores) = scores.as_object_mut() else { return };
+    if let Some(Value::Array(micro)) = scores.remove("micro") {
+        let names = ["micro_precision", "micro_recall", "micro_f1"];
+        scores.extend(names.into_iter().map(str::to_owned).zip(micro));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{
+        Calibration, CalibrationBin, ConfusionCell, EvaluationScores, LabelEvaluation, Language, LanguageEvaluation, LanguageGap,
+        MajorityLabel, TransferGap,
+    };
+
+    fn scores(accuracy: f64, micro: Option<(f64, f64, f64)>) -> EvaluationScores {
+        EvaluationScores {
+            examples: 4,
+            abstained: 1,
+            accuracy,
+            macro_f1: 0.25,
+            micro_precision: micro.map(|(precision, _, _)| precision),
+            micro_recall: micro.map(|(_, recall, _)| recall),
+            micro_f1: micro.map(|(_, _, f1)| f1),
+        }
+    }
+
+    fn evaluation() -> Evaluation {
+        let [english, japanese] = ["en", "ja"].map(|code| Language::parse(code).unwrap());
+        Evaluation {
+            all: scores(0.5, Some((0.5, 0.25, 0.75))),
+            majority: Some(MajorityLabel { label: "погода".to_owned(), accuracy: 0.5 }),
+            labels: vec![LabelEvaluation {
+                label: "погода".to_owned(),
+                precision: 1.0,
+                recall: 0.5,
+                f1: 0.625,
+                support: 2,
+                answered: 1,
+            }],
+            confusion: vec![ConfusionCell { expected: "a".to_owned(), answered: None, count: 1 }],
+            languages: vec![
+                LanguageEvaluation { language: Some(japanese), scores: scores(0.75, Some((1.0, 0.5, 0.625))) },
+                LanguageEvaluation { language: None, scores: scores(0.0, None) },
+            ],
+            transfer: Some(TransferGap {
+                from: english,
+                own: 0.75,
+                mean: 0.5,
+                gap: 0.25,
+                gaps: vec![LanguageGap { language: japanese, gap: 0.25 }],
+            }),
+            calibration: Some(Calibration {
+                expected_error: 0.125,
+                bins: vec![CalibrationBin { examples: 4, confidence: 0.5, accuracy: 0.25 }],
+            }),
+        }
+    }
 
     #[test]
     fn an_evaluation_is_read_as_it_was_written() {
-        let scores = |accuracy| Scores { examples: 4, abstained: 1, accuracy, macro_f1: 0.25, micro: Some((0.5, 0.25, 0.75)) };
-        let label =
-            LabelScore { label: "погода".to_owned(), precision: 1.0, recall: 0.5, f1: 0.625, support: 2, answered: 1 };
-        let evaluation = Evaluation {
-            all: scores(0.5),
-            majority: Some(("погода".to_owned(), 0.5)),
-            labels: vec![label],
-            confusion: vec![ConfusionCount { expected: "a".to_owned(), answered: None, count: 1 }],
-            languages: vec![(Language::parse("ja"), scores(0.75)), (None, scores(0.0))],
-            transfer: Language::parse("en").map(|from| TransferGap {
-                from,
-                own: 0.75,
-                mean: 0.5,
-                gaps: Language::parse("ja").map(|to| (to, 0.25)).into_iter().collect(),
-            }),
-            calibration: Some((0.125, vec![ConfidenceBin { examples: 4, confidence: 0.5, accuracy: 0.25 }])),
-        };
+        let evaluation = evaluation();
         assert_eq!(read(&write(&evaluation).unwrap()).unwrap(), evaluation);
-        let bare = Evaluation { majority: None, transfer: None, calibration: None, ..evaluation };
+        let bare = Evaluation { majority: None, confusion: Vec::new(), transfer: None, calibration: None, ..evaluation };
         assert_eq!(read(&write(&bare).unwrap()).unwrap(), bare);
         assert!(read(b"{}").is_err());
+    }
+
+    #[test]
+    fn what_an_earlier_version_wrote_is_read() {
+        let scores = |accuracy: f64, micro: Value| json!({"examples": 4, "abstained": 1, "accuracy": accuracy, "macro_f1": 0.25, "micro": micro});
+        let earlier = json!({
+            "all": scores(0.5, json!([0.5, 0.25, 0.75])),
+            "majority": ["погода", 0.5],
+            "labels": [{"label": "погода", "precision": 1.0, "recall": 0.5, "f1": 0.625, "support": 2, "answered": 1}],
+            "confusion": [["a", null, 1]],
+            "languages": [["ja", scores(0.75, json!([1.0, 0.5, 0.625]))], [null, scores(0.0, Value::Null)]],
+            "transfer": {"from": "en", "own": 0.75, "mean": 0.5, "gaps": [["ja", 0.25]]},
+            "calibration": [0.125, [[4, 0.5, 0.25]]],
+        });
+        assert_eq!(read(earlier.to_string().as_bytes()).unwrap(), evaluation());
     }
 }

@@ -66,7 +66,7 @@ impl Trained {
             Ok::<_, ClassifierError>(EmbeddedText { description, text, labels, language, embedding })
         };
         let texts = texts.into_iter().map(embedded).collect::<Result<Vec<_>, _>>()?;
-        let labels = LabelNames::of(report.labels.iter().map(|(label, _)| label.clone()));
+        let labels = LabelNames::of(report.labels.iter().map(|one| one.label.clone()));
         let model = match definition.kind {
             ClassifierKind::Knn => Model::Knn(vote_rule(&definition.knn, report.temperature)),
             ClassifierKind::Mlp => {

@@ -16,9 +16,8 @@ use super::fitting::{fit_neighbors, fit_prototypes};
 use super::neighbor_source::{Surroundings, threads};
 use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
-use crate::classify::mlp::Activation;
-use crate::classify::{LabelNames, MlpParameters, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
-use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, MlpSettings, TrainingReport};
+use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
+use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, TrainingReport};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError};
@@ -202,12 +201,10 @@ fn learn_mlp(
         true => (Targets::LabelSets(&sets), strata_of_label_sets(&sets)),
         false => (Targets::Classes(&classes), classes.clone()),
     };
-    let split = stratified_split(&strata, settings.validation_share, settings.seed).map_err(ClassifierError::from)?;
+    let split = stratified_split(&strata, settings.validation_share, u64::from(settings.seed)).map_err(ClassifierError::from)?;
     let embeddings: Vec<f32> = examples.rows.iter().flat_map(|row| row.embedding.as_slice().iter().copied()).collect();
-    let parameters = parameters(settings);
     let (labels, threads) = (names.len(), threads());
-    let training =
-        Training { embeddings: &embeddings, dimension, targets, labels, split: &split, parameters: &parameters, threads };
+    let training = Training { embeddings: &embeddings, dimension, targets, labels, split: &split, parameters: settings, threads };
     let (before, _) = context.live.progress();
     let done = AtomicU64::new(before.done);
     let trained = training.train(&|_| {
@@ -240,18 +237,4 @@ fn learn_mlp(
     };
     debug_assert_eq!(report.labels.len(), names.len(), "{:?}", sorted_counts(&examples.rows));
     Ok(Outcome { report, weights: Some(mlp.to_bytes()) })
-}
-
-fn parameters(settings: &MlpSettings) -> MlpParameters {
-    MlpParameters {
-        hidden: settings.hidden,
-        activation: if settings.relu { Activation::Relu } else { Activation::Tanh },
-        dropout: settings.dropout,
-        learning_rate: settings.learning_rate,
-        batch: settings.batch,
-        epochs_max: settings.epochs_max,
-        patience: settings.patience,
-        runs: settings.runs,
-        seed: settings.seed,
-    }
 }

@@ -1,12 +1,15 @@
 //! From passages to candidates, documents with their best passage, and from those that are chosen to hits.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use super::super::Error;
 use super::super::budget::AnswerBudget;
 use super::super::runtime::OpenCollection;
 use super::marks::Marking;
-use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, PassageId};
+use crate::domain::{
+    DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, MetadataObject, PassageId, PassageMark,
+};
 use crate::index::Neighbor;
 use crate::store::{DocumentKey, HitSizes, PassageRow, SearchFilter};
 
@@ -198,7 +201,7 @@ fn bare_hit(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> H
         metadata: None,
         passage: None,
         vector: vectors.get(&candidate.passage).cloned(),
-        places: candidate.places,
+        explanation: Some(candidate.places),
     }
 }
 
@@ -212,10 +215,11 @@ fn filled(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> 
         };
         let start = before.chars().count();
         let end = start + text.chars().count();
-        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks: marking.marks(text, document.language)? });
+        let marks = marking.marks(text, document.language)?.into_iter().map(|Range { start, end }| PassageMark { start, end });
+        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks: marks.collect() });
     }
     hit.title = document.title.filter(|_| parts.title);
     hit.text = parts.text.then_some(document.text);
-    hit.metadata = parts.metadata.then_some(document.metadata);
+    hit.metadata = parts.metadata.then_some(MetadataObject(document.metadata));
     Ok(hit)
 }

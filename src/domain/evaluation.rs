@@ -1,24 +1,24 @@
-//! What an evaluation tells.
+//! How well a classifier does, as the wire shows it and as a job stores it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::info::code;
-use crate::domain::{Evaluation, Language, Scores};
+use super::Language;
 
 /// How well a classifier does. All measures are shares, 0 to 1; one that has nothing to divide by is 0.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EvaluationResult {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = EvaluationResult)]
+pub struct Evaluation {
     /// All examples.
     pub all: EvaluationScores,
     /// What always answering the most frequent label would get right; omitted with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub majority: Option<MajorityInfo>,
+    pub majority: Option<MajorityLabel>,
     /// The labels that an example has or was given, by name.
     pub labels: Vec<LabelEvaluation>,
     /// The confusion matrix, without its zeros; omitted with `multi_label`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<ConfusionCell>,
     /// The languages, most examples first.
     pub languages: Vec<LanguageEvaluation>,
@@ -26,15 +26,15 @@ pub struct EvaluationResult {
     /// classifier was trained in one language that has examples here, beside at least one other.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub transfer: Option<TransferInfo>,
+    pub transfer: Option<TransferGap>,
     /// How much its probabilities mean what they say; omitted with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub calibration: Option<CalibrationInfo>,
+    pub calibration: Option<Calibration>,
 }
 
 /// How some examples did.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EvaluationScores {
     /// How many there are.
     pub examples: usize,
@@ -61,8 +61,9 @@ pub struct EvaluationScores {
 }
 
 /// The most frequent label.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct MajorityInfo {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = MajorityInfo)]
+pub struct MajorityLabel {
     /// The label.
     pub label: String,
     /// The share of the examples that have it.
@@ -71,7 +72,7 @@ pub struct MajorityInfo {
 }
 
 /// How a label did.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabelEvaluation {
     /// The label.
     pub label: String,
@@ -91,7 +92,7 @@ pub struct LabelEvaluation {
 }
 
 /// How often an answer was given to examples of a label.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfusionCell {
     /// The label that is right.
     pub expected: String,
@@ -104,21 +105,23 @@ pub struct ConfusionCell {
 }
 
 /// How a language did.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LanguageEvaluation {
     /// ISO 639-1 code; omitted for examples whose language was not recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub language: Option<Language>,
     /// Its examples.
     pub scores: EvaluationScores,
 }
 
 /// What is lost on the way to other languages.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct TransferInfo {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TransferInfo)]
+pub struct TransferGap {
     /// ISO 639-1 code of the language of training.
-    pub from: String,
+    #[schema(value_type = String)]
+    pub from: Language,
     /// Accuracy in it.
     #[schema(minimum = 0, maximum = 1)]
     pub own: f64,
@@ -133,18 +136,20 @@ pub struct TransferInfo {
 }
 
 /// What is lost on the way to a language.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LanguageGap {
     /// ISO 639-1 code.
-    pub language: String,
+    #[schema(value_type = String)]
+    pub language: Language,
     /// Accuracy in the language of training, less accuracy in this one.
     #[schema(minimum = -1, maximum = 1)]
     pub gap: f64,
 }
 
 /// How much probabilities mean what they say.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct CalibrationInfo {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = CalibrationInfo)]
+pub struct Calibration {
     /// The mean distance between how sure it is and how often it is right (expected calibration error).
     #[schema(minimum = 0, maximum = 1)]
     pub expected_error: f64,
@@ -153,7 +158,7 @@ pub struct CalibrationInfo {
 }
 
 /// Examples of like probability.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CalibrationBin {
     /// How many there are.
     pub examples: usize,
@@ -163,63 +168,4 @@ pub struct CalibrationBin {
     /// The share whose most likely label is right.
     #[schema(minimum = 0, maximum = 1)]
     pub accuracy: f64,
-}
-
-impl From<Scores> for EvaluationScores {
-    fn from(scores: Scores) -> Self {
-        Self {
-            examples: scores.examples,
-            abstained: scores.abstained,
-            accuracy: scores.accuracy,
-            macro_f1: scores.macro_f1,
-            micro_precision: scores.micro.map(|(precision, _, _)| precision),
-            micro_recall: scores.micro.map(|(_, recall, _)| recall),
-            micro_f1: scores.micro.map(|(_, _, f1)| f1),
-        }
-    }
-}
-
-impl From<Evaluation> for EvaluationResult {
-    fn from(found: Evaluation) -> Self {
-        let label = |one: crate::domain::LabelScore| LabelEvaluation {
-            label: one.label,
-            precision: one.precision,
-            recall: one.recall,
-            f1: one.f1,
-            support: one.support,
-            answered: one.answered,
-        };
-        let cell = |one: crate::domain::ConfusionCount| ConfusionCell {
-            expected: one.expected,
-            answered: one.answered,
-            count: one.count,
-        };
-        let language = |(language, scores): (Option<Language>, Scores)| LanguageEvaluation {
-            language: code(language),
-            scores: scores.into(),
-        };
-        let gap = |(language, gap): (Language, f64)| LanguageGap { language: language.code().to_owned(), gap };
-        let bin = |bin: crate::domain::ConfidenceBin| CalibrationBin {
-            examples: bin.examples,
-            confidence: bin.confidence,
-            accuracy: bin.accuracy,
-        };
-        Self {
-            all: found.all.into(),
-            majority: found.majority.map(|(label, accuracy)| MajorityInfo { label, accuracy }),
-            labels: found.labels.into_iter().map(label).collect(),
-            confusion: found.confusion.into_iter().map(cell).collect(),
-            languages: found.languages.into_iter().map(language).collect(),
-            transfer: found.transfer.map(|transfer| TransferInfo {
-                from: transfer.from.code().to_owned(),
-                own: transfer.own,
-                mean: transfer.mean,
-                gap: transfer.own - transfer.mean,
-                gaps: transfer.gaps.into_iter().map(gap).collect(),
-            }),
-            calibration: found
-                .calibration
-                .map(|(expected_error, bins)| CalibrationInfo { expected_error, bins: bins.into_iter().map(bin).collect() }),
-        }
-    }
 }

@@ -1,9 +1,16 @@
 //! Points in time as the API writes them.
 
+use serde::Serializer;
+
 /// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds.
 pub fn rfc3339(milliseconds: i64) -> String {
     let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
     format!("{instant:.3}")
+}
+
+/// Writes milliseconds since the Unix epoch as `rfc3339` does, for `serialize_with`.
+pub(super) fn serialize<S: Serializer>(milliseconds: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc3339(*milliseconds))
 }
 
 #[cfg(test)]
