@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("catalog/0001_collections.sql", "29e000847f3aa32caab3ab5346d3a162262917071e4513475822c83be1c3cfc5"),
     ("catalog/0002_features.sql", "75417e737748467e690819b40c3383b38233b1aba4807c9d1e5ae2c243a5f640"),
-    ("catalog/0003_standard_names.sql", "05c5f5ddbb4bfd89de2efc19747d8f92ce515582f6da5258f012bebb4969bf3a"),
+    ("catalog/0003_standard_names.sql", "13ad816d032e2d58e4a211b17620f23101fb9ce77689c4cb2c26a21545bda152"),
     ("collection/0001_documents.sql", "64b9442e2dde4ac8d0652b7dd6ebf60b3f96a83bd5f8e9d4b323609c2c4c4434"),
     ("collection/0002_features.sql", "875ca00d99156a58265d72c13ac8851b3d42d235ee27038162e78604b0cdf331"),
     ("collection/0003_passage_tokens.sql", "baa41aa3ed5c0624d35eadc5eda90a424b2d053b417b8c474cb752335591b386"),

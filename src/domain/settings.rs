@@ -55,7 +55,7 @@ pub struct HnswSettings {
 
 /// Bounds of `HnswSettings::m`.
 pub const M: std::ops::RangeInclusive<usize> = 4..=128;
-/// Bounds of the two expansions.
+/// Bounds of `HnswSettings::ef_construction` and `ef_search`.
 pub const EF: std::ops::RangeInclusive<usize> = 8..=4_096;
 /// Bounds of the dimension of vectors of the caller's own.
 pub const DIMENSION: std::ops::RangeInclusive<usize> = 1..=8_192;

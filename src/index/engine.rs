@@ -99,7 +99,7 @@ impl Engine {
             quantization: scalar_kind(parameters.quantization),
             connectivity: parameters.m,
             expansion_add: parameters.ef_construction,
-            // usearch takes the larger of this and the number of nodes asked for, which is the caller's expansion.
+            // usearch takes the larger of this and the number of nodes asked for, which is the caller's ef.
             expansion_search: 1,
             multi: false,
         };

@@ -121,7 +121,7 @@ impl Index {
     }
 
     /// Searches with so many candidates instead of the index's own `ef_search`: more find more and take longer.
-    pub fn search_wider(&self, query: &Embedding, limit: usize, expansion: usize) -> Result<Vec<Neighbor>, IndexError> {
+    pub fn search_wider(&self, query: &Embedding, limit: usize, ef: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
         let permit = self.permits.take();
@@ -139,7 +139,7 @@ impl Index {
             drop(permit);
             return write(&self.graph).search_all(self.metric_of(query), wanted);
         }
-        let nodes = graph.engine.search(query, wanted.max(expansion))?;
+        let nodes = graph.engine.search(query, wanted.max(ef))?;
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
     }
 

@@ -9,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::check::structure;
 use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
-use super::creation_records;
 use super::deadline::Deadline;
 use super::error::Fault;
+use super::idempotency_records;
 use super::migrate::CATALOG;
 use super::{StoreError, log};
 use crate::domain::{
@@ -83,7 +83,7 @@ impl Catalog {
             let transaction = connection.unchecked_transaction()?;
             let inserted = insert(&transaction, collection)?;
             if let Some(request) = request.filter(|_| inserted > 0) {
-                creation_records::keep(&transaction, request, &collection.id.0, collection.created_at_ms)?;
+                idempotency_records::keep_creation(&transaction, request, &collection.id.0, collection.created_at_ms)?;
             }
             transaction.commit()?;
             Ok(inserted)
@@ -96,7 +96,7 @@ impl Catalog {
 
     /// The id of what this request created before. With another request of the same key: `StoreError::KeyReused`.
     pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
-        self.run("reading an idempotency record", |connection| creation_records::find(connection, request, now_ms))
+        self.run("reading an idempotency record", |connection| idempotency_records::find(connection, request, now_ms))
     }
 
     /// Takes over what may change of a collection: description, width of searches, default languages. Says whether it was there.
@@ -135,7 +135,7 @@ impl Catalog {
                 ],
             )?;
             transaction.execute("update aliases set collection = ?2 where collection = ?1", [&old.0, &new.id.0])?;
-            transaction.execute("update idempotency_records set created = ?2 where created = ?1", [&old.0, &new.id.0])?;
+            transaction.execute("update idempotency_records set answer = ?2 where answer = ?1", [&old.0, &new.id.0])?;
             transaction.commit()?;
             Ok(changed > 0)
         })

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::rows::to_sql;
-use super::{Catalog, StoreError, creation_records};
+use super::{Catalog, StoreError, idempotency_records};
 use crate::domain::{ClassifierName, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
 
 const COLUMNS: &str =
@@ -143,7 +143,7 @@ impl Catalog {
                     statement.execute(params![key, text.description, text.text, json(&text.labels)?, language, embedding])?;
                 }
                 if let Some(request) = request {
-                    creation_records::keep(&transaction, request, &row.id, row.created_at_ms)?;
+                    idempotency_records::keep_creation(&transaction, request, &row.id, row.created_at_ms)?;
                 }
             }
             transaction.commit()?;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::rows::to_sql;
-use super::{Catalog, StoreError, creation_records};
+use super::{Catalog, StoreError, idempotency_records};
 use crate::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
 };
@@ -20,7 +20,9 @@ impl Catalog {
 
     /// The job that this request was accepted as before. With another request of the same key: `StoreError::KeyReused`.
     pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
-        self.run("reading an idempotency record", |connection| created_job(creation_records::find(connection, request, now_ms)?))
+        self.run("reading an idempotency record", |connection| {
+            created_job(idempotency_records::find(connection, request, now_ms)?)
+        })
     }
 
     /// Adds a job, unless this request was accepted before: then it gives that job's id. With another request of the same key:
@@ -28,11 +30,11 @@ impl Catalog {
     pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.run("creating a job", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            if let Some(before) = created_job(creation_records::find(&transaction, request, new.created_at_ms)?)? {
+            if let Some(before) = created_job(idempotency_records::find(&transaction, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }
             insert(&transaction, new)?;
-            creation_records::keep(&transaction, request, new.id.as_str(), new.created_at_ms)?;
+            idempotency_records::keep_creation(&transaction, request, new.id.as_str(), new.created_at_ms)?;
             transaction.commit()?;
             Ok(None)
         })

@@ -17,13 +17,13 @@ pub struct Compared {
 
 impl Index {
     /// Searches among the passages that `matches` accepts. It is asked for each node that the walk comes by, many times more
-    /// often than `limit`, so it must be fast and must not block. When it accepts fewer passages than `expansion`, the walk goes
+    /// often than `limit`, so it must be fast and must not block. When it accepts fewer passages than `ef`, the walk goes
     /// over the whole graph.
     pub fn search_matching(
         &self,
         query: &Embedding,
         limit: usize,
-        expansion: usize,
+        ef: usize,
         matches: impl Fn(PassageId) -> bool,
     ) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
@@ -39,7 +39,7 @@ impl Index {
             graph.engine.search_exact(query, graph.engine.size())?
         } else {
             let copies = read(&graph.copies);
-            graph.engine.search_matching(query, wanted.max(expansion), |node| copies.any(node, accept))?
+            graph.engine.search_matching(query, wanted.max(ef), |node| copies.any(node, accept))?
         };
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }

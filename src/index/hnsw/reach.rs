@@ -206,9 +206,9 @@ impl Graph {
         key: u64,
         bad: Standing,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
-        (expansion, threads): (usize, usize),
+        (ef, threads): (usize, usize),
     ) -> Result<bool, IndexError> {
-        let (standing, found) = walk_to(&self.engine, key, expansion)?;
+        let (standing, found) = walk_to(&self.engine, key, ef)?;
         if standing > bad || found.is_empty() {
             return Ok(false);
         }
@@ -222,17 +222,17 @@ impl Graph {
         self.note_moved(key);
         self.engine.bury(key)?;
         for (embedding, passages) in homeless {
-            self.take_in(&embedding, &passages, expansion, threads)?;
+            self.take_in(&embedding, &passages, ef, threads)?;
         }
         Ok(true)
     }
 
     /// Puts passages of one embedding beside the nearest node that a walk comes to and that has room; makes a node of them when
     /// none has.
-    fn take_in(&mut self, embedding: &Embedding, passages: &[u64], expansion: usize, threads: usize) -> Result<(), IndexError> {
+    fn take_in(&mut self, embedding: &Embedding, passages: &[u64], ef: usize, threads: usize) -> Result<(), IndexError> {
         let Some((first, others)) = passages.split_first() else { return Ok(()) };
         let mut home = None;
-        for host in self.engine.search(embedding, expansion)? {
+        for host in self.engine.search(embedding, ef)? {
             let gap = self.engine.gap(embedding, host)?;
             if self.copies_mut().attach(*first, embedding, host.0, gap) {
                 home = Some((host.0, gap));
@@ -255,9 +255,9 @@ impl Graph {
 }
 
 /// How a node stands to a walk for its own values, and what that walk comes to, nearest first.
-pub(super) fn walk_to(engine: &Engine, key: u64, expansion: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
+pub(super) fn walk_to(engine: &Engine, key: u64, ef: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
     let Some(values) = engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
-    let found = engine.search_values(&values, expansion)?;
+    let found = engine.search_values(&values, ef)?;
     let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
     let standing = if is_among(key, &found) {
         Standing::Found

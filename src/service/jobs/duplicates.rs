@@ -223,8 +223,8 @@ async fn find(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
     let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
-    let expansion = steps.expansion(&side, &side, plan.neighbors, &exclusion).await?;
-    let lists = steps.neighbors((&side, &side), plan.neighbors, expansion, &exclusion).await?;
+    let ef = steps.ef(&side, &side, plan.neighbors, &exclusion).await?;
+    let lists = steps.neighbors((&side, &side), plan.neighbors, ef, &exclusion).await?;
 
     let state = context.state()?;
     let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);

@@ -251,12 +251,12 @@ impl Corpus {
     }
 
     /// Up to `count` sentences, nearest first, each once, with its cosine; without those that `skip` names by place and number.
-    /// `expansion` is how many candidates the search has at least.
+    /// `ef` is how many candidates the search has at least.
     pub(crate) fn nearest(
         &self,
         query: &Embedding,
         count: usize,
-        expansion: usize,
+        ef: usize,
         skip: impl Fn(usize, u32) -> bool,
     ) -> Result<Vec<(u32, f32)>, Error> {
         let (index, coarse) = match (self.index.get(), &self.source) {
@@ -269,7 +269,7 @@ impl Corpus {
         // Some more: the query itself may be among them, and copies.
         let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
         loop {
-            let mut found = index.search_wider(query, wanted, expansion)?;
+            let mut found = index.search_wider(query, wanted, ef)?;
             if let Some(collection) = coarse {
                 found = rescored(collection, query, found.len(), found)?;
             }

@@ -136,11 +136,11 @@ async fn mine(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
 async fn neighbors(steps: &mut Steps<'_>, plan: &Plan, first: &Arc<Corpus>, second: &Arc<Corpus>) -> Result<BothWays, JobError> {
     let (sizes, per_query) = ((Size::of(first), Size::of(second)), plan.neighbors);
     let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
-    let mut expansions = None;
+    let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
         let tried = tried(steps, first, second, per_query).await?;
         exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
-        expansions = Some(tried);
+        efs = Some(tried);
     }
     steps.details().insert("exact".to_owned(), exact.into());
     if exact {
@@ -148,8 +148,8 @@ async fn neighbors(steps: &mut Steps<'_>, plan: &Plan, first: &Arc<Corpus>, seco
     }
     steps.index(first).await?;
     steps.index(second).await?;
-    let (there, back) = match expansions {
-        Some(expansions) => expansions,
+    let (there, back) = match efs {
+        Some(efs) => efs,
         None => tried(steps, first, second, per_query).await?,
     };
     steps.details().insert("candidates".to_owned(), there.max(back).into());
@@ -165,8 +165,8 @@ async fn tried(
     second: &Arc<Corpus>,
     per_query: usize,
 ) -> Result<(usize, usize), JobError> {
-    let there = steps.expansion(first, second, per_query, &Exclusion::Itself).await?;
-    Ok((there, steps.expansion(second, first, per_query, &Exclusion::Itself).await?))
+    let there = steps.ef(first, second, per_query, &Exclusion::Itself).await?;
+    Ok((there, steps.ef(second, first, per_query, &Exclusion::Itself).await?))
 }
 
 fn note_time(steps: &mut Steps<'_>, name: &str, begun: Instant) {

@@ -8,7 +8,7 @@ use super::MineError;
 use super::corpus::Corpus;
 use super::parallelism::{in_parallel, parallelism};
 use super::steps::{Exclusion, Steps};
-use super::strategy::EXPANSIONS;
+use super::strategy::EFS;
 use crate::domain::Embedding;
 use crate::mining::NeighborLists;
 use crate::service::blocking::blocking;
@@ -30,7 +30,7 @@ type Found = Vec<(u32, Vec<(u32, f32)>)>;
 
 impl Steps<'_> {
     /// The fewest candidates with which searches from one side in the other miss next to nothing.
-    pub(crate) async fn expansion(
+    pub(crate) async fn ef(
         &mut self,
         from: &Arc<Corpus>,
         to: &Arc<Corpus>,
@@ -47,7 +47,7 @@ impl Steps<'_> {
         &mut self,
         (from, to): (&Arc<Corpus>, &Arc<Corpus>),
         per_query: usize,
-        expansion: usize,
+        ef: usize,
         exclusion: &Exclusion,
     ) -> Result<NeighborLists, JobError> {
         let lists = NeighborLists::new(from.sentences(), to.sentences(), per_query);
@@ -59,7 +59,7 @@ impl Steps<'_> {
             let range = begin..one.sentences().min(begin + step);
             let count = range.len();
             lists = blocking(move || {
-                let search = |part: Range<usize>| search(&one, &other, one.embeddings(part)?, (per_query, expansion), &exclusion);
+                let search = |part: Range<usize>| search(&one, &other, one.embeddings(part)?, (per_query, ef), &exclusion);
                 for (number, nearest) in in_parallel(range, QUERIES_PER_PART, search)?.into_iter().flatten() {
                     lists.put(number, &nearest).map_err(MineError::from)?;
                 }
@@ -76,7 +76,7 @@ fn search(
     from: &Corpus,
     to: &Corpus,
     queries: Vec<(u32, Embedding)>,
-    (per_query, expansion): (usize, usize),
+    (per_query, ef): (usize, usize),
     exclusion: &Exclusion,
 ) -> Result<Found, Error> {
     let one = |(number, embedding): (u32, Embedding)| {
@@ -85,7 +85,7 @@ fn search(
             Exclusion::Itself => from.is_same_passage(place, to, to.first_place(other) as usize),
             Exclusion::OwnDocument { documents } => other == number || documents[place as usize] == documents[other_place],
         };
-        Ok((number, to.nearest(&embedding, per_query, expansion, skip)?))
+        Ok((number, to.nearest(&embedding, per_query, ef, skip)?))
     };
     queries.into_iter().map(one).collect()
 }
@@ -99,12 +99,12 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
             let number = at * from.sentences() / count;
             queries.extend(from.embeddings(number..number + 1)?);
         }
-        let look = |expansion| search(from, to, queries.clone(), (per_query, expansion), exclusion);
+        let look = |ef| search(from, to, queries.clone(), (per_query, ef), exclusion);
         let wanted: Vec<HashSet<u32>> =
             look(TRIAL_EF)?.into_iter().map(|(_, nearest)| nearest.into_iter().map(|(number, _)| number).collect()).collect();
-        let mut hits: Vec<usize> = Vec::with_capacity(EXPANSIONS.len());
-        for expansion in EXPANSIONS {
-            let found = look(expansion)?.into_iter().zip(&wanted);
+        let mut hits: Vec<usize> = Vec::with_capacity(EFS.len());
+        for ef in EFS {
+            let found = look(ef)?.into_iter().zip(&wanted);
             hits.push(
                 found.map(|((_, nearest), wanted)| nearest.iter().filter(|(number, _)| wanted.contains(number)).count()).sum(),
             );
@@ -116,7 +116,7 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
         let hits: usize = parts.iter().map(|(_, hits)| hits[*at]).sum();
         hits as f64 >= RECALL_MIN * wanted as f64
     };
-    let at = (0..EXPANSIONS.len()).find(enough).unwrap_or(EXPANSIONS.len() - 1);
-    tracing::debug!(expansion = EXPANSIONS[at], "searches of mining were tried");
-    Ok(EXPANSIONS[at])
+    let at = (0..EFS.len()).find(enough).unwrap_or(EFS.len() - 1);
+    tracing::debug!(ef = EFS[at], "searches of mining were tried");
+    Ok(EFS[at])
 }

@@ -7,7 +7,7 @@
 use super::size::Size;
 
 /// Candidates (ef) that searches of mining may have, the fewest that find enough are taken.
-pub(super) const EXPANSIONS: [usize; 8] = [48, 64, 96, 128, 192, 256, 384, 512];
+pub(super) const EFS: [usize; 8] = [48, 64, 96, 128, 192, 256, 384, 512];
 /// Candidates that searches of mining need at least, as a rule.
 const LIKELY_EF: usize = 128;
 /// Pairs that are compared in the time that a search takes for each of its candidates.
@@ -19,7 +19,7 @@ const PAIRS_PER_ADDED: u64 = 130_000;
 /// back, with the indexes that must be made for it.
 pub(super) fn compares_all(first: Size, second: Size, (there, back): (usize, usize)) -> bool {
     let pairs = first.different.saturating_mul(second.different);
-    let searching = |size: Size, expansion: usize| size.different.saturating_mul(PAIRS_PER_CANDIDATE * expansion as u64);
+    let searching = |size: Size, ef: usize| size.different.saturating_mul(PAIRS_PER_CANDIDATE * ef as u64);
     let adding = first.indexed.saturating_add(second.indexed).saturating_mul(PAIRS_PER_ADDED);
     pairs <= searching(first, there).saturating_add(searching(second, back)).saturating_add(adding)
 }
@@ -32,7 +32,7 @@ pub(super) fn compares_all_surely(first: Size, second: Size) -> bool {
 
 /// Whether that may be so.
 pub(super) fn compares_all_perhaps(first: Size, second: Size) -> bool {
-    let most = EXPANSIONS[EXPANSIONS.len() - 1];
+    let most = EFS[EFS.len() - 1];
     compares_all(first, second, (most, most))
 }
 

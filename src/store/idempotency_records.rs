@@ -1,0 +1,148 @@
+//! What came of requests with a key, in the catalog and in the database of each collection. A record is written in the transaction
+//! that does the work: after a crash there are both or neither.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::error::{Fault, StoreError};
+use crate::domain::RequestKey;
+
+/// How long a record is kept: 24 hours.
+const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// Creations kept at once in the catalog.
+const CREATIONS_MAX: i64 = 10_000;
+
+/// Answers kept at once in one collection. One of a thousand documents takes about 80 kB.
+pub(super) const ANSWERS_MAX: i64 = 1_000;
+
+/// What came of this request before. With another request of the same key: `StoreError::KeyReused`.
+pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
+    let sql = "select fingerprint, answer from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found: Option<(String, String)> = connection
+        .prepare_cached(sql)?
+        .query_row(params![request.record_key(), now_ms - KEPT_MS, now_ms + KEPT_MS], read)
+        .optional()?;
+    match found {
+        Some((fingerprint, _)) if fingerprint != request.fingerprint() => {
+            Err(StoreError::KeyReused { key: request.key().to_owned() }.into())
+        }
+        found => Ok(found.map(|(_, answer)| answer)),
+    }
+}
+
+/// Keeps the id of what a request created in the catalog. `StoreError::KeyReused` when the key has a record already.
+pub(super) fn keep_creation(connection: &Connection, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
+    match keep(connection, request, id, now_ms, CREATIONS_MAX)? {
+        true => Ok(()),
+        false => Err(StoreError::KeyReused { key: request.key().to_owned() }.into()),
+    }
+}
+
+/// Keeps what came of a request and says whether it did: a record that is there stays. Of more than `most` the oldest go.
+pub(super) fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64, most: i64) -> Result<bool, Fault> {
+    // What comes from a day ahead was kept by a clock that was wrong.
+    let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
+    connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
+    let sql = "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
+    let kept = connection.prepare_cached(sql)?.execute(params![request.record_key(), request.fingerprint(), answer, now_ms])?;
+    // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
+    let oldest = "delete from idempotency_records where key in
+                  (select key from idempotency_records order by rowid desc limit -1 offset ?1)";
+    connection.prepare_cached(oldest)?.execute([most])?;
+    Ok(kept > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::open_writer;
+    use super::super::migrate::{CATALOG, COLLECTION};
+    use super::*;
+
+    fn request(key: &str, fingerprint: &str) -> RequestKey {
+        RequestKey::new(key, fingerprint.to_owned()).unwrap()
+    }
+
+    fn keep_answer(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64) -> bool {
+        keep(connection, request, answer, now_ms, ANSWERS_MAX).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_found_for_its_request_for_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        keep_answer(&connection, &request("a", "1"), "done", 5_000);
+        assert_eq!(find(&connection, &request("a", "1"), 6_000).unwrap().as_deref(), Some("done"));
+        assert_eq!(find(&connection, &request("b", "1"), 6_000).unwrap(), None);
+        let reused = find(&connection, &request("a", "2"), 6_000);
+        assert!(matches!(reused, Err(Fault::Store(StoreError::KeyReused { .. }))), "{reused:?}");
+        assert_eq!(find(&connection, &request("a", "2"), 5_000 + KEPT_MS).unwrap(), None);
+        keep_answer(&connection, &request("a", "2"), "again", 5_000 + KEPT_MS);
+        assert_eq!(find(&connection, &request("a", "2"), 6_000 + KEPT_MS).unwrap().as_deref(), Some("again"));
+    }
+
+    #[test]
+    fn the_oldest_answers_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        for number in 0..ANSWERS_MAX + 2 {
+            keep_answer(&connection, &request(&number.to_string(), "1"), "done", 5_000);
+        }
+        let known = |key: i64| find(&connection, &request(&key.to_string(), "1"), 5_000).unwrap().is_some();
+        assert_eq!([known(0), known(1), known(2), known(ANSWERS_MAX + 1)], [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_keeps_new_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
+                    insert into idempotency_records select 'old' || n, '1', 'done', 5000000 from numbers";
+        connection.execute(fill, [ANSWERS_MAX]).unwrap();
+        keep_answer(&connection, &request("new", "1"), "done", 1_000);
+        let known = |key: &str| find(&connection, &request(key, "1"), 1_000).unwrap().is_some();
+        assert_eq!([known("old1"), known("old2"), known("new")], [false, true, true]);
+    }
+
+    #[test]
+    fn answers_from_more_than_a_day_ahead_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
+        keep_answer(&connection, &request("a", "1"), "done", 5_000 + KEPT_MS + 1);
+        assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap(), None);
+        keep_answer(&connection, &request("a", "2"), "again", 5_000);
+        assert_eq!(find(&connection, &request("a", "2"), 5_000).unwrap().as_deref(), Some("again"));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_keeps_new_creations() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
+        let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
+                    insert into idempotency_records select 'old' || n, '1', 'made', 5000000 from numbers";
+        connection.execute(fill, [CREATIONS_MAX]).unwrap();
+        keep_creation(&connection, &request("new", "1"), "made", 1_000).unwrap();
+        let known = |key: &str| find(&connection, &request(key, "1"), 1_000).unwrap().is_some();
+        assert_eq!([known("old1"), known("old2"), known("new")], [false, true, true]);
+    }
+
+    #[test]
+    fn creations_from_more_than_a_day_ahead_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
+        keep_creation(&connection, &request("a", "1"), "first", 5_000 + KEPT_MS + 1).unwrap();
+        assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap(), None);
+        keep_creation(&connection, &request("a", "1"), "second", 5_000).unwrap();
+        assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap().as_deref(), Some("second"));
+    }
+
+    #[test]
+    fn a_key_creates_one_thing() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
+        keep_creation(&connection, &request("a", "1"), "first", 5_000).unwrap();
+        let again = keep_creation(&connection, &request("a", "2"), "second", 5_000);
+        assert!(matches!(again, Err(Fault::Store(StoreError::KeyReused { .. }))), "{again:?}");
+        assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap().as_deref(), Some("first"));
+    }
+}
