@@ -27,7 +27,6 @@ pub mod jobs;
 mod keyring;
 pub mod keys;
 pub mod lifecycle;
-mod locks;
 mod orphaned_folders;
 pub mod repair;
 mod reservation;

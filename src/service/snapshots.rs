@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use futures::Stream;
 use serde::{Deserialize, Serialize};
@@ -322,9 +322,9 @@ impl State {
         replace: bool,
     ) -> Result<(), Error> {
         {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
-            let there = self.aliases.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.read();
+            let broken = self.broken.read();
+            let there = self.aliases.read();
             for Alias { name, .. } in aliases {
                 if open.contains_key(name) || broken.contains_key(name) {
                     return Err(Error::CollectionExists { name: name.clone() });
@@ -399,8 +399,8 @@ impl State {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
         }
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        match self.broken.read().unwrap_or_else(PoisonError::into_inner).values().next() {
+        let open = self.open.read();
+        match self.broken.read().values().next() {
             Some(broken) => Err(broken.refusal()),
             None => Ok(open.values().cloned().collect()),
         }

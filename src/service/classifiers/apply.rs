@@ -105,7 +105,7 @@ pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
 /// The collection with this id, which the job was accepted with.
 pub(super) fn planned_collection(context: &JobContext, id: &str) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
-    let open = state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let open = state.open.read();
     let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
     Ok(found.ok_or_else(|| collection_gone(context))?)
 }

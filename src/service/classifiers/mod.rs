@@ -29,7 +29,6 @@ use std::sync::Arc;
 use super::blocking::blocking;
 use super::error::{Error, short};
 use super::jobs::RunningJob;
-use super::locks::lock;
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
 pub(super) use apply::run as run_apply;
@@ -74,7 +73,7 @@ impl Service {
         let (state, wanted) = (Arc::clone(&self.state), name.clone());
         let row = blocking(move || Ok(state.catalog.delete_classifier(&wanted)?)).await?;
         let row = row.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?;
-        lock(&self.state.classifiers.0).retain(|held| held.id != row.id);
+        self.state.classifiers.0.lock().retain(|held| held.id != row.id);
         tracing::info!(classifier = %name, "classifier deleted");
         let first = (row.progress == TrainingProgress::Training).then_some(&row.job);
         for job in first.into_iter().chain(&row.next_job) {
@@ -157,7 +156,7 @@ impl State {
         }
         self.check_classifier_model(&row)?;
         {
-            let mut held = lock(&self.classifiers.0);
+            let mut held = self.classifiers.0.lock();
             if let Some(place) = held.iter().position(|one| one.id == row.id && one.version == row.version) {
                 let found = held.remove(place);
                 held.push(Arc::clone(&found));
@@ -171,7 +170,7 @@ impl State {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
         let trained = Arc::new(Trained::assemble((row.id, row.version, row.name), definition, report, weights, texts)?);
-        let mut held = lock(&self.classifiers.0);
+        let mut held = self.classifiers.0.lock();
         held.retain(|one| one.id != trained.id);
         held.push(Arc::clone(&trained));
         if held.len() > HELD_MAX {

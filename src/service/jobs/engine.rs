@@ -14,7 +14,6 @@ use super::work;
 use crate::domain::{Blame, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::locks::lock;
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 
@@ -24,13 +23,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 impl State {
     /// Lets a job wait for its turn, which may have come already.
     pub(crate) fn enqueue(self: &Arc<Self>, live: Arc<RunningJob>) {
-        lock(&self.jobs.lists).waiting.push_back(live);
+        self.jobs.lists.lock().waiting.push_back(live);
         self.start_jobs();
     }
 
     /// Starts jobs as long as there is room.
     fn start_jobs(self: &Arc<Self>) {
-        let mut lists = lock(&self.jobs.lists);
+        let mut lists = self.jobs.lists.lock();
         lists.tasks.retain(|task| !task.is_finished());
         while !lists.stopped && lists.running.len() < self.jobs.running_max {
             let Some(live) = lists.waiting.pop_front() else { return };
@@ -52,7 +51,7 @@ async fn run(context: JobContext) {
     let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
     context.end(&state, ended).await;
-    lock(&state.jobs.lists).running.remove(&context.live.id);
+    state.jobs.lists.lock().running.remove(&context.live.id);
     context.live.progress.send_modify(|_| ());
     state.start_jobs();
 }

@@ -3,7 +3,7 @@
 //! the next start removes; after it, the new state.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{JobContext, JobError};
@@ -121,8 +121,8 @@ pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let names = || opened.iter().map(|new| &new.row.name);
     let (old, broken) = {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
-        let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
+        let open = state.open.read();
+        let broken = state.broken.read();
         let limit = state.limits.collections_max;
         let old: Vec<Arc<OpenCollection>> = names().filter_map(|name| open.get(name).cloned()).collect();
         let old_broken: Vec<Collection> = names().filter_map(|name| Some(broken.get(name)?.row.clone())).collect();
@@ -139,14 +139,10 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
     orphaned_folders::removing_on_error(&folders, || restore.change(state, replaced, new))?;
     opened.iter().for_each(|new| orphaned_folders::unmark(&new.folder));
-    state
-        .aliases
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
+    state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
     {
-        let mut open = state.open.write().unwrap_or_else(PoisonError::into_inner);
-        let mut broken = state.broken.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = state.open.write();
+        let mut broken = state.broken.write();
         for new in opened {
             broken.remove(&new.row.name);
             open.insert(new.row.name.clone(), Arc::clone(new));
@@ -214,7 +210,7 @@ impl Restore {
 
     /// Whether an earlier run of the job came to its end before that was noted. All targets come in one transaction.
     fn is_done(&self, state: &State) -> bool {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = state.open.read();
         self.targets.iter().any(|target| open.values().any(|collection| collection.row.id.0 == target.id))
             || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
     }

@@ -11,7 +11,7 @@ mod results;
 mod table;
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::folder::Folder;
@@ -169,13 +169,13 @@ fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
         return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
     };
     {
-        let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
+        let broken = state.broken.read();
         if let Some(broken) = broken.values().find(|broken| broken.row.id.0 == id) {
             return Err(broken.refusal().into());
         }
     }
     let found = {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = state.open.read();
         open.values().find(|collection| collection.row.id.0 == id).cloned()
     };
     let collection = found.ok_or_else(|| deleted(context))?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
@@ -82,7 +82,7 @@ impl Service {
     pub(crate) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
         let found = {
-            let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.state.open.read();
             open.values().find(|one| one.row.id.0 == planned.id).cloned()
         };
         let found = found.filter(|found| !found.is_deleted());

@@ -9,7 +9,7 @@
 
 mod copying;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -286,7 +286,7 @@ impl Plan {
         let name = &old.row.name;
         let not_found = || Error::CollectionNotFound { name: name.clone() };
         {
-            let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = state.open.read();
             open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
         }
         if next.store.metadata_indexes() != old.store.metadata_indexes() {
@@ -299,7 +299,7 @@ impl Plan {
         })?;
         orphaned_folders::unmark(&next.folder);
         next.set_current(row);
-        state.open.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Arc::clone(next));
+        state.open.write().insert(name.clone(), Arc::clone(next));
         *gate = Some(Arc::clone(next));
         state.start_worker(next);
         tracing::info!(collection = %name, model = self.model, id = self.replacement, "collection embedded anew");
@@ -319,7 +319,7 @@ impl State {
     pub(super) fn clean_up_reembedding(&self, live: &RunningJob) {
         let Some(replacement) = orphaned_folders::replacement(&live.request) else { return };
         let in_place = {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.read();
             open.values().any(|collection| collection.row.id.0 == replacement)
         };
         if !in_place {
