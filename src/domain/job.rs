@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::ids::is_uuid;
+use super::names::names;
 use super::{Code, CollectionName, InvalidId, Metadata};
 
 /// A job's id: a UUIDv7, so that later jobs sort after earlier ones.
@@ -37,20 +38,7 @@ macro_rules! named {
         $(#[$about])+
         pub enum $type { $($(#[$doc])+ $variant,)+ }
 
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The name on the wire and in the catalog.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// The one of this name.
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.name() == name)
-            }
-        }
+        names!($type { $($variant = $name),+ });
     };
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::names::names;
 use super::{CollectionName, InvalidId};
 
 /// What a key may do. Each scope includes those before it.
@@ -61,24 +62,7 @@ pub enum Caller {
     Holder(Arc<Key>),
 }
 
-impl Scope {
-    /// All scopes, narrow ones first.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
-
-    /// The name in the catalog and on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The scope of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.name() == name)
-    }
-}
+names!(Scope { Read = "read", Write = "write", Admin = "admin" });
 
 impl KeyId {
     /// Accepts 32 lower-case hexadecimal digits.

@@ -17,6 +17,7 @@ pub mod language;
 pub mod limits;
 pub mod metadata;
 pub mod model;
+pub(crate) mod names;
 pub mod passages;
 pub mod payer;
 pub mod relevance;

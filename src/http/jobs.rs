@@ -154,8 +154,8 @@ pub async fn list_jobs(
         None => caller.collections().map(<[_]>::to_vec),
     };
     let filter = JobFilter {
-        kind: named("type", kind.as_deref(), JobType::ALL, JobType::name)?,
-        status: named("status", status.as_deref(), JobStatus::ALL, JobStatus::name)?,
+        kind: named("type", kind.as_deref(), &JobType::ALL, JobType::name)?,
+        status: named("status", status.as_deref(), &JobStatus::ALL, JobStatus::name)?,
         collections,
     };
     let page = PageParameters { limit, cursor }.page(&api, &List::Jobs, JobId::parse)?;
