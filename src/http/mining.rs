@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::embeddings::check_text;
 use super::error::{ApiError, Violation};
-use super::extract::{CollectionPath, KeyedBody, Object};
+use super::extract::{CollectionPath, KeyedBody};
 use super::filter::{self, FilterNode};
 use super::guard::{Sender, check_reach};
 use super::jobs::{Accepted, JobInfo, accepted};
@@ -18,6 +18,7 @@ use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
 use crate::service::Error;
 use crate::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::jobs::mine::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
+use crate::service::json::Object;
 
 /// Neighbors that a request may ask for.
 const NEIGHBORS_MAX: usize = 255;

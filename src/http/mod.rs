@@ -14,7 +14,6 @@ mod console;
 pub mod cursor;
 pub mod description;
 pub mod detection;
-pub mod document_input;
 pub mod documents;
 pub mod embeddings;
 pub mod envelope;

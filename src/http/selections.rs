@@ -10,12 +10,13 @@ use super::api::Api;
 use super::cursor::{self, List};
 use super::documents::{DocumentList, StoredDocument};
 use super::error::ApiError;
-use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit, objects};
+use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
 use super::facets::{self, FacetInput};
 use super::filter::{self, FilterNode};
 use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::streamed::Streamed;
 use crate::domain::{Code, DocumentId, DocumentOrder, Facet, ScrollPosition, ScrollRequest};
+use crate::service::json::objects;
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[

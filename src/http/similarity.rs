@@ -9,9 +9,10 @@ use super::api::Api;
 use super::detection::check_texts;
 use super::embeddings::check_text;
 use super::error::ApiError;
-use super::extract::{JsonBody, objects};
+use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
+use crate::service::json::objects;
 
 /// Codes of both operations.
 const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];

@@ -43,7 +43,7 @@ impl Service {
     /// asynchronous runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
-        let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
+        let Parts { data_dir, embedder, limits, power_safe } = parts;
         let databases_open_max = limits.databases_open_max;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
@@ -73,7 +73,6 @@ impl Service {
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
             stopping: AtomicBool::new(false),
             recovery_threads: Mutex::new(Vec::new()),
-            read_document,
             jobs,
             classifiers: Default::default(),
             memory: Bound::new("in_flight_bytes_max", memory_bytes),

@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::{JobContext, JobError, NewJob, new_job_id};
 use crate::service::blocking::blocking;
+use crate::service::document_input::read_document;
 use crate::service::error::Error;
 use crate::service::ingest::{new_id, prepare};
 use crate::service::runtime::OpenCollection;
@@ -234,7 +235,7 @@ impl Import {
                 break;
             };
             bytes += content.as_ref().map_or(0, Vec::len);
-            let read = content.and_then(|json| (state.read_document)(&json, row, &state.limits));
+            let read = content.and_then(|json| read_document(&json, row, &state.limits));
             lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
                 Ok(document) => {
                     prepared.push(document);
