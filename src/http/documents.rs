@@ -12,6 +12,7 @@ use super::cursor::{self, List};
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
 use crate::domain::timestamps::rfc3339;
@@ -40,6 +41,15 @@ pub const ERRORS: &[OperationErrors] = &[
         "delete_document",
         &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed, Code::Overloaded]],
     ),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "upsert_documents.request",
+    "upsert_documents.200",
+    "upsert_documents.207",
+    "list_documents.200",
+    "get_document.200"
 ];
 
 /// Documents to be stored.

@@ -221,7 +221,7 @@ impl Violation {
 }
 
 impl IntoResponse for ApiError {
-    /// An empty response that carries the error to `envelope::surround`.
+    /// An empty response that carries the error to `request_middleware::surround`.
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
         response.extensions_mut().insert(self);

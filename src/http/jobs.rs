@@ -8,13 +8,14 @@ use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::access::{Access, access};
+use super::access::Access;
 use super::api::Api;
+use super::auth_middleware::check_reach;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{PageParameters, Parameters, path_param, path_params};
-use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobProgress, JobStatus, JobType};
 
@@ -24,6 +25,9 @@ pub const ERRORS: &[OperationErrors] = &[
     ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
     ("cancel_job", &[READ_ERRORS, &[Code::JobNotFound, Code::JobFinished]]),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["list_jobs.200", "get_job.200", "cancel_job.200"];
 
 /// A job: work that outlives the request that asked for it, and a restart of the server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -138,7 +142,7 @@ pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
 )]
 pub async fn list_jobs(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     Parameters(parameters): Parameters<ListJobsParameters>,
 ) -> Result<Json<JobList>, ApiError> {
     let ListJobsParameters { kind, status, collection, limit, cursor } = parameters;
@@ -176,7 +180,7 @@ pub async fn list_jobs(
 )]
 pub async fn get_job(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<JobInfo>, ApiError> {
@@ -195,12 +199,12 @@ pub async fn get_job(
 )]
 pub async fn cancel_job(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<JobInfo>, ApiError> {
     let job = visible(&api, &caller, &id).await?;
-    if let Access::Key(scope, _) = access(starter(job.kind))
+    if let Some(Access::Key(scope, _)) = api.description.operations.get(starter(job.kind)).map(|starter| starter.access)
         && caller.scope() < scope
     {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());

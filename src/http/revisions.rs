@@ -13,6 +13,7 @@ use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
 use super::languages::refused_tag;
 use super::operation_errors::{OperationErrors, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use super::preconditions::{Demanded, etag};
 use crate::domain::{
     Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
@@ -39,6 +40,10 @@ pub const ERRORS: &[OperationErrors] = &[
         ],
     ),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
 
 /// A document to be stored under the id of the path.
 #[derive(Debug, Deserialize, ToSchema)]

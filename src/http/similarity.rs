@@ -11,6 +11,7 @@ use super::embeddings::check_text;
 use super::error::ApiError;
 use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
+use super::operations::{Example, examples};
 use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
 use crate::service::json::objects;
 
@@ -19,6 +20,10 @@ const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloade
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[("compare_pairs", CODES), ("compare_sets", CODES)];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["compare_pairs.request", "compare_pairs.200", "compare_sets.request", "compare_sets.200"];
 
 /// Pairs of texts.
 #[derive(Debug, Deserialize, ToSchema)]
