@@ -52,7 +52,7 @@ pub use evaluation::{
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
-pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
+pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;

@@ -1,9 +1,12 @@
 //! What comes in and goes out as a file: its format and its encoding.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Code, DocumentId};
 
 /// The format of a file of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FileFormat {
     /// One JSON object per line.
     Ndjson,

@@ -12,7 +12,7 @@ use super::blocking::blocking;
 use super::damage::check_after_crash;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
-use super::jobs::Jobs;
+use super::jobs::{Jobs, made_by};
 use super::keyring::Keyring;
 use super::locks::lock;
 use super::repair::recover;
@@ -54,7 +54,7 @@ impl Service {
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
-        orphaned_folders::sweep(&collections_dir, &rows, &unfinished)?;
+        orphaned_folders::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
