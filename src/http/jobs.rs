@@ -223,7 +223,7 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
                 _ => Ok(()),
             }
         }
-        JobReach::Everything => refuse("the job may show other collections than the key's"),
+        JobReach::Everything => refuse("the key is restricted to some collections, the job may show others"),
     }
 }
 

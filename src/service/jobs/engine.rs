@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::context::{JobContext, JobError};
-use super::registry::kind_of;
+use super::kind_of;
 use super::running::RunningJob;
 use crate::domain::{Blame, JobFailure, JobStatus};
 use crate::service::blocking::blocking;

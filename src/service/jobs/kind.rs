@@ -1,4 +1,4 @@
-//! What a type of job consists of: each is one implementation of `JobKind`, in a file of its own, and a line in `registry`.
+//! What a type of job consists of: each is one implementation of `JobKind`, in a file of its own, and a line in `job_types!` (`jobs/mod.rs`).
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobSta
 use crate::service::error::Error;
 use crate::service::state::State;
 
-/// The name of a type of job; `registry` gives it.
+/// The name of a type of job, which `job_types!` gives it.
 pub(crate) trait Named {
     /// The name on the wire and in the catalog.
     const TYPE: JobType;

@@ -1,5 +1,5 @@
 //! Jobs: accepting, listing, watching and canceling them. `engine` runs them. A type of job is an implementation of `kind::JobKind` in
-//! a file of its own, with a name among `JobType` and a line in `registry`.
+//! a file of its own, with a name among `JobType` and a line in `job_types!`.
 
 mod access;
 mod context;
@@ -12,7 +12,6 @@ mod kind;
 pub mod mine;
 mod new_job;
 pub(super) mod reembed;
-mod registry;
 mod restore;
 mod running;
 mod snapshot;
@@ -20,6 +19,7 @@ mod stored;
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,23 +29,55 @@ pub(super) use context::{JobContext, JobError};
 pub(super) use embedding::embed_patiently;
 pub(super) use kind::JobKind;
 pub(super) use new_job::{NewJob, new_job_id};
-pub(super) use registry::made_by;
 pub(super) use running::{Jobs, RunningJob};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::{Service, State};
-use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, Page, RequestKey};
+use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
 use folder::Folder;
-use registry::kind_of;
+use kind::{AnyJobKind, Named, Reading};
 
 /// The folder of the data directory that holds one folder per job that has files.
 const JOBS_DIR: &str = "jobs";
 /// Least time between two states of a job that a watcher gets.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
+
+/// Names the implementation of every type of job.
+macro_rules! job_types {
+    ($($variant:ident: $job:ty,)+) => {
+        $(impl Named for $job {
+            const TYPE: JobType = JobType::$variant;
+        })+
+
+        /// The type of this name.
+        fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
+            match name {
+                $(JobType::$variant => &Reading::<$job>(PhantomData),)+
+            }
+        }
+    };
+}
+
+job_types! {
+    Import: import::ImportJob,
+    Snapshot: snapshot::SnapshotJob,
+    Restore: restore::RestoreJob,
+    Train: super::classifiers::TrainJob,
+    Classify: super::classifiers::ClassifyJob,
+    Evaluate: super::classifiers::EvaluateJob,
+    Mine: mine::MineJob,
+    Duplicates: duplicates::DuplicatesJob,
+    Reembed: reembed::ReembedJob,
+}
+
+/// The collections that these jobs make, in folders of their own.
+pub(super) fn made_by(jobs: &[Job]) -> HashSet<CollectionId> {
+    jobs.iter().filter_map(|job| kind_of(job.kind).makes(&job.id, &job.request)).collect()
+}
 
 /// Follows a job until it ends.
 pub struct JobWatch {
