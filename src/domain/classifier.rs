@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::ids::deserialized_by_parse;
 use super::names::names;
 use super::{
     CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
@@ -26,6 +27,8 @@ impl ClassifierName {
         &self.0
     }
 }
+
+deserialized_by_parse!(ClassifierName);
 
 impl std::fmt::Display for ClassifierName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::names::names;
+use serde::Serialize;
+
+use super::ids::deserialized_by_parse;
 use super::{CollectionName, InvalidId};
 
 /// What a key may do. Each scope includes those before it.
@@ -18,7 +21,7 @@ pub enum Scope {
 }
 
 /// The public part of a key: 32 lower-case hexadecimal digits. Later keys sort after earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct KeyId(String);
 
 /// A key that was given out.
@@ -114,6 +117,8 @@ impl Caller {
         self.collections().is_none_or(|names| names.contains(collection))
     }
 }
+
+deserialized_by_parse!(KeyId);
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -53,7 +53,7 @@ pub use evaluation::{
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
-pub use job::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
+pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
@@ -76,4 +76,4 @@ pub use settings::{HnswSettings, Metric, Quantization};
 pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, WordCounts};
-pub use transfer::{DocumentReader, FileEncoding, FileFormat, RefusedDocument};
+pub use transfer::{FileEncoding, FileFormat, RefusedDocument};

@@ -1,10 +1,13 @@
 //! What comes in and goes out as a file: its format and its encoding.
 
+use serde::{Deserialize, Serialize};
+
 use super::names::names;
-use super::{Code, Collection, DocumentId, Limits, NewDocument};
+use super::{Code, DocumentId};
 
 /// The format of a file of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FileFormat {
     /// One JSON object per line.
     Ndjson,
@@ -41,6 +44,3 @@ pub struct RefusedDocument {
     /// The limit, what was expected and what came.
     pub detail: String,
 }
-
-/// Reads one document from JSON, as a request has it, and checks it against what its collection asks and the limits.
-pub type DocumentReader = fn(&[u8], &Collection, &Limits) -> Result<NewDocument, RefusedDocument>;

@@ -13,7 +13,7 @@ use super::blocking::blocking;
 use super::damage::check_after_crash;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
-use super::jobs::Jobs;
+use super::jobs::{Jobs, made_by};
 use super::keyring::Keyring;
 use super::repair::recover;
 use super::runtime::OpenCollection;
@@ -43,7 +43,7 @@ impl Service {
     /// asynchronous runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
-        let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
+        let Parts { data_dir, embedder, limits, power_safe } = parts;
         let databases_open_max = limits.databases_open_max;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
@@ -54,7 +54,7 @@ impl Service {
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
-        orphaned_folders::sweep(&collections_dir, &rows, &unfinished)?;
+        orphaned_folders::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
@@ -73,7 +73,6 @@ impl Service {
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
             stopping: AtomicBool::new(false),
             recovery_threads: Mutex::new(Vec::new()),
-            read_document,
             jobs,
             classifiers: Default::default(),
             memory: Bound::new("in_flight_bytes_max", memory_bytes),

@@ -19,7 +19,7 @@ use super::keyring::Keyring;
 use super::runtime::OpenCollection;
 use super::shares::Bound;
 use super::upload_receiver::Uploads;
-use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo, Payer};
+use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};
 use crate::embed::Embedder;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
@@ -33,8 +33,6 @@ pub struct Parts {
     pub limits: Limits,
     /// Whether an acknowledged write survives power loss.
     pub power_safe: bool,
-    /// Reads a document of an import.
-    pub read_document: DocumentReader,
 }
 
 /// Whether the server can answer.
@@ -83,7 +81,6 @@ pub(crate) struct State {
     pub(super) background_turns: Arc<Semaphore>,
     pub(super) stopping: AtomicBool,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
-    pub(super) read_document: DocumentReader,
     pub(super) jobs: Jobs,
     pub(super) classifiers: HeldClassifiers,
     /// Bounds the memory of bodies and answers, over all requests.

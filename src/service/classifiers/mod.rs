@@ -28,18 +28,17 @@ use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::error::{Error, short};
-use super::jobs::RunningJob;
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
-pub(super) use apply::run as run_apply;
+pub(super) use apply::ClassifyJob;
 pub(super) use carried::check_carried;
 use definition::{read_definition, read_report};
 pub use error::ClassifierError;
-pub(super) use evaluate::run as run_evaluation;
+pub(super) use evaluate::EvaluateJob;
 pub(super) use held::HeldClassifiers;
 use neighbor_source::Surroundings;
 use trained::Trained;
-pub(super) use training::run as run_training;
+pub(super) use training::TrainJob;
 
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
 use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
@@ -200,7 +199,7 @@ impl State {
     }
 
     /// Says of a classifier whose training ended without success why; one that was trained before goes on as it was. Blocks.
-    pub(super) fn end_training(&self, live: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+    fn end_training(&self, job: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         let failure = match (status, error) {
             (JobStatus::Canceled, _) => {
                 JobFailure { code: Code::ClassifierNotReady, detail: "its training was canceled".to_owned() }
@@ -208,7 +207,7 @@ impl State {
             (_, Some(error)) => error.clone(),
             _ => return Ok(()),
         };
-        Ok(self.catalog.fail_training(&live.id, &failure)?)
+        Ok(self.catalog.fail_training(job, &failure)?)
     }
 
     /// Says of classifiers whose training was not accepted before the server stopped that it failed; `unfinished` are the

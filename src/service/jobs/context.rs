@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde::Serialize;
 
 use super::running::RunningJob;
-use crate::domain::Metadata;
+use super::stored;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
@@ -66,10 +67,10 @@ impl JobContext {
     }
 
     /// Says how far the job is, to whoever watches and now and then to the catalog.
-    pub(crate) async fn progress(&self, done: u64, details: Metadata) -> Result<(), JobError> {
+    pub(crate) async fn progress(&self, done: u64, details: &(impl Serialize + Sync)) -> Result<(), JobError> {
         self.live.progress.send_modify(|progress| {
             progress.done = done;
-            progress.details = details;
+            progress.details = stored::write(details);
         });
         let due = self.noted.lock().is_none_or(|noted| noted.elapsed() >= NOTE_PAUSE);
         if due {

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::context::{JobContext, JobError};
+use super::kind_of;
 use super::running::RunningJob;
-use super::work;
 use crate::domain::{Blame, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -46,7 +46,7 @@ async fn run(context: JobContext) {
     // In a task of its own: a panic ends the job, not the engine.
     let worked = tokio::spawn(async move {
         working.begin().await?;
-        work(&working).await
+        kind_of(working.live.kind).run(&working).await
     });
     let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
@@ -93,7 +93,7 @@ impl JobContext {
     async fn try_end(&self, state: &Arc<State>, status: JobStatus, error: Option<JobFailure>) -> Result<(), Error> {
         let (of, live) = (Arc::clone(state), Arc::clone(&self.live));
         blocking(move || {
-            of.make_room_after(&live);
+            kind_of(live.kind).free_space(&of, &live);
             Ok(())
         })
         .await?;
