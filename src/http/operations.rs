@@ -1,6 +1,7 @@
-//! Operations as their routes declare them: what each needs, how it may fail, which examples it has; and how a request finds its own.
+//! Operations as their routes declare them: what each needs, how it may fail, which examples it has. A request finds its operation
+//! by the method and the route.
 //!
-//! A route comes into the document only together with what it needs, so no operation can lack that. What is no documented
+//! A route enters the document only together with what it needs, so no operation can lack that. Whatever is not a documented
 //! operation, such as a method that a path does not have, needs an unrestricted admin key.
 
 use std::collections::HashMap;
@@ -66,7 +67,7 @@ static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", Acce
 static PAGE: LazyLock<Operation> = LazyLock::new(|| other("page", Access::Open));
 /// A path that no route has: it answers 404 to everybody.
 static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Access::Open));
-/// A method or a route that is no operation.
+/// A method or a route that is not an operation.
 static UNLISTED: LazyLock<Operation> = LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, Reach::Everything)));
 
 fn other(id: &str, access: Access) -> Operation {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_operation_needs_an_unrestricted_admin_key() {
+    fn what_is_not_an_operation_needs_an_unrestricted_admin_key() {
         let closed = Access::Key(Scope::Admin, Reach::Everything);
         let operations = &crate::http::description().operations;
         assert_eq!(operations.find(&Method::PATCH, Some("/healthz")).access, closed);

@@ -7,7 +7,7 @@ use crate::domain::{CollectionName, KeyId, Scope};
 pub struct JobAccess {
     /// The scope that starting such a job needs, and canceling it.
     pub scope: Scope,
-    /// What the job shows, which a key must reach to see it.
+    /// What the job shows: a key must reach all of it to see the job.
     pub reach: JobReach,
 }
 
@@ -16,22 +16,22 @@ pub struct JobAccess {
 pub enum JobReach {
     /// Nothing of any collection: every key may see it.
     Server,
-    /// Something of each of these collections.
+    /// Something of each of these collections: a restricted key must reach all of them.
     Collections(Vec<CollectionName>),
-    /// Something of each of these collections, and texts that came with the request: of keys that are restricted to some collections
-    /// only the sender's may see it.
+    /// Something of each of these collections, and texts that came with the request. Among the keys that are restricted to some
+    /// collections only the sender's may see it.
     Texts {
         /// The collections.
         collections: Vec<CollectionName>,
         /// The key of the sender, if it has one.
         sender: Option<KeyId>,
     },
-    /// More than any key reaches that is restricted to some collections.
+    /// More than a restricted key reaches.
     Everything,
 }
 
 impl JobReach {
-    /// Of a job about this collection, or about none or several.
+    /// The reach of a job about this collection, or about none or several.
     pub(crate) fn of(collection: Option<&CollectionName>) -> Self {
         collection.map_or(Self::Everything, |only| Self::Collections(vec![only.clone()]))
     }

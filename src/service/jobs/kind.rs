@@ -1,4 +1,5 @@
-//! What a type of job consists of: each is one implementation of `JobKind`, in a file of its own, and a line in `job_types!` (`jobs/mod.rs`).
+//! What a type of job consists of. Each type is one implementation of `JobKind`, in a file of its own, and a line of
+//! `job_types!` in the module above.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -24,15 +25,15 @@ pub(crate) trait Named {
 
 /// A type of job.
 ///
-/// Everything but `access` and `run` may be left out. What is to be removed at the end may be removed more than once: a crash can come
-/// before that is noted.
+/// Only `access` and `run` are required. The methods that remove something may run twice: a crash can come before the end of the
+/// job is noted.
 pub(crate) trait JobKind: Named + Send + Sync + 'static {
     /// What it needs to run. The catalog keeps it: what earlier versions wrote must stay readable.
     type Request: Serialize + DeserializeOwned + Send;
     /// What it tells from the beginning; while it runs it may tell more.
     type Details: Serialize;
 
-    /// What a key must allow to see the job and to cancel it. `collection` is the one that the job is about, if it is about one.
+    /// Which key may see the job, and which may cancel it. `collection` is the one that the job is about, if it is about one.
     fn access(request: &Self::Request, collection: Option<&CollectionName>) -> JobAccess;
 
     /// Does what the job is for. After a restart of the server it runs again.
@@ -42,7 +43,7 @@ pub(crate) trait JobKind: Named + Send + Sync + 'static {
     /// begin anew. Blocks.
     fn free_space(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Says elsewhere how the job ended, before its end is noted: who sees that it is over must see that, too. Blocks.
+    /// Records elsewhere how the job ended, before its end is noted: whoever sees that it is over must see that, too. Blocks.
     fn before_end(_state: &State, _id: &JobId, _status: JobStatus, _error: Option<&JobFailure>) -> Result<(), Error> {
         Ok(())
     }
@@ -50,18 +51,18 @@ pub(crate) trait JobKind: Named + Send + Sync + 'static {
     /// Removes what the job keeps elsewhere, once its end is noted. Blocks.
     fn finish(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Removes files of the job's folder that nobody needs after its end. What remains is there until the job is forgotten. Blocks.
+    /// Removes files from the job's folder that nobody needs after its end. The others stay until the job is forgotten. Blocks.
     fn clean_up(_folder: &Path) {}
 
-    /// A collection that the job makes in a folder of its own, with which it goes on after a restart.
+    /// The collection that the job makes in a folder of its own. After a restart it continues with what is there.
     fn makes(_request: &Self::Request) -> Option<CollectionId> {
         None
     }
 }
 
-/// A type of job whose request nobody has read yet.
+/// A type of job that reads requests itself, so that all types have one form.
 pub(super) trait AnyJobKind: Send + Sync {
-    /// `JobKind::access`. A job whose request cannot be read is the server's alone.
+    /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
 
     /// `JobKind::run`.
@@ -83,11 +84,11 @@ pub(super) trait AnyJobKind: Send + Sync {
     fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
 }
 
-/// Reads requests for a type of job.
+/// Reads requests for the type of job `J`.
 pub(super) struct Reading<J>(pub(super) PhantomData<fn() -> J>);
 
 impl<J: JobKind> Reading<J> {
-    /// What cannot be read leaves its traces until the job is forgotten.
+    /// Reads a request. What a job with a damaged request leaves on the disk stays until the job is forgotten.
     fn read(id: &JobId, request: &Metadata) -> Option<J::Request> {
         let read = stored::read(id, request);
         if let Err(error) = &read {

@@ -1,5 +1,5 @@
-//! Jobs: accepting, listing, watching and canceling them. `engine` runs them. A type of job is an implementation of `kind::JobKind` in
-//! a file of its own, with a name among `JobType` and a line in `job_types!`.
+//! Jobs: accepting, listing, watching and canceling them. `engine` runs them. A type of job is an implementation of
+//! `kind::JobKind` in a file of its own, a variant of `JobType`, and a line of `job_types!`.
 
 mod access;
 mod context;
@@ -74,7 +74,7 @@ job_types! {
     Reembed: reembed::ReembedJob,
 }
 
-/// The collections that these jobs make, in folders of their own.
+/// The collections that these jobs make in folders of their own.
 pub(super) fn made_by(jobs: &[Job]) -> HashSet<CollectionId> {
     jobs.iter().filter_map(|job| kind_of(job.kind).makes(&job.id, &job.request)).collect()
 }

@@ -1,4 +1,4 @@
-//! What jobs keep as JSON in the catalog: their requests, and what they tell.
+//! What jobs keep as JSON in the catalog: their requests and their details.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::domain::{JobId, Metadata};
 use crate::service::error::Error;
 
-/// A value as members of JSON; none for a value that is left out.
+/// A value as a JSON object; an empty one for `None`.
 pub(crate) fn write(value: &impl Serialize) -> Metadata {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => members,
