@@ -139,6 +139,6 @@ fn a_job_shows_what_its_request_names() {
 fn a_job_whose_request_is_damaged_is_the_servers_alone() {
     let closed = JobAccess { scope: Scope::Admin, reach: JobReach::Everything };
     for kind in JobType::ALL {
-        assert_eq!(Service::job_access(&job(*kind, Some(news()), &json!({"name": 3}))), closed, "{kind:?}");
+        assert_eq!(Service::job_access(&job(kind, Some(news()), &json!({"name": 3}))), closed, "{kind:?}");
     }
 }
