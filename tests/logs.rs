@@ -1,6 +1,6 @@
 //! The log: one JSON line per request with what an operator looks for, and never a key or a text.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "support/program.rs"]
 mod program;
@@ -35,6 +35,11 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     (server.kill(), forbidden.iter().map(|word| (*word).to_owned()).collect())
 }
 
+/// The events that the server logs at `level` while it is used.
+fn events_at(level: &str) -> Vec<Value> {
+    log_at(level).0.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn no_key_and_no_text_is_logged_however_much_is() {
     for level in ["info", "debug", "trace"] {
@@ -49,8 +54,7 @@ fn no_key_and_no_text_is_logged_however_much_is() {
 
 #[test]
 fn each_request_has_a_line_with_its_id_operation_status_and_time() {
-    let (lines, _) = log_at("info");
-    let events: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = events_at("info");
     let search = events.iter().find(|event| event["operation"] == "search_documents").unwrap();
     assert_eq!((&search["message"], &search["level"], &search["status"]), (&json!("request"), &json!("INFO"), &json!(200)));
     assert_eq!((&search["method"], &search["route"]), (&json!("POST"), &json!("/v1/collections/{collection}/search")));
@@ -58,4 +62,39 @@ fn each_request_has_a_line_with_its_id_operation_status_and_time() {
     assert!(search["request_id"].as_str().is_some_and(|id| id.len() == 36), "{search}");
     let refused = events.iter().find(|event| event["status"] == 403).unwrap();
     assert_eq!((&refused["operation"], &refused["code"]), (&json!("upsert_documents"), &json!("forbidden")));
+}
+
+#[test]
+fn each_request_has_its_caller_key_and_collection() {
+    let events = events_at("info");
+    let of = |operation: &str| events.iter().filter(|event| event["operation"] == operation).collect::<Vec<_>>();
+    let search = of("search_documents")[0];
+    assert_eq!((&search["caller"], &search["collection"]), (&json!("127.0.0.1"), &json!("news")), "{search}");
+    let key = search["key"].as_str().unwrap();
+    assert!(key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{search}");
+    let [written, refused] = of("upsert_documents")[..] else { panic!("{events:#?}") };
+    assert_eq!((&written["key"], &written["status"]), (&json!("operator"), &json!(200)), "{written}");
+    assert_eq!((&refused["key"], &refused["status"]), (&json!(key), &json!(403)), "a refused key is named, too: {refused}");
+    let unknown = events.iter().find(|event| event["status"] == 401).unwrap();
+    assert!(unknown.get("key").is_none() && unknown.get("collection").is_none(), "{unknown}");
+    assert_eq!(unknown["caller"], "127.0.0.1");
+}
+
+#[test]
+fn times_have_three_digits_at_most() {
+    for event in events_at("info").iter().filter(|event| event["message"] == "request") {
+        let digits: String = event["took_ms"].to_string().chars().filter(char::is_ascii_digit).collect();
+        let digits = digits.trim_start_matches('0').trim_end_matches('0');
+        assert!(digits.len() <= 3, "{event}");
+    }
+}
+
+#[test]
+fn probes_are_logged_at_debug_alone() {
+    let probes = |events: &[Value]| events.iter().filter(|event| event["operation"] == "check_readiness").count();
+    // Each start waits for `/readyz`.
+    assert_eq!(probes(&events_at("info")), 0);
+    let events = events_at("debug");
+    assert!(probes(&events) > 0, "{events:#?}");
+    assert!(events.iter().filter(|event| event["operation"] == "check_readiness").all(|event| event["level"] == "DEBUG"));
 }

@@ -1,5 +1,6 @@
 //! What surrounds every request: its id, its log line and the body of its error.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use axum::Router;
@@ -14,9 +15,14 @@ use tracing::Instrument as _;
 use super::access::Operations;
 use super::browsers;
 use super::error::{self, ApiError, Shape};
+use super::guard::Identified;
 use super::metrics::RequestMeter;
 use super::request_id::{REQUEST_ID, request_id};
-use crate::domain::Blame;
+use super::traffic::ClientAddress;
+use crate::domain::{Blame, Caller, CollectionName};
+
+/// Operations by which a server is watched: they come every few seconds.
+const PROBES: [&str; 3] = ["check_health", "check_readiness", "get_metrics"];
 
 /// Puts `routes` into the envelope: every path, also one that no route has, and every handler, also one that panics.
 pub fn wrap<S: Clone + Send + Sync + 'static>(
@@ -42,6 +48,7 @@ async fn surround(
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
 
     let operation = operations.of(&request).id.as_str();
+    let caller = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
 
     let span = tracing::info_span!("request", request_id = %id, operation, status = tracing::field::Empty);
     #[cfg(feature = "otel")]
@@ -66,7 +73,17 @@ async fn surround(
     }
     span.record("status", response.status().as_u16());
     running.end(operation, response.status().as_u16(), started.elapsed());
-    let line = Line { method: method.as_str(), route: &route, operation, status: response.status().as_u16(), id: &id };
+    let identified = response.extensions_mut().remove::<Identified>();
+    let line = Line {
+        method: method.as_str(),
+        route: &route,
+        operation,
+        status: response.status().as_u16(),
+        id: &id,
+        caller,
+        key: identified.as_ref().and_then(key),
+        collection: collection(&route, &path),
+    };
     line.log(started.elapsed().as_secs_f64() * 1e3, failure.as_ref());
     response
 }
@@ -78,25 +95,64 @@ struct Line<'a> {
     operation: &'a str,
     status: u16,
     id: &'a str,
+    caller: Option<IpAddr>,
+    key: Option<&'a str>,
+    collection: Option<&'a str>,
 }
 
 impl Line<'_> {
     fn log(&self, took_ms: f64, failure: Option<&ApiError>) {
-        let Self { method, route, operation, status, id } = *self;
+        let Self { method, route, operation, status, id, key, collection, .. } = *self;
+        let (caller, took_ms) = (self.caller.map(tracing::field::display), rounded(took_ms));
         let code = failure.map(|failure| failure.code.name());
-        let cause = failure.and_then(|failure| failure.cause.as_deref());
-        match failure.map(|failure| failure.code.blame()) {
-            None | Some(Blame::Client) => {
-                tracing::info!(method, route, operation, status, took_ms, request_id = id, code, "request");
-            }
-            Some(Blame::Capacity) => {
-                tracing::warn!(method, route, operation, status, took_ms, request_id = id, code, cause, "request refused");
-            }
-            Some(Blame::Server) => {
-                tracing::error!(method, route, operation, status, took_ms, request_id = id, code, cause, "request failed");
-            }
+        let blame = failure.map(|failure| failure.code.blame());
+        let cause = failure.filter(|_| blame != Some(Blame::Client)).and_then(|failure| failure.cause.as_deref());
+        macro_rules! event {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    method,
+                    route,
+                    operation,
+                    status,
+                    took_ms,
+                    request_id = id,
+                    caller,
+                    key,
+                    collection,
+                    code,
+                    cause,
+                    $message
+                )
+            };
+        }
+        match blame {
+            // Not being ready is what a probe is there to find.
+            None | Some(Blame::Capacity) if PROBES.contains(&operation) => event!(debug, "request"),
+            None | Some(Blame::Client) => event!(info, "request"),
+            Some(Blame::Capacity) => event!(warn, "request refused"),
+            Some(Blame::Server) => event!(error, "request failed"),
         }
     }
+}
+
+/// The public part of a key: its id.
+fn key(identified: &Identified) -> Option<&str> {
+    match &identified.0 {
+        Caller::Anyone => None,
+        Caller::Operator => Some("operator"),
+        Caller::Holder(key) => Some(key.id.as_str()),
+    }
+}
+
+/// The collection that the path names. What cannot be a collection's name is not repeated: it may be anything.
+fn collection<'a>(route: &str, path: &'a str) -> Option<&'a str> {
+    let (_, named) = route.split('/').zip(path.split('/')).find(|(part, _)| *part == "{collection}")?;
+    CollectionName::parse(named).is_ok().then_some(named)
+}
+
+/// Three significant digits, which is more than one measurement of a time is good for.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 /// Headers of a refusal that its rendered form keeps: those that say something besides the replaced body.
@@ -104,4 +160,34 @@ fn kept(mut headers: HeaderMap) -> HeaderMap {
     headers.remove(axum::http::header::CONTENT_LENGTH);
     headers.remove(axum::http::header::CONTENT_TYPE);
     headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (value, expect) in [
+            (0.168_631, 0.169),
+            (1.629_4, 1.63),
+            (99.96, 100.0),
+            (1_234.5, 1_230.0),
+            (60_000.4, 60_000.0),
+            (0.000_012_345, 0.000_012_3),
+            (0.0, 0.0),
+        ] {
+            assert_eq!(rounded(value).to_string(), expect.to_string(), "{value}");
+        }
+        assert!(rounded(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_collection_is_that_of_the_path() {
+        let documents = "/v1/collections/{collection}/documents/{id}";
+        assert_eq!(collection(documents, "/v1/collections/news/documents/other"), Some("news"));
+        assert_eq!(collection(documents, "/v1/collections/a%20b/documents/other"), None);
+        assert_eq!(collection("/v1/collections", "/v1/collections"), None);
+        assert_eq!(collection("unmatched", "/v1/collections/news"), None);
+    }
 }

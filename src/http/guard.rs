@@ -38,6 +38,10 @@ pub struct Gate {
 /// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
 pub struct Sender(pub Caller);
 
+/// Whose key a request had, for its log line; in the extensions of the answer.
+#[derive(Debug, Clone)]
+pub struct Identified(pub Caller);
+
 impl Gate {
     /// A gate before `service`.
     pub fn new(service: Service, settings: Settings, operations: &'static Operations) -> Self {
@@ -84,6 +88,7 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
     }
     let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
+    let mut identified = None;
     let admitted = async {
         // Who watches a server is answered also when all places are taken, which is what it has to see.
         let watches = operation.id == "get_metrics";
@@ -99,6 +104,7 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
             // Whoever tries keys pays for it.
             Err(error) => return Err(gate.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
+        identified = Some(Identified(caller.clone()));
         let payer = Payer::of(&caller, address);
         let place = match operation.id.as_str() {
             "watch_job" => Some(gate.traffic.listen(payer.clone())?),
@@ -109,20 +115,30 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
         permit(&caller, scope, reach, &mut request).await?;
         Ok((place, Some(admission), caller))
     };
-    let (place, admission, caller) = match admitted.await {
+    let admitted = admitted.await;
+    let (place, admission, caller) = match admitted {
         Ok(admitted) => admitted,
-        Err(error) => return error.into_response(),
+        Err(error) => return signed(error.into_response(), identified),
     };
     let memory = gate.service.request_memory(Payer::of(&caller, address));
     request.extensions_mut().insert(caller);
-    let response = memory.clone().scope(run(operation, &gate.settings, request, next)).await;
+    let response = signed(memory.clone().scope(run(operation, &gate.settings, request, next)).await, identified);
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
     // What was written is told in any case; its answer is small beside the request.
     if let (Err(refusal), Scope::Read) = (held, scope) {
-        return refused(refusal).into_response();
+        let identified = response.extensions().get().cloned();
+        return signed(refused(refusal).into_response(), identified);
     }
     response.map(|body| Body::new(InFlight::new(body, (place, admission, memory))))
+}
+
+/// Tells the log whose key the request had.
+fn signed(mut response: Response, identified: Option<Identified>) -> Response {
+    if let Some(identified) = identified {
+        response.extensions_mut().insert(identified);
+    }
+    response
 }
 
 /// Checks what the caller may do and touch.

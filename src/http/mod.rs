@@ -19,6 +19,7 @@ pub mod documents;
 pub mod embeddings;
 pub mod envelope;
 pub mod error;
+pub mod exposition;
 pub mod extract;
 pub mod facets;
 pub mod filter;
