@@ -27,6 +27,12 @@ fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 
 command -v docker >/dev/null || skip "there is no docker command"
 docker info >/dev/null 2>&1 || skip "no Docker engine answers: $(docker info 2>&1 | grep -im1 'cannot connect\|error' || true)"
+# A new client has no BuildKit without its plugin buildx; an older one that the system brings may have it.
+has_buildkit() { printf 'FROM scratch\nLABEL probe=yes\n' | "$1" build --quiet --tag "$project:probe" - >/dev/null 2>&1; }
+if ! has_buildkit docker; then
+    has_buildkit /usr/bin/docker || skip "the docker command cannot build with BuildKit: its plugin buildx is missing"
+    docker() { /usr/bin/docker "$@"; }
+fi
 if docker compose version >/dev/null 2>&1; then compose() { docker compose --project-name "$project" "$@"; }
 elif command -v docker-compose >/dev/null; then compose() { docker-compose --project-name "$project" "$@"; }
 else skip "there is no compose: neither docker compose nor docker-compose"; fi
@@ -35,7 +41,7 @@ work=$(mktemp -d)
 made=()
 clean_up() {
     compose --profile observability down --volumes --timeout 10 >/dev/null 2>&1 || true
-    docker rmi --force "$DRAGOMAN_IMAGE" "${made[@]}" >/dev/null 2>&1 || true
+    docker rmi --force "$project:probe" "$DRAGOMAN_IMAGE" "${made[@]}" >/dev/null 2>&1 || true
     rm -rf "$work"
 }
 trap clean_up EXIT
