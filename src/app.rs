@@ -1,11 +1,13 @@
 //! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
-//! allocator keeps, `private_files` keeps other users out, `writable` says what is in the way of writing.
+//! allocator keeps, `private_files` keeps other users out, `writable` says what is in the way of writing,
+//! `silence` keeps ONNX Runtime from reporting.
 
 mod arenas;
 mod error;
 mod open_files;
 mod private_files;
 mod settings;
+mod silence;
 mod writable;
 
 use std::time::Duration;
@@ -24,6 +26,7 @@ use crate::service::{Parts, Service};
 pub use arenas::bound_arenas;
 pub use error::AppError;
 pub use settings::check;
+pub use silence::silence_runtime;
 
 /// Runs the server until SIGTERM or SIGINT.
 ///
