@@ -1,7 +1,7 @@
 //! ONNX Runtime's own telemetry, which is kept off.
 //!
-//! Its builds for Linux report to their maker, as 1.31 does: when it is loaded, before a program can tell it not to, it keeps an id in
-//! `.cache` of the home folder and looks up a host. Only this variable is read early enough.
+//! Its builds for Linux report to their maker, as 1.31 does: when it is loaded, before a program can tell it not to, it keeps an id
+//! in `.cache` of the home folder and looks up a host. Only this variable is read early enough.
 
 /// What ONNX Runtime looks for.
 const SWITCH: &str = "ORT_DISABLE_TELEMETRY";

@@ -53,8 +53,8 @@ fn add_variables(command: &Clap, known: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| add_variables(command, known));
 }
 
-/// Whether somebody else sets or reads it: this project's own tools, or Kubernetes, which tells each container where the services of its
-/// namespace are, and a service may be called `dragoman`.
+/// Whether somebody else sets or reads it: this project's own tools, or Kubernetes, which tells each container where the services
+/// of its namespace are, and a service may be called `dragoman`.
 fn is_foreign(name: &str, value: &str) -> bool {
     let of_a_service = name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_");
     let has_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
@@ -95,16 +95,19 @@ fn edits(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::LazyLock;
 
     use clap::CommandFactory as _;
+    use regex::Regex;
 
     use super::super::CommandLine;
     use super::*;
 
     /// Adds the variables that the files in a folder name.
     fn add_named(path: &Path, named: &mut BTreeSet<String>) {
+        static VARIABLE: LazyLock<Regex> = LazyLock::new(|| Regex::new("\\bDRAGOMAN_[A-Z0-9_]*[A-Z0-9]\\b").unwrap());
         let name = path.file_name().unwrap().to_string_lossy();
-        if ["node_modules", "target", "__pycache__"].contains(&&*name) {
+        if name.starts_with('.') || ["node_modules", "target", "__pycache__"].contains(&&*name) {
             return;
         }
         if path.is_dir() {
@@ -112,8 +115,7 @@ mod tests {
             return entries.for_each(|entry| add_named(&entry.unwrap().path(), named));
         }
         let Ok(text) = std::fs::read_to_string(path) else { return };
-        let variable = regex::Regex::new("\\bDRAGOMAN_[A-Z0-9_]*[A-Z0-9]\\b").unwrap();
-        named.extend(variable.find_iter(&text).map(|found| found.as_str().to_owned()));
+        named.extend(VARIABLE.find_iter(&text).map(|found| found.as_str().to_owned()));
     }
 
     #[test]
