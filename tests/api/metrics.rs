@@ -1,5 +1,7 @@
 //! `/metrics`.
 
+use std::collections::BTreeSet;
+
 use axum::body::Body;
 use axum::http::Request;
 use dragoman::domain::Limits;
@@ -80,8 +82,8 @@ async fn metrics_need_a_key_that_reads_unless_they_are_open() {
     server.get("/v1/models").await.assert_error(401, "unauthorized", "", &[]);
 }
 
-/// The lines of samples that do not change from one scrape to the next, in order.
-fn stable(text: &str) -> Vec<&str> {
+/// The lines of samples that do not change from one scrape to the next; each scrape has them in another order.
+fn stable(text: &str) -> BTreeSet<&str> {
     let moving =
         ["dragoman_request", "dragoman_resident_memory", "dragoman_bound_used", "dragoman_embed", "dragoman_collection_"];
     text.lines().filter(|line| !line.starts_with('#') && !moving.iter().any(|name| line.starts_with(name))).collect()
@@ -137,7 +139,7 @@ fn described(text: &str) {
 }
 
 /// Every metric of this server that an expression names.
-fn named(expressions: &str) -> std::collections::BTreeSet<&str> {
+fn named(expressions: &str) -> BTreeSet<&str> {
     let words = expressions.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| word.starts_with("dragoman_")).collect()
 }
