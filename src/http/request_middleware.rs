@@ -12,19 +12,19 @@ use axum::response::Response;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
-use super::access::Operations;
 use super::browsers;
+use super::caller_record::CallerRecord;
 use super::error::{self, ApiError, Shape};
-use super::guard::Identified;
 use super::metrics::RequestMeter;
+use super::operations::Operations;
 use super::request_id::{REQUEST_ID, request_id};
 use super::traffic::ClientAddress;
-use crate::domain::{Blame, Caller, CollectionName};
+use crate::domain::{Blame, CollectionName};
 
 /// Operations by which a server is watched: they come every few seconds.
 const PROBES: [&str; 3] = ["check_health", "check_readiness", "get_metrics"];
 
-/// Puts `routes` into the envelope: every path, also one that no route has, and every handler, also one that panics.
+/// Puts the middleware around `routes`: every path, also one that no route has, and every handler, also one that panics.
 pub fn wrap<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     requests: RequestMeter,
@@ -37,7 +37,7 @@ pub fn wrap<S: Clone + Send + Sync + 'static>(
 /// Gives the request an id, runs it, renders its error if it failed, counts it and logs one line.
 async fn surround(
     State((requests, operations)): State<(RequestMeter, &'static Operations)>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let started = Instant::now();
@@ -48,8 +48,10 @@ async fn surround(
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
 
     let operation = operations.of(&request).id.as_str();
-    let caller = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
+    let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
 
+    let caller = CallerRecord::default();
+    request.extensions_mut().insert(caller.clone());
     let span = tracing::info_span!("request", request_id = %id, operation, status = tracing::field::Empty);
     #[cfg(feature = "otel")]
     super::trace_context::adopt(&span, request.headers());
@@ -73,17 +75,8 @@ async fn surround(
     }
     span.record("status", response.status().as_u16());
     running.end(operation, response.status().as_u16(), started.elapsed());
-    let identified = response.extensions_mut().remove::<Identified>();
-    let line = Line {
-        method: method.as_str(),
-        route: &route,
-        operation,
-        status: response.status().as_u16(),
-        id: &id,
-        caller,
-        key: identified.as_ref().and_then(key),
-        collection: collection(&route, &path),
-    };
+    let (status, collection) = (response.status().as_u16(), collection(&route, &path));
+    let line = Line { method: method.as_str(), route: &route, operation, status, id: &id, collection, caller, address };
     line.log(started.elapsed().as_secs_f64() * 1e3, failure.as_ref());
     response
 }
@@ -95,15 +88,17 @@ struct Line<'a> {
     operation: &'a str,
     status: u16,
     id: &'a str,
-    caller: Option<IpAddr>,
-    key: Option<&'a str>,
+    /// The collection that the path names, perhaps by an alias.
     collection: Option<&'a str>,
+    caller: CallerRecord,
+    address: Option<IpAddr>,
 }
 
 impl Line<'_> {
     fn log(&self, took_ms: f64, failure: Option<&ApiError>) {
-        let Self { method, route, operation, status, id, key, collection, .. } = *self;
-        let (caller, took_ms) = (self.caller.map(tracing::field::display), rounded(took_ms));
+        let Self { method, route, operation, status, id, collection, ref caller, address } = *self;
+        let (caller, key) = (caller.kind(), caller.key());
+        let (address, took_ms) = (address.map(tracing::field::display), rounded(took_ms));
         let code = failure.map(|failure| failure.code.name());
         let blame = failure.map(|failure| failure.code.blame());
         let cause = failure.filter(|_| blame != Some(Blame::Client)).and_then(|failure| failure.cause.as_deref());
@@ -113,12 +108,13 @@ impl Line<'_> {
                     method,
                     route,
                     operation,
+                    collection,
                     status,
                     took_ms,
                     request_id = id,
                     caller,
                     key,
-                    collection,
+                    address,
                     code,
                     cause,
                     $message
@@ -135,19 +131,10 @@ impl Line<'_> {
     }
 }
 
-/// The public part of a key: its id.
-fn key(identified: &Identified) -> Option<&str> {
-    match &identified.0 {
-        Caller::Anyone => None,
-        Caller::Operator => Some("operator"),
-        Caller::Holder(key) => Some(key.id.as_str()),
-    }
-}
-
-/// The collection that the path names. What cannot be a collection's name is not repeated: it may be anything.
+/// The collection that a path names where its route has one.
 fn collection<'a>(route: &str, path: &'a str) -> Option<&'a str> {
-    let (_, named) = route.split('/').zip(path.split('/')).find(|(part, _)| *part == "{collection}")?;
-    CollectionName::parse(named).is_ok().then_some(named)
+    let name = route.split('/').zip(path.split('/')).find_map(|(part, value)| (part == "{collection}").then_some(value));
+    name.filter(|name| CollectionName::parse(name).is_ok())
 }
 
 /// Three significant digits, which is more than one measurement of a time is good for.
