@@ -82,6 +82,12 @@ export async function call(method, target, options) {
 export const get = (target, query, signal) => call('GET', target, { query, signal });
 export const post = (target, body, signal) => call('POST', target, { body, signal });
 
+/** The fields of metadata that a collection's first documents have. */
+export async function fieldsOf(collection) {
+  const { documents } = await get(path('collections', collection, 'documents'), { limit: 20 });
+  return [...new Set(documents.flatMap((one) => Object.keys(one.metadata)))];
+}
+
 /** Reads lines of JSON as they come, at most `most` of them, and gives them with whether there were more. */
 export async function lines(target, { query, signal, most = Infinity } = {}) {
   const answer = await send('GET', target, { query, signal });

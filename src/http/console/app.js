@@ -24,7 +24,7 @@ async function route() {
   try {
     const module = await import(`./${known}.js`);
     if (signal.aborted) return;
-    const content = h('div', { cls: `page ${known}` });
+    const content = h(`div.page.${known}`);
     main.replaceChildren(content);
     document.title = `${known[0].toUpperCase()}${known.slice(1)} · Dragoman`;
     await module.show({ main: content, args, query: new URLSearchParams(query), signal });
@@ -46,7 +46,7 @@ function decode(part) {
 
 /** Asks for a key. Requests wait for it meanwhile. */
 function askForKey({ refused, given, dismissed }) {
-  const secret = h('input', { type: 'password', autocomplete: 'off', spellcheck: 'false', required: true, autofocus: true });
+  const secret = h('input', { type: 'password', required: true, autofocus: true });
   dialog('This server asks for a key', (close) => h('form', {
     onsubmit: async (event) => {
       event.preventDefault();
@@ -57,11 +57,11 @@ function askForKey({ refused, given, dismissed }) {
       given();
     },
   },
-  refused && h('p', { cls: 'notice bad' }, 'The server does not know this key. It may have been revoked, or have expired.'),
+  refused && h('p.notice.bad', 'The server does not know this key. It may have been revoked, or have expired.'),
   field('Key', secret, 'It stays in the memory of this page, and is gone when you load the page again or close it.'),
-  h('footer', null, h('button', { type: 'submit', cls: 'button primary' }, 'Continue'))), 'narrow').then((done) => {
+  h('footer', h('button.button.primary', { type: 'submit' }, 'Continue'))), 'narrow').then((done) => {
     if (!done) {
-      main.replaceChildren(empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, { cls: 'primary' })));
+      main.replaceChildren(empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, 'primary')));
       dismissed(new DOMException('no key', 'AbortError'));
     }
   });
@@ -73,10 +73,10 @@ function showSession() {
   who.replaceChildren();
   if (!session.guarded || !hasKey()) return;
   const may = session.everything ? 'may do everything' : session.admin ? 'administers its collections' : session.write ? 'may read and write' : 'may read';
-  who.append(h('span', null, `This key ${may}. `), button('Forget it', async () => {
+  who.append(h('span', `This key ${may}. `), button('Forget it', async () => {
     await useKey(null);
     route();
-  }, { cls: 'link' }));
+  }, 'link'));
 }
 
 /** Counts the jobs that are under way beside the word "Jobs". */

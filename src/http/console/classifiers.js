@@ -1,7 +1,7 @@
 // Classifiers: training one from a field of metadata, trying it, and its errors by language.
 
-import { call, get, path, post } from './api.js';
-import { PLAIN, ask, button, busy, confirmed, dialog, empty, field, fill, h, head, may, meter, passage, select, table, tell, tongue, hint } from './dom.js';
+import { call, fieldsOf, get, path, post } from './api.js';
+import { ask, button, busy, confirmed, dialog, empty, field, fill, h, head, may, meter, passage, select, table, tell, tongue, hint } from './dom.js';
 import { showJob } from './jobs.js';
 import { ago, languageName, link, number, percent, plural, score } from './text.js';
 
@@ -12,22 +12,19 @@ const ERRORS_LOOKED_AT = 500;
 export async function show(page) {
   if (page.args[0]) return showOne(page, page.args[0]);
   const { classifiers } = await get('/v1/classifiers', { limit: 200 }, page.signal);
-  const make = may('write') && button('New classifier', create, { cls: 'primary', sign: 'add' });
+  const make = may('write') && button('New classifier', create, 'primary', { sign: 'add' });
   return fill(page.main, head('Classifiers', 'They learn labels in one language, and tell them in all others.', make), classifiers.length === 0 && empty('No classifiers yet', 'Take a collection whose documents have a label in their metadata, such as a topic.'),
-    h('div', { cls: 'grid' }, classifiers.map((one) => h('a', { cls: 'card tile', href: link('classifiers', one.name) }, h('h2', null, one.name),
-      h('p', { cls: 'facts' }, h('span', { cls: `state ${TONES[one.state]}` }, one.state), h('span', null, one.kind), one.source && h('span', null, `${one.source.field} in ${one.source.collection}`))))));
+    h('div.grid', classifiers.map((one) => h('a.card.tile', { href: link('classifiers', one.name) }, h('h2', one.name),
+      h('p.facts', h(`span.state.${TONES[one.state]}`, one.state), h('span', one.kind), one.source && h('span', `${one.source.field} in ${one.source.collection}`))))));
 }
 
 async function create() {
   const { collections } = await get('/v1/collections', { limit: 200 });
   if (collections.length === 0) return tell('Make a collection first.', 'note');
-  const name = h('input', { ...PLAIN, required: true, autofocus: true });
-  const label = h('input', { type: 'text', required: true, list: 'label-fields', spellcheck: 'false' });
+  const name = h('input', { required: true, autofocus: true });
+  const label = h('input', { required: true, list: 'label-fields' });
   const known = h('datalist', { id: 'label-fields' });
-  const offer = async (value) => {
-    const { documents } = await get(path('collections', value, 'documents'), { limit: 20 });
-    fill(known, [...new Set(documents.flatMap((one) => Object.keys(one.metadata)))].map((each) => h('option', { value: each })));
-  };
+  const offer = async (value) => fill(known, (await fieldsOf(value)).map((each) => h('option', { value: each })));
   const source = select(collections.map((one) => [one.name, one.name]), collections[0].name, offer);
   await offer(collections[0].name);
   const kind = select(KINDS, 'knn');
@@ -55,45 +52,45 @@ async function showOne({ main, signal }, name) {
     await showJob(work, await get(path('jobs', one.job), {}, signal), signal);
     one = await get(target, {}, signal);
   }
-  if (one.error) main.append(h('p', { cls: 'notice bad' }, one.error.detail));
+  if (one.error) main.append(h('p.notice.bad', one.error.detail));
   if (one.state === 'ready') main.append(learned(one.training), attempt(target), one.source ? quality(target, one.source) : '');
 }
 
 function learned(training) {
   if (!training) return '';
   const most = Math.max(...training.labels.map((each) => each.examples), 1);
-  return h('section', { cls: 'card' }, h('h2', null, `Learned from ${plural(training.examples, 'example')}`),
-    training.validation_quality !== undefined && h('p', null, `Right on ${percent(training.validation_quality)} of ${plural(training.validation_examples, 'example')} set apart.`),
+  return h('section.card', h('h2', `Learned from ${plural(training.examples, 'example')}`),
+    training.validation_quality !== undefined && h('p', `Right on ${percent(training.validation_quality)} of ${plural(training.validation_examples, 'example')} set apart.`),
     table('Examples by label', ['Label', '#Examples', 'Share'], training.labels.map((each) => [each.label, number(each.examples), meter(each.examples / most)])));
 }
 
 function attempt(target) {
-  const text = h('textarea', { rows: 2, dir: 'auto', 'aria-label': 'A text in any language', placeholder: 'A text in any language' });
-  const answer = h('div', { cls: 'stack', role: 'status' });
-  return h('section', { cls: 'card' }, h('h2', null, 'Try it'), text, h('div', null, button('What is it?', async () => {
+  const text = h('textarea', { rows: 2, 'aria-label': 'A text in any language', placeholder: 'A text in any language' });
+  const answer = h('div.stack', { role: 'status' });
+  return h('section.card', h('h2', 'Try it'), text, h('div', button('What is it?', async () => {
     const { predictions: [one] } = await post(`${target}/predict`, { texts: [text.value], scores: 5, explain: 3 });
-    fill(answer, h('p', { cls: 'line' }, h('b', { dir: 'auto' }, one.abstained ? 'It abstains' : one.labels.join(', ')), one.language && tongue(one.language)),
+    fill(answer, h('p.line', h('b', { dir: 'auto' }, one.abstained ? 'It abstains' : one.labels.join(', ')), one.language && tongue(one.language)),
       table('Probabilities', ['Label', '#Probability', 'Share'], one.scores.map((each) => [each.label, percent(each.probability), meter(each.probability)])),
-      one.neighbors?.length > 0 && [h('h3', null, 'Because of'), one.neighbors.map((each) => h('div', null, h('p', { cls: 'line' }, tongue(each.language), h('b', { dir: 'auto' }, each.labels.join(', ')), h('span', { cls: 'hint' }, `cosine ${score(each.score)}`)), passage(each.text, [], each.language)))]);
-  }, { cls: 'primary' })), answer);
+      one.neighbors?.length > 0 && [h('h3', 'Because of'), one.neighbors.map((each) => h('div', h('p.line', tongue(each.language), h('b', { dir: 'auto' }, each.labels.join(', ')), h('span.hint', `cosine ${score(each.score)}`)), passage(each.text, [], each.language)))]);
+  }, 'primary')), answer);
 }
 
 /** The confusion matrix on the documents that it learned from, of all languages or of one; a cell shows its documents. */
 function quality(target, source) {
-  const place = h('div', { cls: 'stack' });
+  const place = h('div.stack');
   const narrowed = (code) => (code ? { and: [source.filter, { field: 'language', eq: code }].filter(Boolean) } : source.filter);
   const evaluate = async (code, languages) => {
     const filter = narrowed(code);
     const result = await post(`${target}/evaluate`, { documents: { collection: source.collection, field: source.field, ...(filter && { filter }) } });
     const spoken = languages ?? result.languages;
     const choose = select([['', 'All languages'], ...spoken.filter((one) => one.language).map((one) => [one.language, `${languageName(one.language)}: ${percent(one.scores.accuracy)}`])], code, (value) => busy(choose, () => evaluate(value, spoken)), { 'aria-label': 'Language' });
-    fill(place, choose, h('p', null, `Right on ${percent(result.all.accuracy)} of ${plural(result.all.examples, 'document')}, macro-F1 ${percent(result.all.macro_f1)}${result.transfer ? `; the other languages are ${percent(result.transfer.gap)} below ${languageName(result.transfer.from)}` : ''}.`),
+    fill(place, choose, h('p', `Right on ${percent(result.all.accuracy)} of ${plural(result.all.examples, 'document')}, macro-F1 ${percent(result.all.macro_f1)}${result.transfer ? `; the other languages are ${percent(result.transfer.gap)} below ${languageName(result.transfer.from)}` : ''}.`),
       result.confusion && matrix(result, (expected, answered) => errors(target, source, filter, expected, answered)));
   };
-  return h('section', { cls: 'card' }, h('h2', null, 'How well does it tell them?'), hint('Judged on its own collection, each document without itself if the kind is knn. A click on a number shows the documents.'), place, h('div', null, button('Judge it', (event) => {
+  return h('section.card', h('h2', 'How well does it tell them?'), hint('Judged on its own collection, each document without itself if the kind is knn. A click on a number shows the documents.'), place, h('div', button('Judge it', (event) => {
     event.target.closest('button').hidden = true;
     return evaluate('');
-  }, { cls: 'primary' })));
+  }, 'primary')));
 }
 
 function matrix({ confusion, labels }, open) {
@@ -102,7 +99,7 @@ function matrix({ confusion, labels }, open) {
   const most = Math.max(...confusion.map((one) => one.count), 1);
   const cell = (expected, answered) => {
     const count = confusion.find((one) => one.expected === expected && one.answered === answered)?.count ?? 0;
-    return count === 0 ? h('span', { cls: 'zero' }, '·') : h('button', { type: 'button', cls: expected === answered ? 'right' : 'wrong', vars: { part: (count / most).toFixed(3) }, 'aria-label': `${expected} told as ${answered ?? 'nothing'}: ${count}`, onclick: () => open(expected, answered) }, number(count));
+    return count === 0 ? h('span.zero', '·') : h(expected === answered ? 'button.right' : 'button.wrong', { vars: { part: (count / most).toFixed(3) }, 'aria-label': `${expected} told as ${answered ?? 'nothing'}: ${count}`, onclick: () => open(expected, answered) }, number(count));
   };
   const rows = names.map((expected) => [h('th', { scope: 'row', dir: 'auto' }, expected), ...answers.map((answered) => cell(expected, answered))]);
   const all = table('Confusion matrix: rows are the labels, columns the answers', ['is ↓ told as →', ...answers.map((one) => one ?? 'abstained')], rows);
@@ -113,7 +110,7 @@ function matrix({ confusion, labels }, open) {
 /** The documents of a cell: those with the label, asked about anew. */
 function errors(target, source, filter, expected, answered) {
   return dialog(`${expected} told as ${answered ?? 'nothing'}`, () => {
-    const place = h('div', null, hint('Asking…'));
+    const place = h('div', hint('Asking…'));
     const value = { true: true, false: false }[expected] ?? expected;
     const values = [...new Set([value, ...(expected.trim() !== '' && Number.isFinite(Number(expected)) ? [Number(expected)] : [])])];
     busy(place, async () => {
@@ -124,7 +121,7 @@ function errors(target, source, filter, expected, answered) {
         const { predictions } = await post(`${target}/predict`, { documents: { collection: source.collection, ids: part.map((one) => one.id) } });
         predictions.forEach((one, place) => (one.labels[0] === answered || (one.abstained && answered === undefined)) && found.push(part[place]));
       }
-      fill(place, hint(plural(found.length, 'document')), found.slice(0, 100).map((one) => h('div', null, tongue(one.language), passage(one.text, [], one.language), h('span', { cls: 'mono hint', dir: 'auto' }, one.id))));
+      fill(place, hint(plural(found.length, 'document')), found.slice(0, 100).map((one) => h('div', tongue(one.language), passage(one.text, [], one.language), h('span.mono.hint', { dir: 'auto' }, one.id))));
     });
     return place;
   }, 'wide');

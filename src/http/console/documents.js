@@ -1,7 +1,7 @@
 // Documents of a collection: browsing with a filter, and writing, changing and deleting them.
 
 import { call, get, path, post } from './api.js';
-import { PLAIN, ask, button, busy, confirmed, empty, field, fill, h, may, passage, select, tongue } from './dom.js';
+import { ask, button, busy, confirmed, empty, field, fill, h, may, passage, select, tongue } from './dom.js';
 import { also, filterEditor, inWords } from './filter.js';
 import { chips, openDocument } from './hits.js';
 import { ago, languageName, number, plural, short, spoken } from './text.js';
@@ -11,9 +11,9 @@ const PAGE = 30;
 /** Lists documents in `body`, by filter and order. */
 export async function browse({ signal }, collection, body, refresh) {
   const chosen = { filter: undefined, order: 'id', descending: false };
-  const list = h('ul', { cls: 'documents' });
-  const foot = h('div', { cls: 'foot' });
-  const count = h('p', { cls: 'hint', role: 'status' });
+  const list = h('ul.documents');
+  const foot = h('div.foot');
+  const count = h('p.hint', { role: 'status' });
   const filters = h('div');
   const fields = [...collection.metadata_indexes];
   const documents = path('collections', collection.name, 'documents');
@@ -43,26 +43,26 @@ export async function browse({ signal }, collection, body, refresh) {
     return read(true);
   }), fields);
   const item = (one) => {
-    const element = h('li', { 'data-id': one.id }, h('div', null, one.title && h('h3', { dir: 'auto', lang: one.language ?? 'und' }, one.title), one.text ? passage(short(one.text, 400), [], one.language) : h('p', { cls: 'passage none' }, 'An embedding without a text.')),
-      h('span', { cls: 'actions' }, button('Open', () => openDocument(collection.name, one.id), { cls: 'small', label: `Open ${one.id}` }),
+    const element = h('li', { 'data-id': one.id }, h('div', one.title && h('h3', { dir: 'auto', lang: one.language ?? 'und' }, one.title), one.text ? passage(short(one.text, 400), [], one.language) : h('p.passage.none', 'An embedding without a text.')),
+      h('span.actions', button('Open', () => openDocument(collection.name, one.id), 'small', { label: `Open ${one.id}` }),
         may('write') && button('Edit', async () => {
           if (await writeDocument(collection.name, await get(`${documents}/${encodeURIComponent(one.id)}`))) {
             element.replaceWith(item(await get(`${documents}/${encodeURIComponent(one.id)}`)));
             await refresh();
           }
-        }, { cls: 'small', label: `Edit ${one.id}` }),
+        }, 'small', { label: `Edit ${one.id}` }),
         may('write') && button('Delete', async () => {
           if (!await confirmed('Delete this document?', short(one.title ?? one.text ?? one.id, 200), 'Delete it')) return;
           await call('DELETE', `${documents}/${encodeURIComponent(one.id)}`);
           element.remove();
           await refresh();
-        }, { cls: 'small', label: `Delete ${one.id}` })),
-      h('footer', null, tongue(one.language, { own: false }), h('span', { cls: 'mono hint', dir: 'auto' }, short(one.id, 40)), h('span', { cls: 'hint' }, ago(one.updated_at)), !one.indexed && h('span', { cls: 'state busy' }, 'waits for its embedding'), chips(one.metadata, (condition) => busy(list, () => filterBy(also(chosen.filter, condition))))));
+        }, 'small', { label: `Delete ${one.id}` })),
+      h('footer', tongue(one.language, { own: false }), h('span.mono.hint', { dir: 'auto' }, short(one.id, 40)), h('span.hint', ago(one.updated_at)), !one.indexed && h('span.state.busy', 'waits for its embedding'), chips(one.metadata, (condition) => busy(list, () => filterBy(also(chosen.filter, condition))))));
     return element;
   };
   const languages = [['', 'All languages'], ...spoken(collection.languages).map((one) => [one.language, `${languageName(one.language)} (${number(one.documents)})`])];
   fill(filters, editor());
-  fill(body, h('div', { cls: 'toolbar' },
+  fill(body, h('div.toolbar',
     select(languages, '', (code) => busy(list, () => filterBy(code ? { field: 'language', eq: code } : undefined)), { 'aria-label': 'Language' }),
     select([['id', 'By id'], ['-updated_at', 'Changed last first'], ['-created_at', 'Newest first']], 'id', (value) => busy(list, () => {
       chosen.order = value.replace('-', '');
@@ -72,18 +72,18 @@ export async function browse({ signal }, collection, body, refresh) {
     may('write') && button('Document', async () => {
       if (!await writeDocument(collection.name)) return;
       await Promise.all([read(true), refresh()]);
-    }, { sign: 'add', label: 'New document' })),
-  h('details', null, h('summary', null, 'Filter'), filters), count, h('h2', { cls: 'sr' }, 'Documents'), list, foot);
+    }, '', { sign: 'add', label: 'New document' })),
+  h('details', h('summary', 'Filter'), filters), count, h('h2.sr', 'Documents'), list, foot);
   await read(true);
 }
 
 /** Asks for a document, a new one or another version of `known`, and stores it. */
 export function writeDocument(collection, known) {
-  const id = h('input', { ...PLAIN });
-  const title = h('input', { type: 'text', dir: 'auto', value: known?.title ?? '' });
-  const text = h('textarea', { rows: 8, dir: 'auto', value: known?.text ?? '', autofocus: true, required: !known });
-  const language = h('input', { type: 'text', value: known && known.language_confidence === undefined ? known.language ?? '' : '', placeholder: 'detected', spellcheck: 'false', autocomplete: 'off' });
-  const metadata = h('textarea', { rows: 4, cls: 'mono', spellcheck: 'false', value: JSON.stringify(known?.metadata ?? {}, null, 2) });
+  const id = h('input');
+  const title = h('input', { value: known?.title ?? '' });
+  const text = h('textarea', { rows: 8, value: known?.text ?? '', autofocus: true, required: !known });
+  const language = h('input', { value: known && known.language_confidence === undefined ? known.language ?? '' : '', placeholder: 'detected' });
+  const metadata = h('textarea.mono', { rows: 4, spellcheck: 'false', value: JSON.stringify(known?.metadata ?? {}, null, 2) });
   const save = async () => {
     const values = JSON.parse(metadata.value.trim() || '{}');
     const given = { ...(title.value.trim() && { title: title.value.trim() }), ...(language.value.trim() && { language: language.value.trim() }) };

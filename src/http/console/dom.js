@@ -5,27 +5,28 @@ import { endonym, hue, languageName, number, pieces } from './text.js';
 
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'hidden', 'open', 'selected', 'htmlFor', 'indeterminate']);
 
-/** A text field that browsers neither complete nor correct. */
-export const PLAIN = { type: 'text', autocomplete: 'off', spellcheck: 'false' };
+const DEFAULTS = { button: { type: 'button' }, input: { type: 'text', dir: 'auto', autocomplete: 'off', spellcheck: 'false' }, textarea: { dir: 'auto' } };
+const shown = (children) => children.flat(9).filter((child) => child !== null && child !== undefined && child !== false);
 
-/** An element: attributes, `on…` listeners, `vars` for custom properties; children are elements, texts, lists or nothing. */
-export function h(tag, props, ...children) {
+/** An element with its classes, such as `p.hint`; then, if any, attributes, `on…` listeners and `vars` for custom properties; then what it holds. */
+export function h(kind, ...children) {
+  const [tag, ...classes] = kind.split('.');
   const element = document.createElement(tag);
-  element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
-  for (const [name, value] of Object.entries(props ?? {})) {
+  const props = { ...DEFAULTS[tag], ...(children[0]?.constructor === Object && children.shift()) };
+  element.append(...shown(children));
+  if (classes.length > 0) element.className = classes.join(' ');
+  for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else if (name === 'vars') for (const [key, one] of Object.entries(value)) element.style.setProperty(`--${key}`, one);
     else if (PROPERTIES.has(name)) element[name] = value;
-    else element.setAttribute(name === 'cls' ? 'class' : name, value === true ? '' : value);
+    else element.setAttribute(name, value === true ? '' : value);
   }
   return element;
 }
 
 /** Puts `children` in place of what `element` holds. */
-export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
-}
+export const fill = (element, ...children) => element.replaceChildren(...shown(children));
 
 const ICONS = {
   close: 'M6 6l12 12M18 6L6 18', check: 'M5 12.5l4.5 4.5L19 7.5', copy: 'M9 9h10v11H9zM5 15V4h10', add: 'M12 5v14M5 12h14',
@@ -34,19 +35,19 @@ const ICONS = {
   why: 'M12 17.5v.1M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4', like: 'M4 12h6M14 12h6M10 6l4 12',
 };
 
-export function icon(name) {
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  svg.setAttribute('viewBox', '0 0 24 24');
-  svg.setAttribute('aria-hidden', 'true');
-  const line = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-  line.setAttribute('d', ICONS[name]);
-  svg.append(line);
-  return svg;
+/** An element of SVG. */
+export function vector(tag, attributes, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
 }
 
+export const icon = (name) => vector('svg', { viewBox: '0 0 24 24', 'aria-hidden': 'true' }, vector('path', { d: ICONS[name] }));
+
 /** A button; a click that starts work shows it, and what goes wrong is said. */
-export function button(label, action, { cls = '', title, sign, disabled, label: spoken } = {}) {
-  const one = h('button', { type: 'button', cls: `button ${cls}`, title, disabled, 'aria-label': spoken }, sign && icon(sign), label);
+export function button(label, action, kind = '', { sign, label: spoken, ...props } = {}) {
+  const one = h(`button.button.${kind}`, { ...props, 'aria-label': spoken }, sign && icon(sign), label);
   one.addEventListener('click', (event) => busy(one, () => action(event)));
   return one;
 }
@@ -73,8 +74,8 @@ export function failed(error) {
 
 /** Shows a message for some seconds; an error stays until it is closed. */
 export function tell(message, kind = 'good') {
-  const close = h('button', { type: 'button', cls: 'plain', 'aria-label': 'Close' }, icon('close'));
-  const toast = h('div', { cls: `toast ${kind}` }, h('p', { dir: 'auto' }, message), close);
+  const close = h('button.plain', { 'aria-label': 'Close' }, icon('close'));
+  const toast = h(`div.toast.${kind}`, h('p', { dir: 'auto' }, message), close);
   close.addEventListener('click', () => toast.remove());
   document.getElementById('toasts').append(toast);
   if (kind !== 'bad') setTimeout(() => toast.remove(), 6000);
@@ -86,13 +87,13 @@ export function field(label, control, hint) {
   const id = control.id || fresh();
   control.id = id;
   if (hint) control.setAttribute('aria-describedby', `${id}-hint`);
-  return h('div', { cls: 'field' }, h('label', { for: id }, label), control, hint && h('p', { cls: 'hint', id: `${id}-hint` }, hint));
+  return h('div.field', h('label', { for: id }, label), control, hint && h('p.hint', { id: `${id}-hint` }, hint));
 }
 
 /** A checkbox with its label beside. */
 export function check(label, checked, changed, hint) {
   const box = h('input', { type: 'checkbox', checked, onchange: () => changed(box.checked) });
-  return h('label', { cls: 'check' }, box, h('span', null, label, hint && h('small', null, hint)));
+  return h('label.check', box, h('span', label, hint && h('small', hint)));
 }
 
 let last = 0;
@@ -101,9 +102,9 @@ export const fresh = () => `e${(last += 1)}`;
 /** Choices side by side of which one is taken. */
 export function choice(label, options, value, changed) {
   const name = fresh();
-  return h('fieldset', { cls: 'choice' }, h('legend', null, label), h('div', null, options.map(([key, text, title]) => {
+  return h('fieldset.choice', h('legend', label), h('div', options.map(([key, text, title]) => {
     const radio = h('input', { type: 'radio', name, value: key, checked: key === value, onchange: () => changed(key) });
-    return h('label', { title }, radio, h('span', null, text));
+    return h('label', { title }, radio, h('span', text));
   })));
 }
 
@@ -120,7 +121,7 @@ export function dialog(title, build, cls = '') {
   return new Promise((resolve) => {
     const id = fresh();
     const before = document.activeElement;
-    const box = h('dialog', { cls, 'aria-labelledby': id });
+    const box = h(`dialog.${cls}`, { 'aria-labelledby': id });
     const close = (value) => {
       box.close();
       box.remove();
@@ -128,9 +129,9 @@ export function dialog(title, build, cls = '') {
       resolve(value);
     };
     box.append(
-      h('header', null, h('h2', { id }, title),
-        h('button', { type: 'button', cls: 'plain', 'aria-label': 'Close', onclick: () => close() }, icon('close'))),
-      h('div', { cls: 'body' }, build(close)),
+      h('header', h('h2', { id }, title),
+        h('button.plain', { 'aria-label': 'Close', onclick: () => close() }, icon('close'))),
+      h('div.body', build(close)),
     );
     box.addEventListener('cancel', (event) => {
       event.preventDefault();
@@ -148,8 +149,8 @@ export function dialog(title, build, cls = '') {
 /** A dialog with a form. `submit` gives what the dialog is closed with; what it throws is shown, and the form stays. */
 export function ask(title, fields, action, submit, cls) {
   return dialog(title, (close) => {
-    const wrong = h('p', { cls: 'notice bad', hidden: true, role: 'alert' });
-    const go = h('button', { type: 'submit', cls: 'button primary' }, action);
+    const wrong = h('p.notice.bad', { hidden: true, role: 'alert' });
+    const go = h('button.button.primary', { type: 'submit' }, action);
     return h('form', { onsubmit: (event) => {
       event.preventDefault();
       busy(go, async () => {
@@ -160,12 +161,12 @@ export function ask(title, fields, action, submit, cls) {
           wrong.textContent = error.story ?? error.message;
         }
       });
-    } }, fields, wrong, h('footer', null, go));
+    } }, fields, wrong, h('footer', go));
   }, cls);
 }
 
 /** A remark in small letters. */
-export const hint = (...text) => h('p', { cls: 'hint' }, text);
+export const hint = (...text) => h('p.hint', text);
 
 /** What a text field holds, as a list. */
 export const listed = (input) => input.value.split(',').map((one) => one.trim()).filter(Boolean);
@@ -173,27 +174,27 @@ export const listed = (input) => input.value.split(',').map((one) => one.trim())
 /** Asks before something is destroyed. With `word`, it has to be typed. */
 export function confirmed(title, text, action, word) {
   return dialog(title, (close) => {
-    const go = h('button', { cls: 'button danger', type: 'submit', disabled: Boolean(word) }, action);
-    const typed = word && h('input', { ...PLAIN, oninput: () => { go.disabled = typed.value !== word; } });
+    const go = h('button.button.danger', { type: 'submit', disabled: Boolean(word) }, action);
+    const typed = word && h('input', { oninput: () => { go.disabled = typed.value !== word; } });
     const submit = (event) => {
       event.preventDefault();
       close(true);
     };
-    return h('form', { onsubmit: submit }, h('p', null, text), typed && field(`Type ${word} to confirm`, typed),
-      h('footer', null, button('Keep it', () => close(false)), go));
+    return h('form', { onsubmit: submit }, h('p', text), typed && field(`Type ${word} to confirm`, typed),
+      h('footer', button('Keep it', () => close(false)), go));
   });
 }
 
 /** A passage with its marks, written in the direction of its script. */
-export function passage(text, marks, language, cls = 'passage') {
-  return h('p', { cls, dir: 'auto', lang: language ?? 'und' }, pieces(text, marks).map((one) => (one.marked ? h('mark', null, one.text) : one.text)));
+export function passage(text, marks, language) {
+  return h('p.passage', { dir: 'auto', lang: language ?? 'und' }, pieces(text, marks).map((one) => (one.marked ? h('mark', one.text) : one.text)));
 }
 
 /** A language's dot and names. */
 export function tongue(code, { own = true } = {}) {
   const self = own ? endonym(code) : '';
-  return h('span', { cls: 'tongue', vars: { hue: hue(code) } }, h('i', null),
-    self && self !== languageName(code) && h('b', { lang: code, dir: 'auto' }, self), h('span', null, languageName(code)));
+  return h('span.tongue', { vars: { hue: hue(code) } }, h('i'),
+    self && self !== languageName(code) && h('b', { lang: code, dir: 'auto' }, self), h('span', languageName(code)));
 }
 
 /** Parts of a whole by language, as one bar: [{language, documents}]. */
@@ -201,14 +202,14 @@ export function languageBar(counts) {
   const total = counts.reduce((sum, one) => sum + one.documents, 0);
   const parts = [...counts].sort((a, b) => b.documents - a.documents);
   const text = parts.slice(0, 12).map((one) => `${languageName(one.language)} ${number(one.documents)}`).join(', ');
-  return h('div', { cls: 'spectrum', role: 'img', 'aria-label': `Documents by language: ${text || 'none'}`, title: text },
+  return h('div.spectrum', { role: 'img', 'aria-label': `Documents by language: ${text || 'none'}`, title: text },
     parts.map((one) => h('i', { vars: { hue: hue(one.language), part: (one.documents / Math.max(total, 1)).toFixed(4) } })));
 }
 
 /** A bar from 0 to 1. */
-export function meter(value, cls = '') {
+export function meter(value) {
   const part = Math.max(0, Math.min(1, Number.isFinite(value) ? value : 0));
-  return h('span', { cls: `meter ${cls}`, 'aria-hidden': 'true' }, h('i', { vars: { part: part.toFixed(4) } }));
+  return h('span.meter', { 'aria-hidden': 'true' }, h('i', { vars: { part: part.toFixed(4) } }));
 }
 
 /** A button that copies what `text()` gives. */
@@ -217,24 +218,24 @@ export function copier(text, label = 'Copy') {
     await navigator.clipboard.writeText(text());
     one.lastChild.textContent = 'Copied';
     setTimeout(() => { one.lastChild.textContent = label; }, 1500);
-  }, { sign: 'copy', cls: 'small' });
+  }, 'small', { sign: 'copy' });
   return one;
 }
 
 /** What a page shows when there is nothing to show. */
-export const empty = (title, text, ...more) => h('div', { cls: 'empty' }, h('h2', null, title), text && h('p', null, text), more);
+export const empty = (title, text, ...more) => h('div.empty', h('h2', title), text && h('p', text), more);
 
 /** Head of a page: its title, a line below, and what can be done. */
 export function head(title, text, ...actions) {
-  return h('div', { cls: 'head' }, h('div', null, h('h1', { dir: 'auto' }, title), text && h('p', null, text)), h('div', { cls: 'actions' }, actions));
+  return h('div.head', h('div', h('h1', { dir: 'auto' }, title), text && h('p', text)), h('div.actions', actions));
 }
 
 /** A table that scrolls by itself on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers. */
 export function table(label, columns, rows) {
-  const number = columns.map((one) => (one.startsWith('#') ? 'num' : null));
-  const line = (row) => h('tr', null, row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h('td', { cls: number[at], dir: 'auto' }, cell))));
-  return h('div', { cls: 'scroll', tabindex: '0', role: 'region', 'aria-label': label },
-    h('table', null, h('thead', null, h('tr', null, columns.map((one, at) => h('th', { scope: 'col', cls: number[at] }, one.replace(/^#/, ''))))), h('tbody', null, rows.map(line))));
+  const number = columns.map((one) => (one.startsWith('#') ? 'num' : ''));
+  const line = (row) => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td.${number[at]}`, { dir: 'auto' }, cell))));
+  return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': label },
+    h('table', h('thead', h('tr', columns.map((one, at) => h(`th.${number[at]}`, { scope: 'col' }, one.replace(/^#/, ''))))), h('tbody', rows.map(line))));
 }
 
 /** Whether the caller may do what needs `write`, `admin` or `everything`. */

@@ -68,29 +68,29 @@ export function also(filter, condition) {
 /** The editor of `filter`; `changed` gets the new one, or nothing when there is none. `fields` are offered as names. */
 export function filterEditor(filter, changed, fields = []) {
   const names = h('datalist', { id: fresh() }, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map((name) => h('option', { value: name })));
-  const place = h('div', { cls: 'rows' });
-  const note = h('p', { cls: 'hint bad', role: 'status' });
+  const place = h('div.rows');
+  const note = h('p.hint.bad', { role: 'status' });
   let list = rows(filter);
 
   const asRows = () => {
     const line = (one, at) => {
       const apply = () => changed(compose(list));
-      const name = h('input', { type: 'text', list: names.id, value: one.field, placeholder: 'field', 'aria-label': 'Field', onchange: () => { one.field = name.value.trim(); apply(); } });
-      const value = h('input', { type: 'text', dir: 'auto', value: one.value, placeholder: 'value', 'aria-label': 'Value', hidden: ['exists', 'missing'].includes(one.operator),
+      const name = h('input', { list: names.id, value: one.field, placeholder: 'field', 'aria-label': 'Field', onchange: () => { one.field = name.value.trim(); apply(); } });
+      const value = h('input', { value: one.value, placeholder: 'value', 'aria-label': 'Value', hidden: ['exists', 'missing'].includes(one.operator),
         onchange: () => { one.value = value.value; apply(); } });
       const operator = select(OPERATORS, one.operator, (chosen) => {
         one.operator = chosen;
         value.hidden = ['exists', 'missing'].includes(chosen);
         apply();
       }, { 'aria-label': 'Operator' });
-      return h('div', { cls: 'row' }, name, operator, value, button('', () => { list.splice(at, 1); asRows(); apply(); }, { sign: 'close', cls: 'plain', label: 'Remove this condition' }));
+      return h('div.row', name, operator, value, button('', () => { list.splice(at, 1); asRows(); apply(); }, 'plain', { sign: 'close', label: 'Remove this condition' }));
     };
-    place.replaceChildren(names, ...list.map(line), h('div', { cls: 'row' },
-      button('Condition', () => { list.push({ field: '', operator: 'eq', value: '' }); asRows(); place.querySelector('.row:nth-last-child(2) input').focus(); }, { sign: 'add', cls: 'small' }),
-      button('As JSON', () => asJson(), { sign: 'code', cls: 'small' })));
+    place.replaceChildren(names, ...list.map(line), h('div.row',
+      button('Condition', () => { list.push({ field: '', operator: 'eq', value: '' }); asRows(); place.querySelector('.row:nth-last-child(2) input').focus(); }, 'small', { sign: 'add' }),
+      button('As JSON', () => asJson(), 'small', { sign: 'code' })));
   };
   const asJson = () => {
-    const text = h('textarea', { rows: 4, cls: 'mono', spellcheck: 'false', 'aria-label': 'Filter as JSON', value: filterText(list ? compose(list) : filter),
+    const text = h('textarea.mono', { rows: 4, spellcheck: 'false', 'aria-label': 'Filter as JSON', value: filterText(list ? compose(list) : filter),
       onchange: () => {
         note.textContent = '';
         try {
@@ -102,10 +102,10 @@ export function filterEditor(filter, changed, fields = []) {
           note.textContent = `This is not JSON: ${error.message}`;
         }
       } });
-    place.replaceChildren(text, note, h('div', { cls: 'row' }, button('As rows', () => {
+    place.replaceChildren(text, note, h('div.row', button('As rows', () => {
       if (list) asRows();
       else note.textContent = 'Rows can say only conditions that must all hold.';
-    }, { cls: 'small' })));
+    }, 'small')));
   };
   if (list) asRows();
   else asJson();

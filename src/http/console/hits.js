@@ -32,24 +32,24 @@ export function hitList(answer, { collection, mode, asked, rankElsewhere, narrow
 function card(hit, context) {
   const { collection, mode, narrow, alike, top, place } = context;
   const relative = mode === 'full' || mode === 'dense' ? hit.score : hit.score / top;
-  const reasons = h('div', { cls: 'why', hidden: true });
-  const why = h('button', { type: 'button', cls: 'button small', 'aria-expanded': 'false', title: 'Why was this hit found?', onclick: () => {
+  const reasons = h('div.why', { hidden: true });
+  const why = h('button.button.small', { 'aria-expanded': 'false', title: 'Why was this hit found?', onclick: () => {
     reasons.hidden = !reasons.hidden;
     why.setAttribute('aria-expanded', String(!reasons.hidden));
     if (!reasons.hidden && !reasons.hasChildNodes()) reasons.append(...explain(hit, context));
   } }, icon('why'), 'Why?');
-  const open = button('Open', () => openDocument(collection, hit.id, hit.passage), { sign: 'open', cls: 'small', label: `Open document ${hit.id}` });
-  return h('li', null, h('article', { cls: 'hit', tabindex: '-1', 'data-id': hit.id, onkeydown: (event) => {
+  const open = button('Open', () => openDocument(collection, hit.id, hit.passage), 'small', { sign: 'open', label: `Open document ${hit.id}` });
+  return h('li', h('article.hit', { tabindex: '-1', 'data-id': hit.id, onkeydown: (event) => {
     if (event.target !== event.currentTarget || event.key !== 'Enter') return;
     event.preventDefault();
     open.click();
   } },
-    h('header', null, h('span', { cls: 'rank' }, place), tongue(hit.language), moved(hit, context),
-      h('span', { cls: 'score', title: `score ${hit.score}` }, meter(relative), h('b', null, score(hit.score)), h('span', { cls: 'sr' }, ' score'))),
+    h('header', h('span.rank', place), tongue(hit.language), moved(hit, context),
+      h('span.score', { title: `score ${hit.score}` }, meter(relative), h('b', score(hit.score)), h('span.sr', ' score'))),
     hit.title && h('h3', { dir: 'auto', lang: hit.language ?? 'und' }, hit.title),
-    hit.passage?.text ? passage(hit.passage.text, hit.passage.marks, hit.language) : h('p', { cls: 'passage none' }, 'An embedding without a text.'),
-    h('footer', null, h('span', { cls: 'id', dir: 'auto', title: 'id of the document' }, hit.id), chips(hit.metadata, narrow),
-      h('span', { cls: 'tools' }, why, alike && button('Similar', () => alike(hit.id), { sign: 'like', cls: 'small', title: 'Documents like this one' }), open)),
+    hit.passage?.text ? passage(hit.passage.text, hit.passage.marks, hit.language) : h('p.passage.none', 'An embedding without a text.'),
+    h('footer', h('span.id', { dir: 'auto', title: 'id of the document' }, hit.id), chips(hit.metadata, narrow),
+      h('span.tools', why, alike && button('Similar', () => alike(hit.id), 'small', { sign: 'like', title: 'Documents like this one' }), open)),
     reasons));
 }
 
@@ -57,21 +57,21 @@ function card(hit, context) {
 function moved(hit, { rankElsewhere, place }) {
   if (!rankElsewhere) return null;
   const other = rankElsewhere(hit.id);
-  if (other === undefined) return h('span', { cls: 'move new' }, 'only here');
+  if (other === undefined) return h('span.move.new', 'only here');
   const by = other - place;
-  if (by === 0) return h('span', { cls: 'move' }, 'same place');
-  return h('span', { cls: `move ${by > 0 ? 'up' : 'down'}` }, icon(by > 0 ? 'up' : 'down'), `${Math.abs(by)}`, h('span', { cls: 'sr' }, by > 0 ? ' places higher than beside' : ' places lower than beside'));
+  if (by === 0) return h('span.move', 'same place');
+  return h(`span.move.${by > 0 ? 'up' : 'down'}`, icon(by > 0 ? 'up' : 'down'), `${Math.abs(by)}`, h('span.sr', by > 0 ? ' places higher than beside' : ' places lower than beside'));
 }
 
 /** Metadata as chips; a click makes it a condition. */
 export function chips(metadata, narrow, most = 6) {
   const entries = Object.entries(metadata ?? {});
-  return h('span', { cls: 'chips' }, entries.slice(0, most).map(([name, value]) => {
-    const text = [h('span', null, name), ' ', h('bdi', null, short(value, 32))];
+  return h('span.chips', entries.slice(0, most).map(([name, value]) => {
+    const text = [h('span', name), ' ', h('bdi', short(value, 32))];
     const plain = ['string', 'number', 'boolean'].includes(typeof value);
-    if (!narrow || !plain) return h('span', { cls: 'chip' }, text);
-    return h('button', { type: 'button', cls: 'chip', title: 'Only documents with this value', onclick: () => narrow({ field: name, eq: value }) }, text);
-  }), entries.length > most && h('span', { cls: 'chip' }, `+${entries.length - most}`));
+    if (!narrow || !plain) return h('span.chip', text);
+    return h('button.chip', { title: 'Only documents with this value', onclick: () => narrow({ field: name, eq: value }) }, text);
+  }), entries.length > most && h('span.chip', `+${entries.length - most}`));
 }
 
 /** Why a hit was found: each kind of evidence with its rank and score, the words that answer, the languages. */
@@ -85,21 +85,21 @@ function explain(hit, { tops, mode, asked }) {
   const across = asked && hit.language && asked !== hit.language
     ? `You asked in ${languageName(asked)}; this document is in ${languageName(hit.language)}. Nothing was translated: both became points in one space, and they are near.` : '';
   return [
-    h('p', null, sentence, across && ` ${across}`),
-    h('dl', null, lists.map(([list, name, says, unit]) => {
+    h('p', sentence, across && ` ${across}`),
+    h('dl', lists.map(([list, name, says, unit]) => {
       const one = hit.explanation?.[list];
-      return h('div', { cls: one ? null : 'not' }, h('dt', { title: says }, name),
-        h('dd', null, meter(one ? one.score / (list === 'dense' ? 1 : tops[list]) : 0), h('span', null, one ? `${ordinal(one.rank)} · ${unit} ${score(one.score)}` : 'not among its candidates')));
+      return h(one ? 'div' : 'div.not', h('dt', { title: says }, name),
+        h('dd', meter(one ? one.score / (list === 'dense' ? 1 : tops[list]) : 0), h('span', one ? `${ordinal(one.rank)} · ${unit} ${score(one.score)}` : 'not among its candidates')));
     })),
     mode === 'full' && hint(`Together that makes a relevance of ${score(hit.score)}: how likely the passage answers.`),
-    marked.length > 0 && h('p', { cls: 'words' }, 'Words that answer: ', marked.slice(0, 24).map((word) => [h('mark', { dir: 'auto', lang: hit.language ?? 'und' }, word), ' '])),
+    marked.length > 0 && h('p.words', 'Words that answer: ', marked.slice(0, 24).map((word) => [h('mark', { dir: 'auto', lang: hit.language ?? 'und' }, word), ' '])),
   ].filter(Boolean);
 }
 
 /** Shows a whole document, a passage of it marked. */
 export function openDocument(collection, id, found) {
   return dialog(id, () => {
-    const place = h('div', { cls: 'document', 'aria-busy': 'true' }, hint('Reading…'));
+    const place = h('div.document', { 'aria-busy': 'true' }, hint('Reading…'));
     busy(h('i'), async () => {
       const one = await get(path('collections', collection, 'documents', id));
       const [before, within, after] = found ? around(one.text, found.start, found.end) : [one.text, '', ''];
@@ -107,10 +107,10 @@ export function openDocument(collection, id, found) {
       const facts = [['Passages', number(one.passages)], ['Written', when(one.updated_at)], ['Version', number(one.version)]];
       if (one.language_confidence !== undefined) facts.unshift(['Language detected', `${Math.round(one.language_confidence * 100)} % sure`]);
       fill(place,
-        h('p', { cls: 'facts' }, tongue(one.language), facts.map(([name, value]) => h('span', null, `${name}: ${value}`)), !one.indexed && h('span', { cls: 'state warn' }, 'waits for its embedding')),
+        h('p.facts', tongue(one.language), facts.map(([name, value]) => h('span', `${name}: ${value}`)), !one.indexed && h('span.state.warn', 'waits for its embedding')),
         one.title && h('h3', { dir: 'auto', lang: one.language ?? 'und' }, one.title),
-        h('p', { cls: 'passage whole', dir: 'auto', lang: one.language ?? 'und' }, before, within && h('mark', { cls: 'soft' }, within), after),
-        h('h3', null, 'Metadata'), h('pre', { tabindex: '0' }, JSON.stringify(one.metadata, null, 2)));
+        h('p.passage.whole', { dir: 'auto', lang: one.language ?? 'und' }, before, within && h('mark.soft', within), after),
+        h('h3', 'Metadata'), h('pre', { tabindex: '0' }, JSON.stringify(one.metadata, null, 2)));
       place.querySelector('mark')?.scrollIntoView({ block: 'center' });
     });
     return place;

@@ -17,12 +17,12 @@ async function overview({ main, signal }) {
   const usable = collections.filter((one) => one.documents > 0);
   fill(main, head('Mining', 'Finds sentences that say the same in two languages, by how they stand out among their neighbors.'),
     may('write') && (usable.length === 0 ? empty('Nothing to mine', 'Make a collection with documents in two languages first.') : form(usable)),
-    jobs.length > 0 && h('section', { cls: 'stack' }, h('h2', null, 'Jobs'), h('ul', { cls: 'jobs' }, jobs.map((job) => card(job).element))));
+    jobs.length > 0 && h('section.stack', h('h2', 'Jobs'), h('ul.jobs', jobs.map((job) => card(job).element))));
 }
 
 function form(collections) {
   const side = (name, rank) => {
-    const place = h('div', { cls: 'pair' });
+    const place = h('div.pair');
     const chosen = { collection: collections[0].name, language: spoken(collections[0].languages)[rank]?.language ?? '' };
     const draw = () => {
       const one = collections.find(({ name: each }) => each === chosen.collection);
@@ -36,18 +36,18 @@ function form(collections) {
   const [first, second] = [side('First', 0), side('Second', 1)];
   const threshold = h('input', { type: 'number', step: '0.01', value: '1.1' });
   const neighbors = h('input', { type: 'number', min: 1, max: 64, value: '4' });
-  return h('section', { cls: 'card' }, h('div', { cls: 'split' }, first.place, second.place), h('div', { cls: 'pair' },
+  return h('section.card', h('div.split', first.place, second.place), h('div.pair',
     field('Least score', threshold, 'Above 1, the two are nearer to each other than to their neighbors'), field('Neighbors', neighbors, 'Each side needs as many sentences')),
-  h('div', null, button('Find pairs', async () => {
+  h('div', button('Find pairs', async () => {
     const job = await post('/v1/mine', { first: first.body(), second: second.body(), neighbors: Number(neighbors.value), ...(threshold.value && { threshold: Number(threshold.value) }) });
     location.hash = `#/mining/${job.id}`;
-  }, { cls: 'primary' })));
+  }, 'primary')));
 }
 
 async function review({ main, signal }, id) {
   const first = await get(path('jobs', id), {}, signal);
-  const place = h('div', { cls: 'stack' });
-  fill(main, head('Review pairs', null, h('a', { cls: 'button', href: '#/mining' }, 'All mining')), place);
+  const place = h('div.stack');
+  fill(main, head('Review pairs', null, h('a.button', { href: '#/mining' }, 'All mining')), place);
   const job = first.status === 'succeeded' ? first : await showJob(place, first, signal);
   if (job.status !== 'succeeded') return;
   const { lines: pairs, more } = await lines(path('jobs', id, 'pairs'), { signal, most: PAIRS_MOST });
@@ -66,21 +66,21 @@ class Review {
     this.threshold = this.low;
     addEventListener('keydown', (event) => this.key(event), { signal });
     this.at = Math.max(0, pairs.findIndex((_, at) => !this.decided.has(at)));
-    this.count = h('output', { cls: 'hint' });
-    this.now = h('article', { cls: 'card review', 'aria-live': 'polite' });
-    this.queue = h('ol', { cls: 'queue card' });
+    this.count = h('output.hint');
+    this.now = h('article.card.review', { 'aria-live': 'polite' });
+    this.queue = h('ol.queue.card');
     this.slider = h('input', { type: 'range', min: this.low, max: this.high, step: (this.high - this.low) / 500 || 0.001, value: this.low, oninput: () => {
       this.threshold = Number(this.slider.value);
       this.draw();
     } });
-    fill(place, more && h('p', { cls: 'notice' }, `Only the best ${number(PAIRS_MOST)} pairs are shown. All of them: GET ${path('jobs', id, 'pairs')}`),
-      this.now, h('div', { cls: 'line' }, this.say('Accept', 'A', 'accepted', 'check'), this.say('Reject', 'R', 'rejected', 'close'), this.say('Back', 'U', 'back', 'up'), this.count, h('span', { cls: 'actions' },
-        button('Save accepted as TSV', () => this.save(), { sign: 'down' }))),
-      h('section', { cls: 'card' }, field('Least score', this.slider)), h('h2', null, 'What comes next'), this.queue);
+    fill(place, more && h('p.notice', `Only the best ${number(PAIRS_MOST)} pairs are shown. All of them: GET ${path('jobs', id, 'pairs')}`),
+      this.now, h('div.line', this.say('Accept', 'A', 'accepted', 'check'), this.say('Reject', 'R', 'rejected', 'close'), this.say('Back', 'U', 'back', 'up'), this.count, h('span.actions',
+        button('Save accepted as TSV', () => this.save(), '', { sign: 'down' }))),
+      h('section.card', field('Least score', this.slider)), h('h2', 'What comes next'), this.queue);
   }
 
   say(label, letter, action, sign) {
-    return h('button', { type: 'button', cls: 'button', 'aria-keyshortcuts': letter, onclick: () => this.decide(action) }, icon(sign), label, h('kbd', { 'aria-hidden': 'true' }, letter));
+    return h('button.button', { 'aria-keyshortcuts': letter, onclick: () => this.decide(action) }, icon(sign), label, h('kbd', { 'aria-hidden': 'true' }, letter));
   }
 
   key(event) {
@@ -113,14 +113,14 @@ class Review {
     const pair = this.at < kept ? this.pairs[this.at] : null;
     const decision = this.decided.get(this.at) ?? '';
     this.now.className = `card review ${decision}`;
-    const half = (side) => h('div', null, tongue(side.language), passage(side.text, [], side.language), h('span', { cls: 'mono hint', dir: 'auto' }, short(side.id ?? '', 60)));
-    fill(this.now, pair ? [h('p', { cls: 'line' }, h('b', null, `Pair ${number(this.at + 1)}`), h('span', { cls: 'hint' }, `score ${score(pair.score)}`), decision && h('span', { cls: `state ${decision === 'accepted' ? 'good' : 'bad'}` }, decision)), h('div', { cls: 'twin' }, half(pair.first), half(pair.second))]
+    const half = (side) => h('div', tongue(side.language), passage(side.text, [], side.language), h('span.mono.hint', { dir: 'auto' }, short(side.id ?? '', 60)));
+    fill(this.now, pair ? [h('p.line', h('b', `Pair ${number(this.at + 1)}`), h('span.hint', `score ${score(pair.score)}`), decision && h(`span.state.${decision === 'accepted' ? 'good' : 'bad'}`, decision)), h('div.twin', half(pair.first), half(pair.second))]
       : empty('All seen', 'No pair is left above this score.'));
     this.count.textContent = `${plural(kept, 'pair')} of ${number(this.pairs.length)} at ${score(this.threshold)} or above · ${number(tally('accepted'))} accepted, ${number(tally('rejected'))} rejected`;
     const from = Math.max(0, Math.min(this.at - 2, kept - 8));
     fill(this.queue, this.pairs.slice(from, Math.min(from + 8, kept)).map((one, step) => {
       const state = this.decided.get(from + step);
-      return h('li', { 'aria-current': from + step === this.at ? 'true' : null }, h('span', { cls: 'num' }, score(one.score)), h('p', { dir: 'auto', lang: one.first.language ?? 'und' }, short(one.first.text, 120)), h('p', { dir: 'auto', lang: one.second.language ?? 'und' }, short(one.second.text, 120)), h('span', null, state && h('span', { cls: `state ${state === 'accepted' ? 'good' : 'bad'}` }, state)));
+      return h('li', { 'aria-current': from + step === this.at ? 'true' : null }, h('span.num', score(one.score)), h('p', { dir: 'auto', lang: one.first.language ?? 'und' }, short(one.first.text, 120)), h('p', { dir: 'auto', lang: one.second.language ?? 'und' }, short(one.second.text, 120)), h('span', state && h(`span.state.${state === 'accepted' ? 'good' : 'bad'}`, state)));
     }));
   }
 

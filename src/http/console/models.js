@@ -13,19 +13,19 @@ function card(model) {
   const facts = [['Version', model.version], ['Languages', number(model.languages.length)], ['Values per embedding', number(model.dimension)], ['Tokens per passage', number(model.tokens_max)], ['Runs on', model.device]];
   const quality = Object.entries(model.quality);
   const value = (one) => (one > 0 && one <= 1 ? percent(one) : score(one));
-  return h('section', { cls: 'card' }, h('h2', null, model.id), model.device_note && h('p', { cls: 'notice' }, model.device_note),
-    h('dl', { cls: 'stats' }, facts.map(([name, one]) => h('div', null, h('dt', null, name), h('dd', null, one)))),
-    quality.length > 0 && [h('h3', null, 'Measured quality'), table('Measured quality', ['Measure', '#Value', 'Share'], quality.map(([name, one]) => [name.replaceAll('_', ' '), value(one), meter(one > 1 ? one / 100 : one)]))],
-    h('h3', null, 'Languages'), h('ul', { cls: 'cloud' }, model.languages.map((one) => h('li', null, tongue(one.code)))));
+  return h('section.card', h('h2', model.id), model.device_note && h('p.notice', model.device_note),
+    h('dl.stats', facts.map(([name, one]) => h('div', h('dt', name), h('dd', one)))),
+    quality.length > 0 && [h('h3', 'Measured quality'), table('Measured quality', ['Measure', '#Value', 'Share'], quality.map(([name, one]) => [name.replaceAll('_', ' '), value(one), meter(one > 1 ? one / 100 : one)]))],
+    h('h3', 'Languages'), h('ul.cloud', model.languages.map((one) => h('li', tongue(one.code)))));
 }
 
 /** Two sentences: their languages, and how near they are. */
 function attempt() {
-  const [first, second] = ['The library is closed on Mondays.', 'La bibliothèque est fermée le lundi.'].map((value) => h('textarea', { rows: 3, dir: 'auto', value }));
-  const answer = h('p', { cls: 'line', role: 'status' });
-  return h('section', { cls: 'card' }, h('h2', null, 'How near are two sentences?'), h('div', { cls: 'split' }, field('One', first), field('Another', second)), h('div', { cls: 'line' }, button('Compare', async () => {
+  const [first, second] = ['The library is closed on Mondays.', 'La bibliothèque est fermée le lundi.'].map((value) => h('textarea', { rows: 3, value }));
+  const answer = h('p.line', { role: 'status' });
+  return h('section.card', h('h2', 'How near are two sentences?'), h('div.split', field('One', first), field('Another', second)), h('div.line', button('Compare', async () => {
     const texts = [first.value, second.value];
     const [{ results: [result] }, { detections }] = await Promise.all([post('/v1/similarity', { pairs: [{ first: texts[0], second: texts[1] }] }), post('/v1/detect', { texts })]);
-    fill(answer, h('b', null, `cosine ${score(result.score)}`), meter(result.score), detections.map((one) => (one.language ? tongue(one.language) : h('span', null, 'none of its languages'))));
-  }, { cls: 'primary' }), answer));
+    fill(answer, h('b', `cosine ${score(result.score)}`), meter(result.score), detections.map((one) => (one.language ? tongue(one.language) : h('span', 'none of its languages'))));
+  }, 'primary'), answer));
 }

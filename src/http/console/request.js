@@ -56,8 +56,8 @@ let chosen = 'curl';
 export function showRequest(method, path, body) {
   const request = { method, url: location.origin + path, body };
   return dialog('The request', () => {
-    const code = h('pre', { cls: 'code', tabindex: '0', 'aria-label': 'The request' });
-    const tabs = LANGUAGES.map(([name, label]) => h('button', { type: 'button', role: 'tab', 'data-name': name, onclick: () => pick(name), onkeydown: (event) => {
+    const code = h('pre.code', { tabindex: '0', 'aria-label': 'The request' });
+    const tabs = LANGUAGES.map(([name, label]) => h('button', { role: 'tab', 'data-name': name, onclick: () => pick(name), onkeydown: (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
       const at = LANGUAGES.findIndex(([one]) => one === chosen);
@@ -74,6 +74,6 @@ export function showRequest(method, path, body) {
       }
     };
     pick(chosen);
-    return h('div', null, h('div', { cls: 'tabs', role: 'tablist', 'aria-label': 'Language of the program' }, tabs), code, h('footer', null, copier(() => code.textContent)));
+    return h('div', h('div.tabs', { role: 'tablist', 'aria-label': 'Language of the program' }, tabs), code, h('footer', copier(() => code.textContent)));
   }, 'wide');
 }

@@ -15,8 +15,8 @@ let lastCollection = '';
 export async function show(page) {
   const { collections, next_cursor: more } = await get('/v1/collections', { limit: LISTED }, page.signal);
   if (collections.length === 0 && !more) {
-    fill(page.main, h('div', { cls: 'empty' }, h('h1', null, 'Ask in any language. Find answers in all of them.'), h('p', null, 'There is no collection yet. Make one, drop a file of texts on it, and come back.'),
-      h('a', { cls: 'button primary', href: '#/collections' }, 'Make a collection')));
+    fill(page.main, h('div.empty', h('h1', 'Ask in any language. Find answers in all of them.'), h('p', 'There is no collection yet. Make one, drop a file of texts on it, and come back.'),
+      h('a.button.primary', { href: '#/collections' }, 'Make a collection')));
     return;
   }
   const wanted = page.args[0] || lastCollection || collections.find((one) => one.documents > 0)?.name || collections[0].name;
@@ -37,27 +37,27 @@ class Search {
     if (page.query.has('b')) this.sides.push(readSettings(page.query.get('b')));
     this.fields = [...(collection.metadata_indexes ?? [])];
     this.running = null;
-    this.said = h('p', { cls: 'said', role: 'status', 'aria-live': 'polite' });
-    this.results = h('div', { cls: 'results' });
-    this.rail = h('aside', { cls: 'rail', 'aria-label': 'Settings' });
-    this.top = h('div', { cls: 'top' });
+    this.said = h('p.said', { role: 'status', 'aria-live': 'polite' });
+    this.results = h('div.results');
+    this.rail = h('aside.rail', { 'aria-label': 'Settings' });
+    this.top = h('div.top');
   }
 
   start() {
     const { page, collection } = this;
     this.box = h('input', {
-      type: 'search', value: this.query, dir: 'auto', autocomplete: 'off', spellcheck: 'false', enterkeyhint: 'search', 'aria-label': 'Question',
+      type: 'search', value: this.query, enterkeyhint: 'search', 'aria-label': 'Question',
       placeholder: collection.model ? 'Ask in any language' : 'Id of a document', oninput: (event) => this.typed(event), onkeydown: (event) => this.toHits(event),
     });
     this.box.addEventListener('compositionend', () => this.typed({}));
-    const form = h('form', { cls: 'ask', role: 'search', onsubmit: (event) => {
+    const form = h('form.ask', { role: 'search', onsubmit: (event) => {
       event.preventDefault();
       clearTimeout(this.timer);
       this.search();
-    } }, h('label', { cls: 'sr', for: 'collection' }, 'Collection'), this.picker(), h('div', { cls: 'box' }, icon('search'), this.box, h('kbd', { 'aria-hidden': 'true' }, '/')),
-    h('button', { type: 'submit', cls: 'button primary' }, 'Search'));
-    fill(this.top, h('h1', null, 'Ask in any language. ', h('span', null, 'Find answers in all of them.')), form, this.said);
-    fill(page.main, this.top, h('div', { cls: 'columns' }, this.results, this.rail));
+    } }, h('label.sr', { for: 'collection' }, 'Collection'), this.picker(), h('div.box', icon('search'), this.box, h('kbd', { 'aria-hidden': 'true' }, '/')),
+    h('button.button.primary', { type: 'submit' }, 'Search'));
+    fill(this.top, h('h1', 'Ask in any language. ', h('span', 'Find answers in all of them.')), form, this.said);
+    fill(page.main, this.top, h('div.columns', this.results, this.rail));
     this.layout();
     if (this.query || this.like) this.search();
     else this.greet();
@@ -68,13 +68,13 @@ class Search {
     const go = (name) => { location.hash = `#/search/${encodeURIComponent(name)}${this.query ? `?q=${encodeURIComponent(this.query)}` : ''}`; };
     if (this.more || this.collections.length > 100) {
       const names = h('datalist', { id: 'collection-names' }, this.collections.map((one) => h('option', { value: one.name })));
-      const box = h('input', { id: 'collection', type: 'text', list: 'collection-names', value: this.collection.name, autocomplete: 'off', spellcheck: 'false', onchange: () => box.value && go(box.value) });
-      return h('div', { cls: 'pick' }, box, names);
+      const box = h('input', { id: 'collection', list: 'collection-names', value: this.collection.name, onchange: () => box.value && go(box.value) });
+      return h('div.pick', box, names);
     }
     const names = this.collections.map((one) => one.name);
     if (!names.includes(this.collection.name)) names.unshift(this.collection.name);
     const box = h('select', { id: 'collection', onchange: () => go(box.value), value: this.collection.name }, names.map((name) => h('option', { value: name }, name)));
-    return h('div', { cls: 'pick' }, box);
+    return h('div.pick', box);
   }
 
   /** What stands where hits will be: what there is to ask about. */
@@ -84,13 +84,13 @@ class Search {
     this.page.main.classList.add('new');
     this.said.textContent = '';
     if (collection.documents === 0) {
-      fill(this.results, empty('Nothing to find yet', `The collection ${collection.name} has no documents.`, h('a', { cls: 'button primary', href: link('collections', collection.name) }, 'Add documents')));
+      fill(this.results, empty('Nothing to find yet', `The collection ${collection.name} has no documents.`, h('a.button.primary', { href: link('collections', collection.name) }, 'Add documents')));
       return;
     }
     const languages = spoken(collection.languages);
-    fill(this.results, h('section', { cls: 'greet' },
-      h('h2', null, `${plural(collection.documents, 'document')} in ${plural(languages.length, 'language')}`), languageBar(collection.languages),
-      h('ul', { cls: 'cloud' }, languages.slice(0, 62).map((one) => h('li', { vars: { hue: hue(one.language) } }, h('i', null), h('span', { lang: one.language, dir: 'auto' }, endonym(one.language) || languageName(one.language)), h('em', null, number(one.documents))))),
+    fill(this.results, h('section.greet',
+      h('h2', `${plural(collection.documents, 'document')} in ${plural(languages.length, 'language')}`), languageBar(collection.languages),
+      h('ul.cloud', languages.slice(0, 62).map((one) => h('li', { vars: { hue: hue(one.language) } }, h('i'), h('span', { lang: one.language, dir: 'auto' }, endonym(one.language) || languageName(one.language)), h('em', number(one.documents))))),
       hint('Type a question in whichever language you like. “Words in quotes” must stand in a passage, and a -word must not.')));
   }
 
@@ -99,20 +99,20 @@ class Search {
     this.page.main.classList.toggle('two', two);
     const context = { collection: this.collection, languages: this.collection.languages ?? [], fields: this.fields };
     this.columns = this.sides.map((settings, at) => {
-      const list = h('ol', { cls: 'hits' });
-      const note = h('p', { cls: 'note' });
-      const line = h('summary', null, settingsInWords(settings));
+      const list = h('ol.hits');
+      const note = h('p.note');
+      const line = h('summary', settingsInWords(settings));
       const panel = () => settingsPanel(settings, () => { line.textContent = settingsInWords(settings); this.search(); }, context);
-      const section = h('section', { 'aria-label': two ? `Setting ${'AB'[at]}` : 'Hits' }, !two && h('h2', { cls: 'sr' }, 'Hits'),
-        two && h('header', { cls: 'side' }, h('h2', null, 'AB'[at]), h('details', { cls: 'panel' }, line, panel()), at === 1 && button('', () => this.compare(), { sign: 'close', cls: 'plain', label: 'Back to one setting' })), note, list);
+      const section = h('section', { 'aria-label': two ? `Setting ${'AB'[at]}` : 'Hits' }, !two && h('h2.sr', 'Hits'),
+        two && h('header.side', h('h2', 'AB'[at]), h('details.panel', line, panel()), at === 1 && button('', () => this.compare(), 'plain', { sign: 'close', label: 'Back to one setting' })), note, list);
       return { list, note, section, panel };
     });
     fill(this.results, this.columns.map((one) => one.section));
-    this.tally = h('section', { cls: 'tally', 'aria-label': 'Hits by language' });
+    this.tally = h('section.tally', { 'aria-label': 'Hits by language' });
     const wide = matchMedia('(min-width: 60rem)').matches;
-    fill(this.rail, this.tally, !two && h('details', { cls: 'panel', open: wide }, h('summary', null, 'Settings'), this.columns[0].panel()),
-      h('div', { cls: 'more' }, button(two ? 'One setting' : 'Compare two settings', () => this.compare(), { sign: 'sides' }),
-        button('Copy the request', () => this.request(), { sign: 'code' })));
+    fill(this.rail, this.tally, !two && h('details.panel', { open: wide }, h('summary', 'Settings'), this.columns[0].panel()),
+      h('div.more', button(two ? 'One setting' : 'Compare two settings', () => this.compare(), '', { sign: 'sides' }),
+        button('Copy the request', () => this.request(), '', { sign: 'code' })));
   }
 
   compare() {
@@ -250,7 +250,7 @@ class Search {
     if (!answer) return fill(this.said);
     const languages = new Set(answer.hits.map((hit) => hit.language)).size;
     const spoken = asked?.language && `asked in ${languageName(asked.language)}${asked.confidence ? ` (${Math.round(asked.confidence * 100)} % sure)` : ''}`;
-    const what = this.like ? ['Documents like ', h('bdi', null, this.like), ': '] : [];
+    const what = this.like ? ['Documents like ', h('bdi', this.like), ': '] : [];
     return fill(this.said, what, [`${plural(answer.hits.length, 'hit')} in ${plural(languages, 'language')}`, `${answer.took_ms.toFixed(1)} ms`, spoken].filter(Boolean).join(' · '));
   }
 
@@ -261,14 +261,14 @@ class Search {
     const only = this.sides[0].languages ?? [];
     const lines = [...counts].sort((a, b) => b[1] - a[1]).map(([code, count]) => {
       const on = only.length === 1 && only[0] === code;
-      const bar = h('button', { type: 'button', cls: 'bar', 'aria-pressed': String(on), disabled: !code, vars: { hue: hue(code), part: (count / hits.length).toFixed(3) },
+      const bar = h('button.bar', { 'aria-pressed': String(on), disabled: !code, vars: { hue: hue(code), part: (count / hits.length).toFixed(3) },
         title: on ? 'All languages again' : `Only ${languageName(code)}`, onclick: () => busy(bar, async () => {
           for (const one of this.sides) one.languages = on ? [] : [code];
           this.layout();
           await this.search();
-        }) }, h('i', null), h('span', null, languageName(code)), h('b', null, count));
-      return h('li', null, bar);
+        }) }, h('i'), h('span', languageName(code)), h('b', count));
+      return h('li', bar);
     });
-    fill(this.tally, hits.length > 0 && h('h2', null, sides > 1 ? 'Hits of both, by language' : 'Hits by language'), h('ul', null, lines));
+    fill(this.tally, hits.length > 0 && h('h2', sides > 1 ? 'Hits of both, by language' : 'Hits by language'), h('ul', lines));
   }
 }

@@ -63,7 +63,7 @@ export function settingsInWords(settings) {
 
 /** The panel for `settings`, which it changes; `changed` is told. */
 export function settingsPanel(settings, changed, { collection, languages, fields }) {
-  const place = h('div', { cls: 'settings' });
+  const place = h('div.settings');
   const set = (name, value, again) => {
     settings[name] = value;
     changed();
@@ -80,9 +80,9 @@ export function settingsPanel(settings, changed, { collection, languages, fields
       check('Balance languages', settings.balance, (on) => set('balance', on, true), 'They take turns, so that none fills the page'),
       !settings.balance && field('Prefer', select(tongues, settings.prefer ?? '', (code) => set('prefer', code || undefined))),
       languagePicker(languages, settings.languages ?? [], (codes) => set('languages', codes)),
-      h('details', { open: Boolean(settings.filter) }, h('summary', null, 'Filter'), filterEditor(settings.filter, (filter) => set('filter', filter), fields)),
-      h('details', { open: Boolean(settings.minimum || settings.all || settings.literal || settings.margin || settings.exact) }, h('summary', null, 'More'),
-        h('div', { cls: 'pair' }, field('Least score', minimum),
+      h('details', { open: Boolean(settings.filter) }, h('summary', 'Filter'), filterEditor(settings.filter, (filter) => set('filter', filter), fields)),
+      h('details', { open: Boolean(settings.minimum || settings.all || settings.literal || settings.margin || settings.exact) }, h('summary', 'More'),
+        h('div.pair', field('Least score', minimum),
           field('Hits', select([10, 20, 50, 100].map((count) => [String(count), String(count)]), String(settings.limit), (count) => set('limit', Number(count))))),
         model && words && check('Demand all words', settings.all, (on) => set('all', on)),
         model && words && check('Take “quotes” and -minus as text', settings.literal, (on) => set('literal', on)),
@@ -99,10 +99,10 @@ export function languagePicker(languages, chosen, changed) {
   const taken = new Set(chosen);
   const known = spoken(languages);
   for (const code of taken) if (!known.some((one) => one.language === code)) known.push({ language: code, documents: 0 });
-  const summary = h('summary', null);
+  const summary = h('summary');
   const title = () => { summary.textContent = taken.size === 0 ? `Languages: all ${known.length}` : `Languages: ${[...taken].map(languageName).join(', ')}`; };
   title();
-  return h('details', { open: taken.size > 0 }, summary, h('div', { cls: 'ticks' }, known.map((one) => {
+  return h('details', { open: taken.size > 0 }, summary, h('div.ticks', known.map((one) => {
     const box = h('input', { type: 'checkbox', checked: taken.has(one.language), onchange: () => {
       if (box.checked) taken.add(one.language);
       else taken.delete(one.language);
@@ -110,6 +110,6 @@ export function languagePicker(languages, chosen, changed) {
       changed([...taken]);
     } });
     const own = endonym(one.language);
-    return h('label', { vars: { hue: hue(one.language) } }, box, h('i', null), h('span', null, languageName(one.language), own && own !== languageName(one.language) && h('small', { lang: one.language, dir: 'auto' }, own)), h('em', null, number(one.documents)));
+    return h('label', { vars: { hue: hue(one.language) } }, box, h('i'), h('span', languageName(one.language), own && own !== languageName(one.language) && h('small', { lang: one.language, dir: 'auto' }, own)), h('em', number(one.documents)));
   })));
 }
