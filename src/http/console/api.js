@@ -11,12 +11,14 @@ let key = null;
 let asking = null;
 let gone = false;
 
+const FETCH = { cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' };
+const headersFor = (type) => ({ ...(key !== null && { authorization: `Bearer ${key}` }), ...(type && { 'content-type': type }) });
+
 /** An error that the server answered with, as RFC 9457 has it. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body?.detail || body?.title || `status ${status}`);
     this.status = status;
-    this.code = body?.code ?? '';
     this.violations = body?.errors ?? [];
   }
 
@@ -24,14 +26,6 @@ export class Problem extends Error {
   get story() {
     const parts = this.violations.map(({ pointer, parameter, detail }) => `${pointer || parameter || 'request'}: ${detail}`);
     return parts.length > 0 ? parts.join('\n') : this.message;
-  }
-}
-
-/** No answer came at all. */
-export class Gone extends Error {
-  constructor() {
-    super('the server does not answer');
-    this.story = 'The server does not answer.';
   }
 }
 
@@ -46,29 +40,18 @@ export const path = (...parts) => `/v1/${parts.map((part) => encodeURIComponent(
  */
 export async function send(method, target, { body, type, encoding, query, signal } = {}) {
   const url = new URL(target, location.origin);
-  for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined && value !== null && value !== '') url.searchParams.set(name, value);
-  }
+  for (const [name, value] of Object.entries(query ?? {})) if ((value ?? '') !== '') url.searchParams.set(name, value);
   for (;;) {
-    const headers = {};
     const used = key;
-    if (used !== null) headers.authorization = `Bearer ${used}`;
-    if (body !== undefined) headers['content-type'] = type ?? 'application/json';
+    const headers = headersFor(body !== undefined && (type ?? 'application/json'));
     if (encoding) headers['content-encoding'] = encoding;
-    const sent = { method, headers, signal, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' };
-    if (body !== undefined) sent.body = type ? body : JSON.stringify(body);
-    let answer;
-    try {
-      answer = await fetch(url, sent);
-    } catch (error) {
+    const answer = await fetch(url, { ...FETCH, method, headers, signal, body: type ? body : JSON.stringify(body) }).catch((error) => {
       if (error.name === 'AbortError') throw error;
       wentAway();
-      throw new Gone();
-    }
-    if (answer.status !== 401) {
-      if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => null));
-      return answer;
-    }
+      throw Object.assign(error, { story: 'The server does not answer.' });
+    });
+    if (answer.ok) return answer;
+    if (answer.status !== 401) throw new Problem(answer.status, await answer.json().catch(() => null));
     if (key === used) await askForKey(used !== null);
   }
 }
@@ -83,7 +66,7 @@ export const get = (target, query, signal) => call('GET', target, { query, signa
 export const post = (target, body, signal) => call('POST', target, { body, signal });
 
 /** The fields of metadata that a collection's first documents have. */
-export async function fieldsOf(collection) {
+export async function metadataOf(collection) {
   const { documents } = await get(path('collections', collection, 'documents'), { limit: 20 });
   return [...new Set(documents.flatMap((one) => Object.keys(one.metadata)))];
 }
@@ -134,25 +117,18 @@ export function pause(milliseconds, signal) {
 
 /** Saves what a path answers as a file. Without a key the browser streams it to the disk. */
 export async function download(target, name) {
-  const link = document.createElement('a');
-  link.download = name;
-  if (key === null) {
-    link.href = target;
-    link.click();
-    return;
-  }
-  const content = await (await send('GET', target)).blob();
-  save(content, name);
+  if (key === null) click(target, name);
+  else save(await (await send('GET', target)).blob(), name);
 }
 
 /** Saves a blob as a file. */
 export function save(content, name) {
-  const link = document.createElement('a');
-  link.download = name;
-  link.href = URL.createObjectURL(content);
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  const address = URL.createObjectURL(content);
+  click(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
+
+const click = (href, download) => Object.assign(document.createElement('a'), { href, download }).click();
 
 /** Takes a key, or `null` to forget the one there is, and finds out what it may do. */
 export async function useKey(secret) {
@@ -163,7 +139,7 @@ export async function useKey(secret) {
 /** Waits until the page has got a key; many requests may wait at once. */
 function askForKey(refused) {
   session.guarded = true;
-  if (key !== null && refused) key = null;
+  key = null;
   asking ??= new Promise((resolve, reject) => {
     const settled = (done) => (value) => {
       asking = null;
@@ -180,21 +156,14 @@ function askForKey(refused) {
  */
 export async function probe() {
   const allowed = async (method, target, body) => {
-    const headers = { 'content-type': 'application/json' };
-    if (key !== null) headers.authorization = `Bearer ${key}`;
-    const answer = await fetch(target, { method, headers, body, cache: 'no-store', credentials: 'omit' });
-    if (answer.status === 401) session.guarded = true;
-    return answer.status !== 401 && answer.status !== 403;
+    const { status } = await fetch(target, { ...FETCH, method, headers: headersFor('application/json'), body });
+    if (status === 401) session.guarded = true;
+    return status !== 401 && status !== 403;
   };
   try {
     session.everything = await allowed('GET', '/v1/keys?limit=1');
-    if (session.everything) {
-      session.admin = session.write = true;
-      return;
-    }
-    session.admin = key !== null && await allowed('POST', '/v1/collections', '{}');
-    session.write = session.admin
-      || key !== null && await allowed('POST', '/v1/jobs/00000000-0000-7000-8000-000000000000/cancel', '{}');
+    session.admin = session.everything || key !== null && await allowed('POST', '/v1/collections', '{}');
+    session.write = session.admin || key !== null && await allowed('POST', '/v1/jobs/00000000-0000-7000-8000-000000000000/cancel', '{}');
   } catch {
     wentAway();
   } finally {

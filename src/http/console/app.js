@@ -2,7 +2,7 @@
 // An address is #/page/argument/…?settings; it never holds a key.
 
 import { ended, get, hasKey, pause, probe, server, session, useKey } from './api.js';
-import { button, dialog, empty, failed, field, h } from './dom.js';
+import { button, dialog, empty, failed, field, fill, form, h, written } from './dom.js';
 
 const PAGES = ['search', 'collections', 'jobs', 'mining', 'classifiers', 'models', 'keys', 'snapshots'];
 const main = document.getElementById('main');
@@ -16,10 +16,7 @@ async function route() {
   const [where, query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2);
   const [name, ...args] = where.split('/').map((part) => decode(part));
   const known = PAGES.includes(name) ? name : 'search';
-  for (const link of document.querySelectorAll('nav a')) {
-    if (link.dataset.page === known) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
-  }
+  for (const link of document.querySelectorAll('nav a')) link.ariaCurrent = link.dataset.page === known ? 'page' : null;
   document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   try {
     const module = await import(`./${known}.js`);
@@ -45,38 +42,31 @@ function decode(part) {
 }
 
 /** Asks for a key. Requests wait for it meanwhile. */
-function askForKey({ refused, given, dismissed }) {
+async function askForKey({ refused, given, dismissed }) {
   const secret = h('input', { type: 'password', required: true, autofocus: true });
-  dialog('This server asks for a key', (close) => h('form', {
-    onsubmit: async (event) => {
-      event.preventDefault();
-      const value = secret.value.trim();
-      secret.value = '';
-      close(true);
-      await useKey(value);
-      given();
-    },
-  },
-  refused && h('p.notice.bad', 'The server does not know this key. It may have been revoked, or have expired.'),
+  const value = await dialog('This server asks for a key', (close) => form(() => {
+    close(written(secret));
+    secret.value = '';
+  }, refused && h('p.notice.bad', 'The server does not know this key. It may have been revoked, or have expired.'),
   field('Key', secret, 'It stays in the memory of this page, and is gone when you load the page again or close it.'),
-  h('footer', h('button.button.primary', { type: 'submit' }, 'Continue'))), 'narrow').then((done) => {
-    if (!done) {
-      main.replaceChildren(empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, 'primary')));
-      dismissed(new DOMException('no key', 'AbortError'));
-    }
-  });
+  h('footer', h('button.button.primary', { type: 'submit' }, 'Continue'))), 'narrow');
+  if (value) {
+    await useKey(value);
+    given();
+  } else {
+    main.replaceChildren(empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, 'primary')));
+    dismissed(new DOMException('no key', 'AbortError'));
+  }
 }
 
 function showSession() {
   for (const link of document.querySelectorAll('nav [data-needs]')) link.hidden = !session[link.dataset.needs];
   const who = document.getElementById('who');
-  who.replaceChildren();
-  if (!session.guarded || !hasKey()) return;
   const may = session.everything ? 'may do everything' : session.admin ? 'administers its collections' : session.write ? 'may read and write' : 'may read';
-  who.append(h('span', `This key ${may}. `), button('Forget it', async () => {
+  fill(who, session.guarded && hasKey() && [h('span', `This key ${may}. `), button('Forget it', async () => {
     await useKey(null);
     route();
-  }, 'link'));
+  }, 'link')]);
 }
 
 /** Counts the jobs that are under way beside the word "Jobs". */
@@ -84,13 +74,10 @@ async function countJobs() {
   const count = document.getElementById('jobs-running');
   for (;;) {
     if (!document.hidden && (!session.guarded || hasKey())) {
-      try {
-        const { jobs } = await get('/v1/jobs', { limit: 50 });
-        const open = jobs.filter((job) => !ended(job)).length;
-        count.textContent = open;
-        count.hidden = open === 0;
-        count.setAttribute('aria-label', `${open} under way`);
-      } catch { /* said elsewhere */ }
+      // What goes wrong is said elsewhere.
+      const { jobs } = await get('/v1/jobs', { limit: 50 }).catch(() => ({ jobs: [] }));
+      const open = jobs.filter((job) => !ended(job)).length;
+      Object.assign(count, { textContent: open, hidden: open === 0, ariaLabel: `${open} under way` });
     }
     await pause(4000);
   }

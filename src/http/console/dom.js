@@ -3,30 +3,34 @@
 import { session } from './api.js';
 import { endonym, hue, languageName, number, pieces } from './text.js';
 
-const PROPERTIES = new Set(['value', 'checked', 'disabled', 'hidden', 'open', 'selected', 'htmlFor', 'indeterminate']);
-
 const DEFAULTS = { button: { type: 'button' }, input: { type: 'text', dir: 'auto', autocomplete: 'off', spellcheck: 'false' }, textarea: { dir: 'auto' } };
-const shown = (children) => children.flat(9).filter((child) => child !== null && child !== undefined && child !== false);
+// A longer list of collections is not one to choose from.
+const CHOICES_MOST = 100;
 
-/** An element with its classes, such as `p.hint`; then, if any, attributes, `on…` listeners and `vars` for custom properties; then what it holds. */
+const isShown = (one) => one !== null && one !== undefined && one !== false;
+
+/** An element with its classes, such as `p.hint`; then perhaps attributes, `on…` listeners and `vars` for custom properties; then what it holds. */
 export function h(kind, ...children) {
   const [tag, ...classes] = kind.split('.');
   const element = document.createElement(tag);
   const props = { ...DEFAULTS[tag], ...(children[0]?.constructor === Object && children.shift()) };
-  element.append(...shown(children));
+  fill(element, children);
   if (classes.length > 0) element.className = classes.join(' ');
   for (const [name, value] of Object.entries(props)) {
-    if (value === null || value === undefined || value === false) continue;
+    if (!isShown(value)) continue;
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else if (name === 'vars') for (const [key, one] of Object.entries(value)) element.style.setProperty(`--${key}`, one);
-    else if (PROPERTIES.has(name)) element[name] = value;
-    else element.setAttribute(name, value === true ? '' : value);
+    else if (name === 'value' || value === true) element[name] = value;
+    else element.setAttribute(name, value);
   }
   return element;
 }
 
 /** Puts `children` in place of what `element` holds. */
-export const fill = (element, ...children) => element.replaceChildren(...shown(children));
+export const fill = (element, ...children) => element.replaceChildren(...children.flat(9).filter(isShown));
+
+/** An element with a text of a language, in the direction of its script. */
+export const said = (kind, language, ...text) => h(kind, { dir: 'auto', lang: language ?? 'und' }, text);
 
 const ICONS = {
   close: 'M6 6l12 12M18 6L6 18', check: 'M5 12.5l4.5 4.5L19 7.5', copy: 'M9 9h10v11H9zM5 15V4h10', add: 'M12 5v14M5 12h14',
@@ -47,22 +51,16 @@ export const icon = (name) => vector('svg', { viewBox: '0 0 24 24', 'aria-hidden
 
 /** A button; a click that starts work shows it, and what goes wrong is said. */
 export function button(label, action, kind = '', { sign, label: spoken, ...props } = {}) {
-  const one = h(`button.button.${kind}`, { ...props, 'aria-label': spoken }, sign && icon(sign), label);
-  one.addEventListener('click', (event) => busy(one, () => action(event)));
+  const one = h(`button.button.${kind}`, { ...props, 'aria-label': spoken, onclick: (event) => busy(one, () => action(event)) }, sign && icon(sign), label);
   return one;
 }
 
 /** Runs `work` while `element` cannot be used again; tells errors. */
 export async function busy(element, work) {
-  if (element.getAttribute('aria-busy') === 'true') return;
-  element.setAttribute('aria-busy', 'true');
-  try {
-    await work();
-  } catch (error) {
-    failed(error);
-  } finally {
-    element.removeAttribute('aria-busy');
-  }
+  if (element.ariaBusy === 'true') return;
+  element.ariaBusy = 'true';
+  await Promise.resolve().then(work).catch(failed);
+  element.ariaBusy = null;
 }
 
 /** Says an error, unless it only says that the page was left. */
@@ -74,27 +72,22 @@ export function failed(error) {
 
 /** Shows a message for some seconds; an error stays until it is closed. */
 export function tell(message, kind = 'good') {
-  const close = h('button.plain', { 'aria-label': 'Close' }, icon('close'));
-  const toast = h(`div.toast.${kind}`, h('p', { dir: 'auto' }, message), close);
-  close.addEventListener('click', () => toast.remove());
-  document.getElementById('toasts').append(toast);
+  const toasts = document.getElementById('toasts');
+  const toast = h(`div.toast.${kind}`, h('p', { dir: 'auto' }, message), button('', () => toast.remove(), 'plain', { sign: 'close', label: 'Close' }));
+  toasts.append(toast);
   if (kind !== 'bad') setTimeout(() => toast.remove(), 6000);
-  while (toast.parentElement?.childElementCount > 4) toast.parentElement.firstElementChild.remove();
+  if (toasts.childElementCount > 4) toasts.firstElementChild.remove();
 }
 
 /** A label with its control below. */
 export function field(label, control, hint) {
-  const id = control.id || fresh();
-  control.id = id;
+  const id = control.id ||= fresh();
   if (hint) control.setAttribute('aria-describedby', `${id}-hint`);
   return h('div.field', h('label', { for: id }, label), control, hint && h('p.hint', { id: `${id}-hint` }, hint));
 }
 
 /** A checkbox with its label beside. */
-export function check(label, checked, changed, hint) {
-  const box = h('input', { type: 'checkbox', checked, onchange: () => changed(box.checked) });
-  return h('label.check', box, h('span', label, hint && h('small', hint)));
-}
+export const check = (label, checked, changed, hint) => h('label.check', h('input', { type: 'checkbox', checked, onchange: (event) => changed(event.target.checked) }), h('span', label, hint && h('small', hint)));
 
 let last = 0;
 export const fresh = () => `e${(last += 1)}`;
@@ -102,18 +95,25 @@ export const fresh = () => `e${(last += 1)}`;
 /** Choices side by side of which one is taken. */
 export function choice(label, options, value, changed) {
   const name = fresh();
-  return h('fieldset.choice', h('legend', label), h('div', options.map(([key, text, title]) => {
-    const radio = h('input', { type: 'radio', name, value: key, checked: key === value, onchange: () => changed(key) });
-    return h('label', { title }, radio, h('span', text));
-  })));
+  return h('fieldset.choice', h('legend', label), h('div', options.map(([key, text, title]) => h('label', { title }, h('input', { type: 'radio', name, value: key, checked: key === value, onchange: () => changed(key) }), h('span', text)))));
 }
 
-/** A select of [value, text] pairs. */
+/** A select of values, or of [value, text] pairs. */
 export function select(options, value, changed, props) {
-  const list = options.map(([key, text]) => h('option', { value: key }, text));
-  const one = h('select', { ...props, onchange: () => changed?.(one.value) }, list);
-  one.value = value ?? options[0]?.[0] ?? '';
+  const pairs = options.map((one) => (Array.isArray(one) ? one : [one, one]));
+  const one = h('select', { ...props, onchange: () => changed?.(one.value) }, pairs.map(([key, text]) => h('option', { value: key }, text)));
+  one.value = value ?? pairs[0]?.[0] ?? '';
   return one;
+}
+
+/** A choice of one of the collections that a list begins with; among very many, its name is written. */
+export function pickCollection({ collections, next_cursor: more }, value, changed, props) {
+  const names = [...new Set([value, ...collections.map((one) => one.name)])];
+  if (!more && names.length <= CHOICES_MOST) return select(names.sort(), value, changed, props);
+  const known = h('datalist', { id: fresh() }, names.map((name) => h('option', { value: name })));
+  document.getElementById('main').append(known);
+  const box = h('input', { ...props, list: known.id, value, onchange: () => box.value && changed(box.value) });
+  return box;
 }
 
 /** A modal dialog; `build(close)` gives its content. Resolves with what `close` is called with. */
@@ -121,80 +121,89 @@ export function dialog(title, build, cls = '') {
   return new Promise((resolve) => {
     const id = fresh();
     const before = document.activeElement;
-    const box = h(`dialog.${cls}`, { 'aria-labelledby': id });
     const close = (value) => {
       box.close();
       box.remove();
       if (before?.isConnected) before.focus();
       resolve(value);
     };
-    box.append(
-      h('header', h('h2', { id }, title),
-        h('button.plain', { 'aria-label': 'Close', onclick: () => close() }, icon('close'))),
-      h('div.body', build(close)),
-    );
-    box.addEventListener('cancel', (event) => {
-      event.preventDefault();
-      close();
-    });
-    box.addEventListener('click', (event) => {
-      if (event.target === box) close();
-    });
+    const box = h(`dialog.${cls}`, { 'aria-labelledby': id,
+      oncancel: (event) => {
+        event.preventDefault();
+        close();
+      },
+      onclick: (event) => event.target === box && close() },
+    h('header', h('h2', { id }, title), button('', () => close(), 'plain', { sign: 'close', label: 'Close' })), h('div.body', build(close)));
     document.body.append(box);
     box.showModal();
-    (box.querySelector('[autofocus]') ?? box.querySelector('.body input, .body textarea, .body select, .body button'))?.focus();
+    (box.querySelector('[autofocus]') ?? box.querySelector('.body :is(input, textarea, select, button)'))?.focus();
   });
 }
 
-/** A dialog with a form. `submit` gives what the dialog is closed with; what it throws is shown, and the form stays. */
+/** A form that stays on the page. */
+export const form = (submit, ...children) => h('form', { onsubmit: (event) => {
+  event.preventDefault();
+  submit();
+} }, children);
+
+/**
+ * Fields by the names of what they give: [label, control or attributes of a text field, hint], an element that gives nothing, or
+ * more such fields, folded. `values()` has what is written: numbers as such, with `data-list` a list, what is empty not at all.
+ */
+export function fieldsOf(fields) {
+  const controls = [];
+  const draw = ([name, one]) => {
+    if (!one || one instanceof Element) return one;
+    if (!Array.isArray(one)) return h('details', h('summary', 'More'), Object.entries(one).map(draw));
+    const [label, control = {}, help] = one;
+    const made = control instanceof Element ? control : h('input', control);
+    controls.push([name, made]);
+    return field(label, made, help);
+  };
+  const valueOf = (control) => {
+    const text = control.value.trim();
+    if (control.dataset.list !== undefined) return listed(control);
+    return text === '' || control.closest('[hidden]') ? undefined : control.type === 'number' ? Number(text) : text;
+  };
+  return { elements: Object.entries(fields).map(draw), values: () => Object.fromEntries(controls.map(([name, control]) => [name, valueOf(control)])) };
+}
+
+/** A dialog with a form. `submit` gets the values and gives what the dialog is closed with; what it throws is shown, and the form stays. */
 export function ask(title, fields, action, submit, cls) {
+  const { elements, values } = fieldsOf(fields);
   return dialog(title, (close) => {
     const wrong = h('p.notice.bad', { hidden: true, role: 'alert' });
     const go = h('button.button.primary', { type: 'submit' }, action);
-    return h('form', { onsubmit: (event) => {
-      event.preventDefault();
-      busy(go, async () => {
-        try {
-          close(await submit());
-        } catch (error) {
-          wrong.hidden = false;
-          wrong.textContent = error.story ?? error.message;
-        }
-      });
-    } }, fields, wrong, h('footer', go));
+    return form(() => busy(go, () => Promise.resolve(values()).then(submit).then(close, (error) => {
+      wrong.hidden = false;
+      wrong.textContent = error.story ?? error.message;
+    })), elements, wrong, h('footer', go));
   }, cls);
 }
-
-/** A remark in small letters. */
-export const hint = (...text) => h('p.hint', text);
-
-/** What a text field holds, as a list. */
-export const listed = (input) => input.value.split(',').map((one) => one.trim()).filter(Boolean);
 
 /** Asks before something is destroyed. With `word`, it has to be typed. */
 export function confirmed(title, text, action, word) {
   return dialog(title, (close) => {
     const go = h('button.button.danger', { type: 'submit', disabled: Boolean(word) }, action);
     const typed = word && h('input', { oninput: () => { go.disabled = typed.value !== word; } });
-    const submit = (event) => {
-      event.preventDefault();
-      close(true);
-    };
-    return h('form', { onsubmit: submit }, h('p', text), typed && field(`Type ${word} to confirm`, typed),
-      h('footer', button('Keep it', () => close(false)), go));
+    return form(() => close(true), h('p', text), typed && field(`Type ${word} to confirm`, typed), h('footer', button('Keep it', () => close(false)), go));
   });
 }
 
-/** A passage with its marks, written in the direction of its script. */
-export function passage(text, marks, language) {
-  return h('p.passage', { dir: 'auto', lang: language ?? 'und' }, pieces(text, marks).map((one) => (one.marked ? h('mark', one.text) : one.text)));
-}
+/** A remark in small letters. */
+export const hint = (...text) => h('p.hint', text);
+
+/** What a text field holds, without white space around it; and that as a list. */
+export const written = (input) => input.value.trim();
+export const listed = (input) => input.value.split(',').map((one) => one.trim()).filter(Boolean);
+
+/** A passage with its marks. */
+export const passage = (text, marks, language) => said('p.passage', language, pieces(text, marks).map((one) => (one.marked ? h('mark', one.text) : one.text)));
 
 /** A language's dot and names. */
 export function tongue(code, { own = true } = {}) {
-  const self = own ? endonym(code) : '';
-  return h('span.tongue', { vars: { hue: hue(code) } }, h('i'),
-    self && self !== languageName(code) && h('b', { lang: code, dir: 'auto' }, self), h('span', languageName(code)));
+  const [self, name] = [own && endonym(code), languageName(code)];
+  return h('span.tongue', { vars: { hue: hue(code) } }, h('i'), self && self !== name && said('b', code, self), h('span', name));
 }
 
 /** Parts of a whole by language, as one bar: [{language, documents}]. */
@@ -203,21 +212,18 @@ export function languageBar(counts) {
   const parts = [...counts].sort((a, b) => b.documents - a.documents);
   const text = parts.slice(0, 12).map((one) => `${languageName(one.language)} ${number(one.documents)}`).join(', ');
   return h('div.spectrum', { role: 'img', 'aria-label': `Documents by language: ${text || 'none'}`, title: text },
-    parts.map((one) => h('i', { vars: { hue: hue(one.language), part: (one.documents / Math.max(total, 1)).toFixed(4) } })));
+    parts.map((one) => h('i', { vars: { hue: hue(one.language), part: one.documents / Math.max(total, 1) } })));
 }
 
 /** A bar from 0 to 1. */
-export function meter(value) {
-  const part = Math.max(0, Math.min(1, Number.isFinite(value) ? value : 0));
-  return h('span.meter', { 'aria-hidden': 'true' }, h('i', { vars: { part: part.toFixed(4) } }));
-}
+export const meter = (value) => h('span.meter', { 'aria-hidden': 'true' }, h('i', { vars: { part: Math.max(0, Math.min(1, value || 0)) } }));
 
 /** A button that copies what `text()` gives. */
-export function copier(text, label = 'Copy') {
-  const one = button(label, async () => {
+export function copier(text) {
+  const one = button('Copy', async () => {
     await navigator.clipboard.writeText(text());
     one.lastChild.textContent = 'Copied';
-    setTimeout(() => { one.lastChild.textContent = label; }, 1500);
+    setTimeout(() => { one.lastChild.textContent = 'Copy'; }, 1500);
   }, 'small', { sign: 'copy' });
   return one;
 }
@@ -226,16 +232,23 @@ export function copier(text, label = 'Copy') {
 export const empty = (title, text, ...more) => h('div.empty', h('h2', title), text && h('p', text), more);
 
 /** Head of a page: its title, a line below, and what can be done. */
-export function head(title, text, ...actions) {
-  return h('div.head', h('div', h('h1', { dir: 'auto' }, title), text && h('p', text)), h('div.actions', actions));
-}
+export const head = (title, text, ...actions) => h('div.head', h('div', h('h1', { dir: 'auto' }, title), text && h('p', text)), h('div.actions', actions));
+
+/** A part of a page under a title. */
+export const card = (title, ...content) => h('section.card', h('h2', title), content);
+
+/** A line of facts. */
+export const facts = (...parts) => h('p.facts', parts.flat().map((one) => (typeof one === 'string' ? h('span', one) : one)));
+
+/** Names with their values. */
+export const stats = (kind, pairs) => h(kind, pairs.map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 
 /** A table that scrolls by itself on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers. */
 export function table(label, columns, rows) {
-  const number = columns.map((one) => (one.startsWith('#') ? 'num' : ''));
-  const line = (row) => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td.${number[at]}`, { dir: 'auto' }, cell))));
+  const kinds = columns.map((one) => (one.startsWith('#') ? '.num' : ''));
+  const line = (row) => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td${kinds[at]}`, { dir: 'auto' }, cell))));
   return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': label },
-    h('table', h('thead', h('tr', columns.map((one, at) => h(`th.${number[at]}`, { scope: 'col' }, one.replace(/^#/, ''))))), h('tbody', rows.map(line))));
+    h('table', h('thead', h('tr', columns.map((one, at) => h(`th${kinds[at]}`, { scope: 'col' }, one.replace('#', ''))))), h('tbody', rows.map(line))));
 }
 
 /** Whether the caller may do what needs `write`, `admin` or `everything`. */

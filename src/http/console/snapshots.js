@@ -1,9 +1,11 @@
 // Snapshots: making, keeping, restoring and deleting them.
 
 import { call, download, get, path, post, send } from './api.js';
-import { ask, button, busy, check, confirmed, empty, field, fill, h, head, select, tell } from './dom.js';
+import { ask, busy, button, check, confirmed, empty, fill, h, head, select, tell } from './dom.js';
 import { showJob } from './jobs.js';
 import { ago, bytes, number, plural, when } from './text.js';
+
+const COLLECTIONS_SHOWN = 24;
 
 export async function show({ main, signal }) {
   const list = h('ul.list');
@@ -15,27 +17,28 @@ export async function show({ main, signal }) {
   const run = async (job) => {
     const done = await showJob(work, job, signal);
     await read();
-    return done;
+    return done.status === 'succeeded';
   };
-  const item = (one) => {
-    const total = one.collections.reduce((sum, each) => sum + each.documents, 0);
-    const target = path('snapshots', one.id);
-    return h('li', h('div.line', h('b', when(one.created_at)), h('span.hint', `${ago(one.created_at)} · ${bytes(one.archive_bytes)} · ${plural(total, 'document')}`), h('span.actions',
-      button('Download', () => download(`${target}/archive`, `${one.id}.tar.zst`), 'small', { sign: 'down' }),
+  const item = ({ id, created_at: made, archive_bytes: size, collections }) => {
+    const total = collections.reduce((sum, each) => sum + each.documents, 0);
+    const target = path('snapshots', id);
+    return h('li', h('div.line', h('b', when(made)), h('span.hint', `${ago(made)} · ${bytes(size)} · ${plural(total, 'document')}`), h('span.actions',
+      button('Download', () => download(`${target}/archive`, `${id}.tar.zst`), 'small', { sign: 'down' }),
       button('Restore', async () => {
-        const body = await askRestore(one);
-        if (body && (await run(await post(`${target}/restore`, body))).status === 'succeeded') tell('Restored.');
+        const body = await askRestore(collections);
+        if (body && await run(await post(`${target}/restore`, body))) tell('Restored.');
       }, 'small'),
       button('Delete', async () => {
-        if (!await confirmed('Delete this snapshot?', `Of ${when(one.created_at)}, with ${plural(one.collections.length, 'collection')}.`, 'Delete it')) return;
+        if (!await confirmed('Delete this snapshot?', `Of ${when(made)}, with ${plural(collections.length, 'collection')}.`, 'Delete it')) return;
         await call('DELETE', target);
         await read();
       }, 'small'))),
-    h('p.chips', one.collections.slice(0, 24).map((each) => h('span.chip', { dir: 'auto' }, each.name, h('span', ` ${number(each.documents)}`))), one.collections.length > 24 && h('span.chip', `+${one.collections.length - 24}`)));
+    h('p.chips', collections.slice(0, COLLECTIONS_SHOWN).map((each) => h('span.chip', { dir: 'auto' }, each.name, h('span', ` ${number(each.documents)}`))), collections.length > COLLECTIONS_SHOWN && h('span.chip', `+${collections.length - COLLECTIONS_SHOWN}`)));
   };
   const file = h('input.sr', { type: 'file', accept: '.zst', tabindex: '-1', 'aria-label': 'Archive of a snapshot', onchange: () => busy(file, async () => {
-    const id = file.files[0].name.match(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/)?.[0] ?? crypto.randomUUID();
-    await send('PUT', path('snapshots', id, 'archive'), { body: file.files[0], type: 'application/zstd' });
+    const [body] = file.files;
+    const id = body.name.match(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/)?.[0] ?? crypto.randomUUID();
+    await send('PUT', path('snapshots', id, 'archive'), { body, type: 'application/zstd' });
     tell('The archive is whole, and kept.');
     await read();
   }) });
@@ -44,12 +47,12 @@ export async function show({ main, signal }) {
     button('Snapshot of everything', async () => run(await post('/v1/snapshots', {})), 'primary')), work, list);
 }
 
-function askRestore(one) {
+function askRestore(collections) {
   const name = h('input', { placeholder: 'the same name' });
-  const rename = field('Under another name', name);
-  rename.hidden = true;
-  const what = select([['', 'All that it holds'], ...one.collections.map((each) => [each.name, each.name])], '', (value) => { rename.hidden = value === ''; });
-  let replace = false;
-  return ask('Restore', [field('What', what), rename, check('Replace what has the name', false, (on) => { replace = on; }, 'What is there under these names now goes')], 'Restore',
-    () => ({ ...(what.value && { collection: what.value, ...(name.value.trim() && { rename_to: name.value.trim() }) }), ...(replace && { replace }) }));
+  const what = select([['', 'All that it holds'], ...collections.map((each) => each.name)], '', (value) => { name.parentElement.hidden = value === ''; });
+  let replace;
+  const asked = ask('Restore', { collection: ['What', what], rename_to: ['Under another name', name], replace: check('Replace what has the name', false, (on) => { replace = on || undefined; }, 'What is there under these names now goes') }, 'Restore',
+    (values) => ({ ...values, replace }));
+  name.parentElement.hidden = true;
+  return asked;
 }

@@ -43,6 +43,9 @@ export function hue(code) {
 /** Counts by language, those without one left out, the most frequent first. */
 export const spoken = (counts) => counts.filter((one) => one.language).sort((a, b) => b.documents - a.documents);
 
+/** The same as choices for a select. */
+export const counted = (counts) => spoken(counts).map((one) => [one.language, `${languageName(one.language)} (${number(one.documents)})`]);
+
 export const number = (value) => numbers.format(value);
 export const percent = (value) => `${(value * 100).toFixed(1)} %`;
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
