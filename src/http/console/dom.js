@@ -1,255 +1,234 @@
 // Elements without a framework, and the few parts that all pages share: icons, messages, dialogs, meters, copy buttons.
 
-import { session } from './api.js';
-import { endonym, hue, languageName, number, pieces } from './text.js';
+import {session} from './api.js';
+import {endonym, hue, languageName, number, pieces} from './text.js';
 
-const DEFAULTS = { button: { type: 'button' }, input: { type: 'text', dir: 'auto', autocomplete: 'off', spellcheck: 'false' }, textarea: { dir: 'auto' } };
-// A longer list of collections is not one to choose from.
+const DEFAULTS = {button: {type: 'button'}, input: {type: 'text', dir: 'auto', autocomplete: 'off', spellcheck: 'false'}, textarea: {dir: 'auto'}};
 const CHOICES_MOST = 100;
 
-const isShown = (one) => one !== null && one !== undefined && one !== false;
+const isShown = one => one !== null && one !== undefined && one !== false;
 
-/** An element with its classes, such as `p.hint`; then perhaps attributes, `on…` listeners and `vars` for custom properties; then what it holds. */
+// An element with its classes, such as `p.hint`; attributes (`label` is `aria-label`), `on…` listeners, custom properties in `vars`; what it holds.
 export function h(kind, ...children) {
-  const [tag, ...classes] = kind.split('.');
-  const element = document.createElement(tag);
-  const props = { ...DEFAULTS[tag], ...(children[0]?.constructor === Object && children.shift()) };
-  fill(element, children);
-  if (classes.length > 0) element.className = classes.join(' ');
-  for (const [name, value] of Object.entries(props)) {
-    if (!isShown(value)) continue;
-    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
-    else if (name === 'vars') for (const [key, one] of Object.entries(value)) element.style.setProperty(`--${key}`, one);
-    else if (name === 'value' || value === true) element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  return element;
+	const [tag, ...classes] = kind.split('.');
+	const element = document.createElement(tag);
+	const props = {...DEFAULTS[tag], ...(children[0]?.constructor === Object && children.shift())};
+	fill(element, children);
+	if (classes.length > 0) element.className = classes.join(' ');
+	for (const [name, value] of Object.entries(props)) {
+		if (!isShown(value)) continue;
+		if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+		else if (name === 'vars') for (const [key, one] of Object.entries(value)) element.style.setProperty(`--${key}`, one);
+		else if (name === 'value' || value === true) element[name] = value;
+		else element.setAttribute(name === 'label' ? 'aria-label' : name, value);
+	}
+	return element;
 }
 
-/** Puts `children` in place of what `element` holds. */
+// Puts `children` in place of what `element` holds.
 export const fill = (element, ...children) => element.replaceChildren(...children.flat(9).filter(isShown));
 
-/** An element with a text of a language, in the direction of its script. */
-export const said = (kind, language, ...text) => h(kind, { dir: 'auto', lang: language ?? 'und' }, text);
+// An element with a text of a language, in the direction of its script.
+export const said = (kind, language, ...text) => h(kind, {dir: 'auto', lang: language ?? 'und'}, text);
 
 const ICONS = {
-  close: 'M6 6l12 12M18 6L6 18', check: 'M5 12.5l4.5 4.5L19 7.5', copy: 'M9 9h10v11H9zM5 15V4h10', add: 'M12 5v14M5 12h14',
-  down: 'M12 4v13M6 12l6 6 6-6', up: 'M12 20V7M6 12l6-6 6 6', open: 'M5 12h14M13 6l6 6-6 6', code: 'M8 7l-5 5 5 5M16 7l5 5-5 5',
-  sides: 'M4 5h16v14H4zM12 5v14', search: 'M16 16l4 4M11 17a6 6 0 1 1 0-12 6 6 0 0 1 0 12z', bin: 'M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13',
-  why: 'M12 17.5v.1M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4', like: 'M4 12h6M14 12h6M10 6l4 12',
+	close: 'M6 6l12 12M18 6L6 18', check: 'M5 12.5l4.5 4.5L19 7.5', add: 'M12 5v14M5 12h14',
+	down: 'M12 4v13M6 12l6 6 6-6', up: 'M12 20V7M6 12l6-6 6 6',
+	search: 'M16 16l4 4M11 17a6 6 0 1 1 0-12 6 6 0 0 1 0 12z', bin: 'M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13',
 };
 
-/** An element of SVG. */
 export function vector(tag, attributes, ...children) {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
+	const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+	for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+	element.append(...children);
+	return element;
 }
 
-export const icon = (name) => vector('svg', { viewBox: '0 0 24 24', 'aria-hidden': 'true' }, vector('path', { d: ICONS[name] }));
+export const icon = name => vector('svg', {viewBox: '0 0 24 24', 'aria-hidden': 'true'}, vector('path', {d: ICONS[name]}));
 
-/** A button; a click that starts work shows it, and what goes wrong is said. */
-export function button(label, action, kind = '', { sign, label: spoken, ...props } = {}) {
-  const one = h(`button.button.${kind}`, { ...props, 'aria-label': spoken, onclick: (event) => busy(one, () => action(event)) }, sign && icon(sign), label);
-  return one;
+// A button; a click that starts work shows it, and what goes wrong is said.
+export function button(label, action, kind = '', {sign, ...props} = {}) {
+	const one = h(`button.button.${kind}`, {...props, onclick: event => busy(one, () => action(event))}, sign && icon(sign), label);
+	return one;
 }
 
-/** Runs `work` while `element` cannot be used again; tells errors. */
+// Runs `work` while `element` cannot be used again; tells errors.
 export async function busy(element, work) {
-  if (element.ariaBusy === 'true') return;
-  element.ariaBusy = 'true';
-  await Promise.resolve().then(work).catch(failed);
-  element.ariaBusy = null;
+	if (element.ariaBusy === 'true') return;
+	element.ariaBusy = 'true';
+	await Promise.resolve().then(work).catch(failed);
+	element.ariaBusy = null;
 }
 
-/** Says an error, unless it only says that the page was left. */
+// Says an error, unless it only says that the page was left.
 export function failed(error) {
-  if (error?.name === 'AbortError') return;
-  if (!error?.story) console.error(error);
-  tell(error?.story ?? 'Something in this page went wrong. Load it again.', 'bad');
+	if (error?.name === 'AbortError') return;
+	if (!error?.story) console.error(error);
+	tell(error?.story ?? 'Something in this page went wrong. Load it again.', 'bad');
 }
 
-/** Shows a message for some seconds; an error stays until it is closed. */
+// Shows a message for some seconds; an error stays until it is closed.
 export function tell(message, kind = 'good') {
-  const toasts = document.getElementById('toasts');
-  const toast = h(`div.toast.${kind}`, h('p', { dir: 'auto' }, message), button('', () => toast.remove(), 'plain', { sign: 'close', label: 'Close' }));
-  toasts.append(toast);
-  if (kind !== 'bad') setTimeout(() => toast.remove(), 6000);
-  if (toasts.childElementCount > 4) toasts.firstElementChild.remove();
+	const toasts = document.getElementById('toasts');
+	const toast = h(`div.toast.${kind}`, h('p', message), button('', () => toast.remove(), 'plain', {sign: 'close', label: 'Close'}));
+	toasts.append(toast);
+	if (kind !== 'bad') setTimeout(() => toast.remove(), 6000);
+	if (toasts.childElementCount > 4) toasts.firstElementChild.remove();
 }
 
-/** A label with its control below. */
 export function field(label, control, hint) {
-  const id = control.id ||= fresh();
-  if (hint) control.setAttribute('aria-describedby', `${id}-hint`);
-  return h('div.field', h('label', { for: id }, label), control, hint && h('p.hint', { id: `${id}-hint` }, hint));
+	const id = control.id ||= fresh();
+	if (hint) control.setAttribute('aria-describedby', `${id}-hint`);
+	return h('div.field', h('label', {for: id}, label), control, hint && h('p.hint', {id: `${id}-hint`}, hint));
 }
 
-/** A checkbox with its label beside. */
-export const check = (label, checked, changed, hint) => h('label.check', h('input', { type: 'checkbox', checked, onchange: (event) => changed(event.target.checked) }), h('span', label, hint && h('small', hint)));
+export const check = (label, checked, changed, hint) => h('label.check', h('input', {type: 'checkbox', checked, onchange: event => changed(event.target.checked)}), h('span', label, hint && h('small', hint)));
 
 let last = 0;
 export const fresh = () => `e${(last += 1)}`;
 
-/** Choices side by side of which one is taken. */
-export function choice(label, options, value, changed) {
-  const name = fresh();
-  return h('fieldset.choice', h('legend', label), h('div', options.map(([key, text, title]) => h('label', { title }, h('input', { type: 'radio', name, value: key, checked: key === value, onchange: () => changed(key) }), h('span', text)))));
-}
-
-/** A select of values, or of [value, text] pairs. */
+// A select of values, or of [value, text] pairs.
 export function select(options, value, changed, props) {
-  const pairs = options.map((one) => (Array.isArray(one) ? one : [one, one]));
-  const one = h('select', { ...props, onchange: () => changed?.(one.value) }, pairs.map(([key, text]) => h('option', { value: key }, text)));
-  one.value = value ?? pairs[0]?.[0] ?? '';
-  return one;
+	const pairs = options.map(one => (Array.isArray(one) ? one : [one, one]));
+	const one = h('select', {...props, onchange: () => changed?.(one.value)}, pairs.map(([key, text]) => h('option', {value: key}, text)));
+	one.value = value ?? pairs[0]?.[0] ?? '';
+	return one;
 }
 
-/** A choice of one of the collections that a list begins with; among very many, its name is written. */
-export function pickCollection({ collections, next_cursor: more }, value, changed, props) {
-  const names = [...new Set([value, ...collections.map((one) => one.name)])];
-  if (!more && names.length <= CHOICES_MOST) return select(names.sort(), value, changed, props);
-  const known = h('datalist', { id: fresh() }, names.map((name) => h('option', { value: name })));
-  document.getElementById('main').append(known);
-  const box = h('input', { ...props, list: known.id, value, onchange: () => box.value && changed(box.value) });
-  return box;
+// A choice of one of the collections that a list begins with; among very many, its name is written.
+export function pickCollection({collections, next_cursor: more}, value, changed, props) {
+	const names = [...new Set([value, ...collections.map(one => one.name)])];
+	if (!more && names.length <= CHOICES_MOST) return select(names.sort(), value, changed, props);
+	const known = h('datalist', {id: fresh()}, names.map(name => h('option', {value: name})));
+	document.getElementById('main').append(known);
+	const box = h('input', {...props, list: known.id, value, onchange: () => box.value && changed(box.value)});
+	return box;
 }
 
-/** A modal dialog; `build(close)` gives its content. Resolves with what `close` is called with. */
+// A modal dialog; `build(close)` gives its content. Resolves with what `close` is called with.
 export function dialog(title, build, cls = '') {
-  return new Promise((resolve) => {
-    const id = fresh();
-    const before = document.activeElement;
-    const close = (value) => {
-      box.close();
-      box.remove();
-      if (before?.isConnected) before.focus();
-      resolve(value);
-    };
-    const box = h(`dialog.${cls}`, { 'aria-labelledby': id,
-      oncancel: (event) => {
-        event.preventDefault();
-        close();
-      },
-      onclick: (event) => event.target === box && close() },
-    h('header', h('h2', { id }, title), button('', () => close(), 'plain', { sign: 'close', label: 'Close' })), h('div.body', build(close)));
-    document.body.append(box);
-    box.showModal();
-    (box.querySelector('[autofocus]') ?? box.querySelector('.body :is(input, textarea, select, button)'))?.focus();
-  });
+	return new Promise(resolve => {
+		const id = fresh();
+		const before = document.activeElement;
+		const close = value => {
+			box.close();
+			box.remove();
+			if (before?.isConnected) before.focus();
+			resolve(value);
+		};
+		const box = h(`dialog.${cls}`, {'aria-labelledby': id,
+			oncancel: event => {
+				event.preventDefault();
+				close();
+			},
+			onclick: event => event.target === box && close()},
+		h('header', h('h2', {id}, title), button('', () => close(), 'plain', {sign: 'close', label: 'Close'})), h('div.body', build(close)));
+		document.body.append(box);
+		box.showModal();
+		(box.querySelector('[autofocus]') ?? box.querySelector('.body :is(input, textarea, select, button)'))?.focus();
+	});
 }
 
-/** A form that stays on the page. */
-export const form = (submit, ...children) => h('form', { onsubmit: (event) => {
-  event.preventDefault();
-  submit();
-} }, children);
+export const form = (submit, ...children) => h('form', {onsubmit: event => {
+	event.preventDefault();
+	submit();
+}}, children);
 
-/**
- * Fields by the names of what they give: [label, control or attributes of a text field, hint], an element that gives nothing, or
- * more such fields, folded. `values()` has what is written: numbers as such, with `data-list` a list, what is empty not at all.
- */
+// Fields by name: [label, control or attributes of a text field, hint], an element, or more such fields, folded. `values()` has what is
+// written: numbers as such, with `data-list` a list, what is empty not at all.
 export function fieldsOf(fields) {
-  const controls = [];
-  const draw = ([name, one]) => {
-    if (!one || one instanceof Element) return one;
-    if (!Array.isArray(one)) return h('details', h('summary', 'More'), Object.entries(one).map(draw));
-    const [label, control = {}, help] = one;
-    const made = control instanceof Element ? control : h('input', control);
-    controls.push([name, made]);
-    return field(label, made, help);
-  };
-  const valueOf = (control) => {
-    const text = control.value.trim();
-    if (control.dataset.list !== undefined) return listed(control);
-    return text === '' || control.closest('[hidden]') ? undefined : control.type === 'number' ? Number(text) : text;
-  };
-  return { elements: Object.entries(fields).map(draw), values: () => Object.fromEntries(controls.map(([name, control]) => [name, valueOf(control)])) };
+	const controls = [];
+	const draw = ([name, one]) => {
+		if (!one || one instanceof Element) return one;
+		if (!Array.isArray(one)) return h('details', h('summary', 'More'), Object.entries(one).map(draw));
+		const [label, control = {}, help] = one;
+		const made = control instanceof Element ? control : h('input', control);
+		controls.push([name, made]);
+		return field(label, made, help);
+	};
+	const valueOf = control => {
+		const text = control.value.trim();
+		if (control.dataset.list !== undefined) return listed(control);
+		return text === '' || control.closest('[hidden]') ? undefined : control.type === 'number' ? Number(text) : text;
+	};
+	return {elements: Object.entries(fields).map(draw), values: () => Object.fromEntries(controls.map(([name, control]) => [name, valueOf(control)]))};
 }
 
-/** A dialog with a form. `submit` gets the values and gives what the dialog is closed with; what it throws is shown, and the form stays. */
+// A dialog with a form. It closes with what `submit` makes of the values; what that throws is shown, and the form stays.
 export function ask(title, fields, action, submit, cls) {
-  const { elements, values } = fieldsOf(fields);
-  return dialog(title, (close) => {
-    const wrong = h('p.notice.bad', { hidden: true, role: 'alert' });
-    const go = h('button.button.primary', { type: 'submit' }, action);
-    return form(() => busy(go, () => Promise.resolve(values()).then(submit).then(close, (error) => {
-      wrong.hidden = false;
-      wrong.textContent = error.story ?? error.message;
-    })), elements, wrong, h('footer', go));
-  }, cls);
+	const {elements, values} = fieldsOf(fields);
+	return dialog(title, close => {
+		const wrong = h('p.notice.bad', {hidden: true, role: 'alert'});
+		const go = h('button.button.primary', {type: 'submit'}, action);
+		return form(() => busy(go, () => Promise.resolve(values()).then(submit).then(close, error => {
+			wrong.hidden = false;
+			wrong.textContent = error.story ?? error.message;
+		})), elements, wrong, h('footer', go));
+	}, cls);
 }
 
-/** Asks before something is destroyed. With `word`, it has to be typed. */
+// Asks before something is destroyed. With `word`, it has to be typed.
 export function confirmed(title, text, action, word) {
-  return dialog(title, (close) => {
-    const go = h('button.button.danger', { type: 'submit', disabled: Boolean(word) }, action);
-    const typed = word && h('input', { oninput: () => { go.disabled = typed.value !== word; } });
-    return form(() => close(true), h('p', text), typed && field(`Type ${word} to confirm`, typed), h('footer', button('Keep it', () => close(false)), go));
-  });
+	return dialog(title, close => {
+		const go = h('button.button.danger', {type: 'submit', disabled: Boolean(word)}, action);
+		const typed = word && h('input', {oninput: () => { go.disabled = typed.value !== word; }});
+		return form(() => close(true), h('p', text), typed && field(`Type ${word} to confirm`, typed), h('footer', button('Keep it', () => close(false)), go));
+	});
 }
 
-/** A remark in small letters. */
 export const hint = (...text) => h('p.hint', text);
 
-/** What a text field holds, without white space around it; and that as a list. */
-export const written = (input) => input.value.trim();
-export const listed = (input) => input.value.split(',').map((one) => one.trim()).filter(Boolean);
+// What a text field holds, without white space around it; and that as a list.
+export const written = input => input.value.trim();
+export const listed = input => input.value.split(',').map(one => one.trim()).filter(Boolean);
 
-/** A passage with its marks. */
-export const passage = (text, marks, language) => said('p.passage', language, pieces(text, marks).map((one) => (one.marked ? h('mark', one.text) : one.text)));
+export const passage = (text, marks, language) => said('p.passage', language, pieces(text, marks).map(one => (one.marked ? h('mark', one.text) : one.text)));
 
-/** A language's dot and names. */
-export function tongue(code, { own = true } = {}) {
-  const [self, name] = [own && endonym(code), languageName(code)];
-  return h('span.tongue', { vars: { hue: hue(code) } }, h('i'), self && self !== name && said('b', code, self), h('span', name));
+// A language's dot and names.
+export function tongue(code, {own = true} = {}) {
+	const [self, name] = [own && endonym(code), languageName(code)];
+	return h('span.tongue', {vars: {hue: hue(code)}}, h('i'), self && self !== name && said('b', code, self), h('span', name));
 }
 
-/** Parts of a whole by language, as one bar: [{language, documents}]. */
+// Parts of a whole by language, as one bar: [{language, documents}].
 export function languageBar(counts) {
-  const total = counts.reduce((sum, one) => sum + one.documents, 0);
-  const parts = [...counts].sort((a, b) => b.documents - a.documents);
-  const text = parts.slice(0, 12).map((one) => `${languageName(one.language)} ${number(one.documents)}`).join(', ');
-  return h('div.spectrum', { role: 'img', 'aria-label': `Documents by language: ${text || 'none'}`, title: text },
-    parts.map((one) => h('i', { vars: { hue: hue(one.language), part: one.documents / Math.max(total, 1) } })));
+	const total = counts.reduce((sum, one) => sum + one.documents, 0);
+	const parts = [...counts].sort((a, b) => b.documents - a.documents);
+	const text = parts.slice(0, 12).map(one => `${languageName(one.language)} ${number(one.documents)}`).join(', ');
+	return h('div.spectrum', {role: 'img', label: `Documents by language: ${text || 'none'}`, title: text},
+		parts.map(one => h('i', {vars: {hue: hue(one.language), part: one.documents / Math.max(total, 1)}})));
 }
 
-/** A bar from 0 to 1. */
-export const meter = (value) => h('span.meter', { 'aria-hidden': 'true' }, h('i', { vars: { part: Math.max(0, Math.min(1, value || 0)) } }));
+export const meter = value => h('span.meter', {'aria-hidden': 'true'}, h('i', {vars: {part: Math.max(0, Math.min(1, value || 0))}}));
 
-/** A button that copies what `text()` gives. */
+// A button that copies what `text()` gives.
 export function copier(text) {
-  const one = button('Copy', async () => {
-    await navigator.clipboard.writeText(text());
-    one.lastChild.textContent = 'Copied';
-    setTimeout(() => { one.lastChild.textContent = 'Copy'; }, 1500);
-  }, 'small', { sign: 'copy' });
-  return one;
+	const one = button('Copy', async () => {
+		await navigator.clipboard.writeText(text());
+		one.lastChild.textContent = 'Copied';
+		setTimeout(() => { one.lastChild.textContent = 'Copy'; }, 1500);
+	}, 'small');
+	return one;
 }
 
-/** What a page shows when there is nothing to show. */
+// What a page shows when there is nothing to show.
 export const empty = (title, text, ...more) => h('div.empty', h('h2', title), text && h('p', text), more);
 
-/** Head of a page: its title, a line below, and what can be done. */
-export const head = (title, text, ...actions) => h('div.head', h('div', h('h1', { dir: 'auto' }, title), text && h('p', text)), h('div.actions', actions));
+export const head = (title, text, ...actions) => h('div.head', h('div', h('h1', title), text && h('p', text)), h('div.actions', actions));
 
-/** A part of a page under a title. */
 export const card = (title, ...content) => h('section.card', h('h2', title), content);
 
-/** A line of facts. */
-export const facts = (...parts) => h('p.facts', parts.flat().map((one) => (typeof one === 'string' ? h('span', one) : one)));
+export const facts = (...parts) => h('p.facts', parts.flat().map(one => (typeof one === 'string' ? h('span', one) : one)));
 
-/** Names with their values. */
 export const stats = (kind, pairs) => h(kind, pairs.map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 
-/** A table that scrolls by itself on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers. */
+// A table that scrolls by itself on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers.
 export function table(label, columns, rows) {
-  const kinds = columns.map((one) => (one.startsWith('#') ? '.num' : ''));
-  const line = (row) => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td${kinds[at]}`, { dir: 'auto' }, cell))));
-  return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': label },
-    h('table', h('thead', h('tr', columns.map((one, at) => h(`th${kinds[at]}`, { scope: 'col' }, one.replace('#', ''))))), h('tbody', rows.map(line))));
+	const kinds = columns.map(one => (one.startsWith('#') ? '.num' : ''));
+	const line = row => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td${kinds[at]}`, cell))));
+	return h('div.scroll', {tabindex: '0', role: 'region', label: label},
+		h('table', h('thead', h('tr', columns.map((one, at) => h(`th${kinds[at]}`, {scope: 'col'}, one.replace('#', ''))))), h('tbody', rows.map(line))));
 }
 
-/** Whether the caller may do what needs `write`, `admin` or `everything`. */
-export const may = (what) => session[what];
+// Whether the caller may do what needs `write`, `admin` or `everything`.
+export const may = what => session[what];

@@ -1,105 +1,105 @@
 // The editor of filters: rows of field, operator and value that must all hold, or the filter itself as JSON.
 
-import { button, fill, fresh, h, select } from './dom.js';
+import {button, fill, fresh, h, select} from './dom.js';
 
 const OPERATORS = [
-  ['eq', 'is'], ['ne', 'is not'], ['in', 'is one of'], ['any', 'has any of'], ['prefix', 'begins with'],
-  ['gte', '≥'], ['gt', '>'], ['lte', '≤'], ['lt', '<'], ['exists', 'exists'], ['missing', 'is missing'],
+	['eq', 'is'], ['ne', 'is not'], ['in', 'is one of'], ['any', 'has any of'], ['prefix', 'begins with'],
+	['gte', '≥'], ['gt', '>'], ['lte', '≤'], ['lt', '<'], ['exists', 'exists'], ['missing', 'is missing'],
 ];
-const nameOf = (operator) => OPERATORS.find(([name]) => name === operator)?.[1];
-const alone = (operator) => ['exists', 'missing'].includes(operator);
+const nameOf = operator => OPERATORS.find(([name]) => name === operator)?.[1];
+const alone = operator => ['exists', 'missing'].includes(operator);
 
-/** A row of the editor from a leaf of a filter; nothing for what rows cannot say. */
-function row({ field, ...rest }) {
-  const [[operator, value] = [], more] = Object.entries(rest);
-  if (typeof field !== 'string' || more || !nameOf(operator)) return null;
-  if (operator === 'exists') return { field, operator: value ? 'exists' : 'missing', value: '' };
-  return { field, operator, value: [value].flat().map(show).join(', ') };
+// A row of the editor from a leaf of a filter; nothing for what rows cannot say.
+function row({field, ...rest}) {
+	const [[operator, value] = [], more] = Object.entries(rest);
+	if (typeof field !== 'string' || more || !nameOf(operator)) return null;
+	if (operator === 'exists') return {field, operator: value ? 'exists' : 'missing', value: ''};
+	return {field, operator, value: [value].flat().map(show).join(', ')};
 }
 
 function rows(filter) {
-  const found = filter ? (filter.and ?? [filter]).map(row) : [];
-  return found.includes(null) ? null : found;
+	const found = filter ? (filter.and ?? [filter]).map(row) : [];
+	return found.includes(null) ? null : found;
 }
 
 // A text that would read as a number or a word of JSON keeps its quotes.
-const show = (value) => (typeof value === 'string' && parse(value) === value ? value : JSON.stringify(value));
+const show = value => (typeof value === 'string' && parse(value) === value ? value : JSON.stringify(value));
 
 function parse(text) {
-  const word = text.trim();
-  if (/^(true|false|-?\d+(\.\d+)?([eE][+-]?\d+)?|".*")$/.test(word)) {
-    try {
-      return JSON.parse(word);
-    } catch { /* a text after all */ }
-  }
-  return word;
+	const word = text.trim();
+	if (/^(true|false|-?\d+(\.\d+)?([eE][+-]?\d+)?|".*")$/.test(word)) {
+		try {
+			return JSON.parse(word);
+		} catch { /* a text after all */ }
+	}
+	return word;
 }
 
-function leaf({ field, operator, value }) {
-  if (alone(operator)) return { field, exists: operator === 'exists' };
-  const several = operator === 'in' || operator === 'any';
-  return { field, [operator]: several ? value.split(',').map(parse).filter((one) => one !== '') : parse(value) };
+function leaf({field, operator, value}) {
+	if (alone(operator)) return {field, exists: operator === 'exists'};
+	const several = operator === 'in' || operator === 'any';
+	return {field, [operator]: several ? value.split(',').map(parse).filter(one => one !== '') : parse(value)};
 }
 
 function compose(list) {
-  const leaves = list.filter((one) => one.field && (one.value !== '' || alone(one.operator))).map(leaf);
-  return leaves.length > 1 ? { and: leaves } : leaves[0];
+	const leaves = list.filter(one => one.field && (one.value !== '' || alone(one.operator))).map(leaf);
+	return leaves.length > 1 ? {and: leaves} : leaves[0];
 }
 
-/** The filter in words, for a button or a line. */
+// The filter in words, for a button or a line.
 export function inWords(filter) {
-  const list = rows(filter);
-  return list ? list.map(({ field, operator, value }) => `${field} ${nameOf(operator)} ${value}`.trim()).join(' and ') : JSON.stringify(filter);
+	const list = rows(filter);
+	return list ? list.map(({field, operator, value}) => `${field} ${nameOf(operator)} ${value}`.trim()).join(' and ') : JSON.stringify(filter);
 }
 
-/** `filter` and one more condition. */
+// `filter` and one more condition.
 export function also(filter, condition) {
-  if (!filter) return condition;
-  const list = filter.and ?? [filter];
-  return list.some((one) => JSON.stringify(one) === JSON.stringify(condition)) ? filter : { and: [...list, condition] };
+	if (!filter) return condition;
+	const list = filter.and ?? [filter];
+	return list.some(one => JSON.stringify(one) === JSON.stringify(condition)) ? filter : {and: [...list, condition]};
 }
 
-/** The editor of `filter`; `changed` gets the new one, or nothing when there is none. `fields` are offered as names. */
+// The editor of `filter`; `changed` gets the new one, or nothing when there is none. `fields` are offered as names.
 export function filterEditor(filter, changed, fields = []) {
-  const names = h('datalist', { id: fresh() }, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map((name) => h('option', { value: name })));
-  const place = h('div.rows');
-  const note = h('p.hint.bad', { role: 'status' });
-  let list = rows(filter);
+	const names = h('datalist', {id: fresh()}, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map(name => h('option', {value: name})));
+	const place = h('div.rows');
+	const note = h('p.hint.bad', {role: 'status'});
+	let list = rows(filter);
 
-  const asRows = () => {
-    const apply = () => changed(compose(list));
-    const line = (one, at) => {
-      const name = h('input', { list: names.id, value: one.field, placeholder: 'field', 'aria-label': 'Field', onchange: () => { one.field = name.value.trim(); apply(); } });
-      const value = h('input', { value: one.value, placeholder: 'value', 'aria-label': 'Value', hidden: alone(one.operator), onchange: () => { one.value = value.value; apply(); } });
-      const operator = select(OPERATORS, one.operator, (chosen) => {
-        one.operator = chosen;
-        value.hidden = alone(chosen);
-        apply();
-      }, { 'aria-label': 'Operator' });
-      return h('div.row', name, operator, value, button('', () => { list.splice(at, 1); asRows(); apply(); }, 'plain', { sign: 'close', label: 'Remove this condition' }));
-    };
-    fill(place, names, list.map(line), h('div.row',
-      button('Condition', () => { list.push({ field: '', operator: 'eq', value: '' }); asRows(); place.querySelector('.row:nth-last-child(2) input').focus(); }, 'small', { sign: 'add' }),
-      button('As JSON', asJson, 'small', { sign: 'code' })));
-  };
-  const asJson = () => {
-    const now = list ? compose(list) : filter;
-    const text = h('textarea.mono', { rows: 4, spellcheck: 'false', 'aria-label': 'Filter as JSON', value: now ? JSON.stringify(now, null, 1) : '', onchange: () => {
-      note.textContent = '';
-      try {
-        filter = text.value.trim() === '' ? undefined : JSON.parse(text.value);
-        list = rows(filter);
-        changed(filter);
-      } catch (error) {
-        note.textContent = `This is not JSON: ${error.message}`;
-      }
-    } });
-    fill(place, text, note, h('div.row', button('As rows', () => {
-      if (list) asRows();
-      else note.textContent = 'Rows can say only conditions that must all hold.';
-    }, 'small')));
-  };
-  if (list) asRows();
-  else asJson();
-  return place;
+	const asRows = () => {
+		const apply = () => changed(compose(list));
+		const line = (one, at) => {
+			const name = h('input', {list: names.id, value: one.field, placeholder: 'field', label: 'Field', onchange: () => { one.field = name.value.trim(); apply(); }});
+			const value = h('input', {value: one.value, placeholder: 'value', label: 'Value', hidden: alone(one.operator), onchange: () => { one.value = value.value; apply(); }});
+			const operator = select(OPERATORS, one.operator, chosen => {
+				one.operator = chosen;
+				value.hidden = alone(chosen);
+				apply();
+			}, {label: 'Operator'});
+			return h('div.row', name, operator, value, button('', () => { list.splice(at, 1); asRows(); apply(); }, 'plain', {sign: 'close', label: 'Remove this condition'}));
+		};
+		fill(place, names, list.map(line), h('div.row',
+			button('Condition', () => { list.push({field: '', operator: 'eq', value: ''}); asRows(); place.querySelector('.row:nth-last-child(2) input').focus(); }, 'small', {sign: 'add'}),
+			button('As JSON', asJson, 'small')));
+	};
+	const asJson = () => {
+		const now = list ? compose(list) : filter;
+		const text = h('textarea.mono', {rows: 4, spellcheck: 'false', label: 'Filter as JSON', value: now ? JSON.stringify(now, null, 1) : '', onchange: () => {
+			note.textContent = '';
+			try {
+				filter = text.value.trim() === '' ? undefined : JSON.parse(text.value);
+				list = rows(filter);
+				changed(filter);
+			} catch (error) {
+				note.textContent = `This is not JSON: ${error.message}`;
+			}
+		}});
+		fill(place, text, note, h('div.row', button('As rows', () => {
+			if (list) asRows();
+			else note.textContent = 'Rows can say only conditions that must all hold.';
+		}, 'small')));
+	};
+	if (list) asRows();
+	else asJson();
+	return place;
 }

@@ -1,23 +1,23 @@
 // The search that the page has just made, as text to copy: curl, Python, TypeScript. A key stands in it as a variable.
 
-import { session } from './api.js';
-import { copier, dialog, h } from './dom.js';
+import {session} from './api.js';
+import {copier, dialog, h} from './dom.js';
 
 function curl(url, body) {
-  const lines = [`curl -s '${url}'`, ...(session.guarded ? ['-H "authorization: Bearer $DRAGOMAN_KEY"'] : []),
-    "-H 'content-type: application/json'", `-d '${JSON.stringify(body, null, 1).replaceAll("'", "'\\''")}'`];
-  return lines.join(' \\\n  ');
+	const lines = [`curl -s '${url}'`, ...(session.guarded ? ['-H "authorization: Bearer $DRAGOMAN_KEY"'] : []),
+		"-H 'content-type: application/json'", `-d '${JSON.stringify(body, null, 1).replaceAll("'", "'\\''")}'`];
+	return lines.join(' \\\n  ');
 }
 
 // What JSON and Python do not write alike.
-const PYTHON = { true: 'True', false: 'False', null: 'None' };
+const PYTHON = {true: 'True', false: 'False', null: 'None'};
 
 function python(url, body) {
-  const key = session.guarded ? '\n    "authorization": f"Bearer {os.environ[\'DRAGOMAN_KEY\']}",' : '';
-  return `import json${session.guarded ? ', os' : ''}
+	const key = session.guarded ? '\n    "authorization": f"Bearer {os.environ[\'DRAGOMAN_KEY\']}",' : '';
+	return `import json${session.guarded ? ', os' : ''}
 import urllib.request
 
-body = ${JSON.stringify(body, null, 4).replace(/"(?:[^"\\]|\\.)*"|true|false|null/g, (part) => PYTHON[part] ?? part)}
+body = ${JSON.stringify(body, null, 4).replace(/"(?:[^"\\]|\\.)*"|true|false|null/g, part => PYTHON[part] ?? part)}
 request = urllib.request.Request("${url}", json.dumps(body).encode(), {${key}
     "content-type": "application/json",
 })
@@ -27,36 +27,34 @@ for hit in answer["hits"]:
 }
 
 function typescript(url, body) {
-  const key = session.guarded ? ' authorization: `Bearer ${process.env.DRAGOMAN_KEY}`,' : '';
-  return `const answer = await fetch("${url}", {
+	const key = session.guarded ? ' authorization: `Bearer ${process.env.DRAGOMAN_KEY}`,' : '';
+	return `const answer = await fetch("${url}", {
   method: "POST",
   headers: {${key} "content-type": "application/json" },
   body: JSON.stringify(${JSON.stringify(body, null, 2).replaceAll('\n', '\n  ')}),
 });
 if (!answer.ok) throw new Error(await answer.text());
-const { hits } = (await answer.json()) as { hits: { score: number; language?: string; passage: { text: string } }[] };
-for (const hit of hits) console.log(hit.score, hit.language, hit.passage.text);`;
+for (const hit of (await answer.json()).hits) console.log(hit.score, hit.language, hit.passage.text);`;
 }
 
 const WRITERS = [['curl', curl], ['Python', python], ['TypeScript', typescript]];
 let chosen = 0;
 
-/** Shows the request in the three languages. */
 export function showRequest(path, body) {
-  const code = h('pre.code', { tabindex: '0', 'aria-label': 'The request' });
-  const pick = (at, focus) => {
-    chosen = (at + WRITERS.length) % WRITERS.length;
-    code.textContent = WRITERS[chosen][1](location.origin + path, body);
-    tabs.forEach((tab, place) => {
-      tab.ariaSelected = String(place === chosen);
-      tab.tabIndex = place === chosen ? 0 : -1;
-    });
-    if (focus) tabs[chosen].focus();
-  };
-  const tabs = WRITERS.map(([label], at) => h('button', { role: 'tab', onclick: () => pick(at), onkeydown: ({ key }) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
-    if (step) pick(chosen + step, true);
-  } }, label));
-  pick(chosen);
-  return dialog('The request', () => h('div', h('div.tabs', { role: 'tablist', 'aria-label': 'Language of the program' }, tabs), code, h('footer', copier(() => code.textContent))), 'wide');
+	const code = h('pre.code', {tabindex: '0', label: 'The request'});
+	const pick = (at, focus) => {
+		chosen = (at + WRITERS.length) % WRITERS.length;
+		code.textContent = WRITERS[chosen][1](location.origin + path, body);
+		tabs.forEach((tab, place) => {
+			tab.ariaSelected = String(place === chosen);
+			tab.tabIndex = place === chosen ? 0 : -1;
+		});
+		if (focus) tabs[chosen].focus();
+	};
+	const tabs = WRITERS.map(([label], at) => h('button', {role: 'tab', onclick: () => pick(at), onkeydown: ({key}) => {
+		const step = {ArrowRight: 1, ArrowLeft: -1}[key];
+		if (step) pick(chosen + step, true);
+	}}, label));
+	pick(chosen);
+	return dialog('The request', () => h('div', h('div.tabs', {role: 'tablist', label: 'Language of the program'}, tabs), code, h('footer', copier(() => code.textContent))), 'wide');
 }
