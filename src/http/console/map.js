@@ -45,7 +45,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 	const [ring, tip] = [h('i.at.ring', {hidden: true}), h('div.at.tip', {hidden: true})];
 	const flag = h('span.at.flag', {hidden: true}, icon('search'));
 	const [legend, list] = [h('ul.legend'), h('ul.points')];
-	const title = h('h2', {role: 'status'});
+	const title = h('h2', {'aria-live': 'polite'});
 	const loop = vector('path', {});
 	const scatter = plot(canvas, {
 		hover, drawn, open: at => at >= 0 && read(at), loop: spots => loop.setAttribute('d', spots.length > 1 ? `M${spots.join('L')}Z` : ''),

@@ -125,7 +125,7 @@ export function plot(canvas, on) {
 		frame = undefined;
 		if (!height || shown.length + places.length === 0) return;
 		if (gl) {
-			const size = clamp(2.6, 240 / Math.sqrt(members.length), 9) * (scale / least) ** 0.35;
+			const size = clamp(2.6, 240 / Math.sqrt(members.length), 12) * (scale / least) ** 0.35;
 			const [across, up] = [2 * scale / width, 2 * scale / height];
 			const at = name => gl.getUniformLocation(program, name);
 			gl.viewport(0, 0, canvas.width, canvas.height);
