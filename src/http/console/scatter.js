@@ -19,7 +19,7 @@ void main() {
   float far = length(gl_PointCoord * 2. - 1.);
   pixel = vec4(color.rgb, 1) * color.a * (1. - smoothstep(1. - fwidth(far), 1., far));
 }`;
-const MARGIN = 0.86;
+const MARGIN = 0.8;
 const ZOOM_MOST = 3000;
 const REACH = 14;
 const STEPS = {ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60]};
