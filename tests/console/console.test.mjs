@@ -279,6 +279,8 @@ test('the map needs no mouse', async () => {
   for (const key of ['ArrowLeft', 'ArrowUp', '-', '0']) await stage.page.keyboard.press(key);
   await stage.sees('In view: 30 documents');
   await stage.page.focus('.points button');
+  await new Promise((done) => setTimeout(done, 600));
+  assert.ok(await stage.page.evaluate(() => document.activeElement.matches('.points button')), 'the list lost the focus');
   await stage.page.keyboard.press('Enter');
   await stage.page.waitForSelector('dialog .passage.whole');
   await stage.page.keyboard.press('Escape');

@@ -21,7 +21,7 @@ export async function show(page) {
 
 async function create() {
 	const known = await get('/v1/collections', {limit: 200});
-	const first = known.collections.find(one => one.documents > 0)?.name;
+	const first = (known.collections.find(one => one.documents > 0) ?? (known.next_cursor && known.collections[0]))?.name;
 	if (!first) return tell('Make a collection with documents first.', 'note');
 	const labels = h('datalist', {id: 'label-fields'});
 	const offer = async collection => fill(labels, (await metadataOf(collection)).map(value => h('option', {value})));

@@ -58,7 +58,6 @@ const condition = ({disk_bytes: size, model, passages_pending: pending, index_st
 const tile = one => h('a.card.tile', {href: here(one.name)}, h('h2', one.name), one.description && h('p.hint', one.description), languageBar(one.languages),
 	facts(plural(one.documents, 'document'), plural(spoken(one.languages).length, 'language'), ...condition(one)));
 
-// Asks for a new collection, and opens it.
 async function create() {
 	const dimension = h('input', {type: 'number', min: 1, max: 8192, value: 384});
 	const made = ask('New collection', {
@@ -98,7 +97,6 @@ async function showOne(page, name, tab = 'documents') {
 	else await browse(page, collection, body, refresh);
 }
 
-// Takes files that are dropped anywhere on `area`.
 function droppable(area, take) {
 	for (const kind of ['dragover', 'dragleave', 'drop']) {
 		area.addEventListener(kind, ({dataTransfer}) => {

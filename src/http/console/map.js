@@ -31,7 +31,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 	let marked = -1;
 	let listed = LISTED;
 	// Of the map that is drawn: its ids, where each of them is, which group each point is of, and what is in focus.
-	let [version, ids, places, group, groups, labels, focus, part] = ['', [], null, [], [], [], null, []];
+	let [version, ids, places, group, groups, labels, focus, part, shown] = ['', [], null, [], [], [], null, []];
 
 	// Calls `work` after a while in which nobody else asked for it.
 	const soon = (milliseconds, work, ...values) => {
@@ -90,7 +90,8 @@ export async function showMap({query, signal}, {name, model}, body) {
 	}
 
 	async function load(map) {
-		ids = map.ids;
+		({ids} = map);
+		shown = null;
 		places = new Map(ids.map((id, at) => [id, at]));
 		fill(stage, chart);
 		if (version !== map.center + map.created_at) scatter.load(map.x, map.y);
@@ -163,7 +164,10 @@ export async function showMap({query, signal}, {name, model}, body) {
 				return look();
 			}, 'small'));
 		await fetchTexts(part);
-		if (part !== now) return;
+		// A list that stays the same keeps the focus.
+		const key = [members.length, part].join();
+		if (part !== now || shown === key) return;
+		shown = key;
 		fill(list, part.map(at => {
 			const one = texts.get(ids[at]);
 			return h('li', h('button', {onclick: () => read(at), onpointerenter: () => mark(at), onfocus: () => mark(at)}, tongue(one?.language, {own: false}), passage(short(one?.text || ids[at], 140), [], one?.language)));

@@ -12,7 +12,7 @@ export const show = page => (page.args[0] ? review(page, page.args[0]) : overvie
 
 async function overview({main, signal}) {
 	const [known, {jobs}] = await Promise.all([get('/v1/collections', {limit: 200}, signal), get('/v1/jobs', {type: 'mine', limit: 30}, signal)]);
-	const first = known.collections.find(one => one.documents > 0);
+	const first = known.collections.find(one => one.documents > 0) ?? (known.next_cursor && known.collections[0]);
 	fill(main, head('Mining', 'Finds sentences that say the same in two languages, by how they stand out among their neighbors.'),
 		may('write') && (first ? start(known, first) : empty('Nothing to mine', 'Make a collection with documents in two languages first.')),
 		jobs.length > 0 && h('section.stack', h('h2', 'Jobs'), h('ul.jobs', jobs.map(job => card(job).element))));
