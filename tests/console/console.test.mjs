@@ -306,6 +306,29 @@ test('a collection with too few documents says why it has no map', async () => {
   await server.call('DELETE', '/v1/collections/few');
 });
 
+test('drawing a map shows progress, is canceled, and says why it failed', async () => {
+  let status = 'running';
+  const stop = await stage.answering((method, { pathname }) => {
+    const job = { id: 'drawing', type: 'project', collection: 'island', status, cancel_requested: false, created_at: new Date().toISOString(), started_at: new Date().toISOString(), finished_at: new Date().toISOString(),
+      progress: { done: 12, total: 30, unit: 'documents', rate: 4, eta_s: 5 }, details: {}, ...(status === 'failed' && { error: { code: 'io', detail: 'The disk is full.' } }) };
+    if (pathname.endsWith('/projections')) return method === 'POST' ? job : { projections: [] };
+    if (pathname === '/v1/jobs') return { jobs: [] };
+    if (pathname === '/v1/jobs/drawing/cancel') status = 'canceled';
+    return pathname.startsWith('/v1/jobs/drawing') ? { ...job, status } : undefined;
+  });
+  await stage.visit('#/collections/island/map');
+  await stage.press('Draw the map');
+  await stage.sees('12 of 30 documents');
+  await stage.look('map-drawing');
+  await stage.press('Cancel');
+  await stage.sees('canceled');
+  status = 'failed';
+  await stage.press('Draw the map');
+  await stage.sees('The disk is full. (io)');
+  await stage.look('map-failed');
+  await stop();
+});
+
 test('without WebGL2 the map says so, and its list is there', async () => {
   const page = await stage.browser.newPage();
   await page.evaluateOnNewDocument(() => {
