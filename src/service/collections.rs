@@ -10,10 +10,11 @@ use uuid::Uuid;
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
+use super::handle::CollectionHandle;
 use super::locks::lock;
 use super::orphaned_folders;
 use super::runtime::{Applied, OpenCollection};
-use super::state::{BrokenCollection, Service, State};
+use super::state::{BrokenCollection, Found, Service, State};
 use super::worker::Worker;
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
@@ -117,47 +118,10 @@ impl Service {
 
     /// Reads a collection.
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
-        let own = self.state.own_name(name);
-        if let Some(broken) = self.state.broken_view(own.as_ref().unwrap_or(name)) {
-            return Ok(broken);
+        match self.state.find(name, BrokenCollection::view)? {
+            Found::Open(collection) => collection.run(|collection| view(collection)).await,
+            Found::Broken(view) => Ok(view),
         }
-        let collection = self.collection(name)?;
-        self.on_collection(&collection, |collection| view(collection)).await
-    }
-
-    /// Changes what may change of a collection, and gives it as it is then. When this is answered, the change is durable. Making
-    /// an index of a large collection takes a while, in which its other writes wait.
-    pub async fn change_collection(&self, name: &CollectionName, change: CollectionChange) -> Result<CollectionView, Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
-        if let Some(paths) = change.metadata_indexes.clone() {
-            let (collection, bounds) = self.enter_write(collection).await?;
-            let declare = move |collection: &Arc<OpenCollection>| {
-                let _bounds = bounds;
-                Ok(collection.store.set_metadata_indexes(paths)?)
-            };
-            self.on_collection(&collection, declare).await?;
-        }
-        let naming = Arc::clone(&self.state.naming).lock_owned().await;
-        // Another one may have its place by now.
-        let collection = self.collection(name)?;
-        let state = Arc::clone(&self.state);
-        self.on_collection(&collection, move |collection| {
-            let _naming = naming;
-            let mut row = collection.current();
-            row.change(change);
-            if !state.catalog.update(&row)? {
-                return Err(Error::CollectionNotFound { name: row.name });
-            }
-            collection.set_current(row);
-            view(collection)
-        })
-        .await
-    }
-
-    /// The catalog's row of a collection.
-    pub fn collection_row(&self, name: &CollectionName) -> Result<Collection, Error> {
-        Ok(self.collection(name)?.current())
     }
 
     /// The model and the dimension of a new collection.
@@ -191,6 +155,36 @@ impl Service {
     }
 }
 
+impl CollectionHandle {
+    /// Changes what may change, and gives the collection as it is then. When this is answered, the change is durable. Making an
+    /// index of a large collection takes a while, in which its other writes wait.
+    pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
+        self.service.check_running()?;
+        if let Some(paths) = change.metadata_indexes.clone() {
+            let (collection, bounds) = self.enter_write().await?;
+            let declare = move |collection: &Arc<OpenCollection>| {
+                let _bounds = bounds;
+                Ok(collection.store.set_metadata_indexes(paths)?)
+            };
+            collection.run(declare).await?;
+        }
+        let state = Arc::clone(&self.service.state);
+        let naming = Arc::clone(&state.naming).lock_owned().await;
+        let change = move |collection: &Arc<OpenCollection>| {
+            let _naming = naming;
+            let mut row = collection.current();
+            row.change(change);
+            if !state.catalog.update(&row)? {
+                return Err(Error::CollectionNotFound { name: row.name });
+            }
+            collection.set_current(row);
+            view(collection)
+        };
+        // Another one may have its place by now.
+        self.open().run(change).await
+    }
+}
+
 impl State {
     /// Where the folders of the collections lie.
     pub(super) fn collections_dir(&self) -> std::path::PathBuf {
@@ -209,11 +203,6 @@ impl State {
         let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
         let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
         found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
-    }
-
-    /// What is known of a collection that cannot be opened, by its own name.
-    fn broken_view(&self, name: &CollectionName) -> Option<CollectionView> {
-        self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(BrokenCollection::view)
     }
 
     fn create(

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::blocking::blocking;
 use super::error::{Error, short};
 use super::found_damage::FoundDamage;
 use super::locks::lock;
@@ -138,6 +139,19 @@ impl OpenCollection {
     /// Takes over a changed row, once the catalog has it.
     pub(super) fn set_current(&self, row: Collection) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = row;
+    }
+
+    /// Runs blocking work. When the collection was deleted meanwhile, any failure means just that.
+    pub(super) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let shared = Arc::clone(self);
+        let result = blocking(move || work(&shared).map_err(|error| shared.tell_damage(error))).await;
+        if result.is_err() && self.is_deleted() {
+            return Err(Error::CollectionNotFound { name: self.row.name.clone() });
+        }
+        result
     }
 
     /// The index, once it answers in full.

@@ -66,14 +66,10 @@ impl Service {
     /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
     pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
         self.check_running()?;
-        for name in &collections {
-            self.collection(name)?;
-        }
+        let found = self.state.wanted(&collections)?;
         let place = self.job_place()?;
         let state = Arc::clone(&self.state);
-        let wanted = collections.clone();
         let total = blocking(move || {
-            let found = state.wanted(&wanted)?;
             let bytes: Vec<u64> = found.iter().map(|collection| collection.store.bytes()).collect();
             // All of it packed, which may save nothing, beside the largest one's copy.
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
@@ -258,7 +254,7 @@ impl Service {
             if let Some(collection) = self.state.own_name(&name) {
                 return Err(Error::AliasExists { name, collection });
             }
-            if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
+            if !request.replace && !matches!(self.state.collection(&name), Err(Error::CollectionNotFound { .. })) {
                 return Err(Error::CollectionExists { name });
             }
             let (from, name) = (entry.name.as_str().to_owned(), name.as_str().to_owned());

@@ -239,7 +239,7 @@ async fn what_is_deleted_meanwhile_is_no_pair_and_a_collection_that_is_gone_is_n
     let gone = running.service.mine(request(all_of("one"), list(3, 100))).await.unwrap();
     running.control.wait_until_blocked();
     for n in 0..50 {
-        running.service.delete_document(&name("one"), &crate::id(&format!("one{n}"))).await.unwrap();
+        running.delete("one", &crate::id(&format!("one{n}"))).await.unwrap();
     }
     running.control.resume();
     let pairs = running.pairs(&job.id).await;

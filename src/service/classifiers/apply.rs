@@ -54,7 +54,7 @@ impl Service {
     /// Accepts a job that writes the labels of documents into their metadata.
     pub async fn apply_classifier(&self, name: &ClassifierName, request: ApplyRequest) -> Result<Job, Error> {
         let trained = self.trained(name).await?;
-        let collection = self.collection(&request.collection)?;
+        let collection = self.state.collection(&request.collection)?;
         self.state.check_embedded(&collection)?;
         let surroundings = self.state.surroundings(&trained, false)?;
         if let Some(source) = &trained.definition.source {
@@ -73,7 +73,7 @@ impl Service {
         let ApplyRequest { collection: asked, filter, field, probability_field, threshold } = request;
         let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
-        let total = self.on_collection(&collection, count).await?;
+        let total = collection.run(count).await?;
         let members = [
             ("classifier", json!(trained.id)),
             ("name", json!(name.as_str())),

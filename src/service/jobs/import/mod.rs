@@ -18,9 +18,10 @@ use super::folder::Folder;
 use super::{JobContext, JobError, NewJob, new_job_id};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
 use crate::service::ingest::{new_id, prepare};
 use crate::service::runtime::OpenCollection;
-use crate::service::state::{Service, State};
+use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, check_room, receive};
 use futures::Stream;
 use records::{Record, Records};
@@ -28,8 +29,7 @@ pub(super) use results::open as open_results;
 use results::{Checkpoint, Line, Results};
 
 use crate::domain::{
-    Collection, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobType, JobUnit, Metadata, NewDocument,
-    RefusedDocument,
+    Collection, DocumentId, FileEncoding, FileFormat, Job, JobId, JobType, JobUnit, Metadata, NewDocument, RefusedDocument,
 };
 use crate::store::{PreparedDocument, Upserted};
 
@@ -52,24 +52,25 @@ pub struct ImportFile {
     pub announced: Option<u64>,
 }
 
-impl Service {
+impl CollectionHandle {
     /// Receives a file of documents and accepts the job that stores them. The file is durable when this is answered; after an
     /// error nothing of it is left.
-    pub async fn import<B, E, S>(&self, name: &CollectionName, file: ImportFile, body: S) -> Result<Job, Error>
+    pub async fn import<B, E, S>(&self, file: ImportFile, body: S) -> Result<Job, Error>
     where
         B: AsRef<[u8]> + Send + 'static,
         S: Stream<Item = Result<B, E>> + Unpin,
     {
-        let collection = self.collection(name)?;
-        self.check_running()?;
-        collection.check_model(self.model())?;
-        let place = self.job_place()?;
-        let upload = self.state.uploads.begin()?;
-        let limits = self.limits();
-        check_room(&self.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
+        let service = &self.service;
+        service.check_running()?;
+        let collection = self.open();
+        collection.check_model(service.model())?;
+        let place = service.job_place()?;
+        let upload = service.state.uploads.begin()?;
+        let limits = service.limits();
+        check_room(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
 
         let id = new_job_id()?;
-        let folder = Folder::create(self.state.job_dir(&id))?;
+        let folder = Folder::create(service.state.job_dir(&id))?;
         let bounds = UploadBounds::new(limits);
         let source = folder.path().join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
@@ -83,9 +84,9 @@ impl Service {
         ]);
         let kind = JobType::Import;
         // As it was asked for: a key that is restricted to an alias sees the job. Its collection is told by the id.
-        let (collection, details) = (Some(name.clone()), Metadata::new());
+        let (collection, details) = (Some(self.name.clone()), Metadata::new());
         let new = NewJob { id, kind, collection, request, details, total, unit: JobUnit::Bytes };
-        let job = self.submit_job(place, new).await?;
+        let job = service.submit_job(place, new).await?;
         folder.keep();
         Ok(job)
     }

@@ -94,7 +94,7 @@ impl Service {
 
     /// A collection that can be mined now.
     pub(crate) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
-        let collection = self.collection(name)?;
+        let collection = self.state.collection(name)?;
         collection.check_model(self.model())?;
         collection.index()?;
         Ok(collection)
