@@ -194,10 +194,7 @@ impl State {
     /// The collection that a request created before.
     fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
-        drop(open);
-        if let Some(collection) = found {
+        if let Some(collection) = self.collection_by_id(&id) {
             return view(&collection).map(Some);
         }
         let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
@@ -333,7 +330,7 @@ impl State {
             row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
         }
         let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
-        if let Some(lost) = collection.store.lost_log() {
+        if let Some(lost) = collection.embedded.store.lost_log() {
             collection.note_damage(lost);
         }
         Ok(collection)
@@ -365,7 +362,7 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     Ok(CollectionView {
         collection: collection.current(),
         counts,
-        index_state: if collection.index().is_ok() { IndexState::Ready } else { IndexState::Recovering },
+        index_state: if collection.store.ready().is_ok() { IndexState::Ready } else { IndexState::Recovering },
         metadata_indexes: collection.store.metadata_indexes(),
         damage: collection.damage.all(),
     })

@@ -91,7 +91,7 @@ impl CollectionHandle {
         let collection = self.open();
         collection.check_model(self.service.model())?;
         if wait == Wait::Indexed {
-            collection.index()?;
+            collection.store.ready()?;
             if collection.row.model.is_some() {
                 self.service.check_encoder()?;
             }
@@ -255,7 +255,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
         Demand::Once(request) => {
             let (ids, refused) = (ids.clone(), refused.clone());
             let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
-            match collection.store.upsert_once(prepared, request, answer)? {
+            match collection.store.upsert_once(prepared, request, Box::new(answer))? {
                 Idempotent::Now(upserted) => upserted,
                 Idempotent::Before(answer) => return done_before(&answer, wait),
             }
@@ -324,7 +324,8 @@ pub(super) fn prepare(
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
     let NewDocument { title, text, vector, language, metadata, .. } = document;
-    check_vector(row, vector.as_ref())?;
+    // The collection may be another than the one that the vector was checked for.
+    row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
     let PreparedText { passages, tokens, language: detected } = match &vector {
         Some(_) => PreparedText {
@@ -350,19 +351,6 @@ pub(super) fn prepare(
 /// How the texts of a collection are cut.
 pub(super) fn bounds(state: &State, row: &Collection) -> PassageBounds {
     row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
-}
-
-/// Checks that a document brings a vector when its collection has no model, and only then. The collection may be another than
-/// the one that the vector was checked for, made since under the same name.
-fn check_vector(row: &Collection, vector: Option<&Embedding>) -> Result<(), Error> {
-    let problem = match (&row.model, vector) {
-        (None, Some(vector)) if vector.dimension() == row.dimension => return Ok(()),
-        (Some(_), None) => return Ok(()),
-        (None, Some(vector)) => format!("must have {} values, got {}", row.dimension, vector.dimension()),
-        (None, None) => format!("must be given: the collection has no model; expected {} values, got none", row.dimension),
-        (Some(model), Some(_)) => format!("must be left out: the collection embeds its texts with the model {}", model.name),
-    };
-    Err(Error::InvalidVector { problem })
 }
 
 fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {

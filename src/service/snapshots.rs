@@ -70,7 +70,7 @@ impl Service {
         let place = self.job_place()?;
         let state = Arc::clone(&self.state);
         let total = blocking(move || {
-            let bytes: Vec<u64> = found.iter().map(|collection| collection.store.bytes()).collect();
+            let bytes: Vec<u64> = found.iter().map(|collection| collection.embedded.store.bytes()).collect();
             // All of it packed, which may save nothing, beside the largest one's copy.
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
             let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);

@@ -116,9 +116,9 @@ impl Service {
         let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
         let recovering: Vec<_> = open
             .iter()
-            .filter(|(_, collection)| collection.index().is_err())
+            .filter(|(_, collection)| collection.store.ready().is_err())
             .map(|(name, collection)| {
-                let (done, total) = collection.progress();
+                let (done, total) = collection.embedded.progress();
                 (name.clone(), done, total)
             })
             .collect();
@@ -163,6 +163,12 @@ impl State {
         }
         let found = self.broken.read().unwrap_or_else(PoisonError::into_inner).get(own).map(broken);
         found.map(Found::Broken).ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
+    }
+
+    /// Finds an open collection by its id.
+    pub(super) fn collection_by_id(&self, id: &str) -> Option<Arc<OpenCollection>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.values().find(|collection| collection.row.id.0 == id).cloned()
     }
 
     /// Finds an open collection by its name or an alias.

@@ -104,10 +104,7 @@ pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
 
 /// The collection with this id, which the job was accepted with.
 pub(super) fn planned_collection(context: &JobContext, id: &str) -> Result<Arc<OpenCollection>, JobError> {
-    let state = context.state()?;
-    let open = state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
-    Ok(found.ok_or_else(|| collection_gone(context))?)
+    Ok(context.state()?.collection_by_id(id).ok_or_else(|| collection_gone(context))?)
 }
 
 /// The error of a job whose collection was deleted.
@@ -195,7 +192,7 @@ async fn step(
     let counted = next.clone();
     let outcomes = blocking(move || {
         let checkpoint = move |outcomes: &[Patched]| json!(counted(outcomes)).to_string();
-        Ok(of.store.patch_for_job(&id, patches, checkpoint)?)
+        Ok(of.store.patch_for_job(&id, patches, Box::new(checkpoint))?)
     })
     .await?;
     *done = next(&outcomes);

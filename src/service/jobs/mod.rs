@@ -330,9 +330,7 @@ impl State {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
             let id = live.request.get("collection_id").and_then(|id| id.as_str());
-            let open = self.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let collection = open.values().find(|collection| Some(collection.row.id.0.as_str()) == id).cloned();
-            drop(open);
+            let collection = id.and_then(|id| self.collection_by_id(id));
             collection.map_or(Ok(()), |collection| collection.store.forget_job_checkpoints(&kept))
         };
         let forgotten: Result<(), StoreError> = forget();

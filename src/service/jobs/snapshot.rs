@@ -113,7 +113,7 @@ impl Making {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
             _ => (),
         }
-        let copied = match collection.store.copy_to(&copy, stop) {
+        let copied = match collection.embedded.store.copy_to(&copy, stop) {
             Err(_) if collection.is_deleted() => return Ok(false),
             copied => copied.map_err(|error| collection.tell_damage(error.into()))?,
         };

@@ -1,12 +1,9 @@
 //! From a query to hits.
 //!
-//! `resolve` works out what to look for; `candidates` finds the nearest passages, `matching` those that a filter or words leave, `dense` the
-//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `preference`,
-//! `groups`), `hits` makes
-//! documents of passages and reads what hits carry, `marks` finds the words that answer; `labeled` leaves them passages.
+//! `resolve` works out what to look for; `ranking` puts the nearest documents in order with those that share words (`full`,
+//! `fusion`, `margin`, `preference`, `groups`), `hits` reads what hits carry, `marks` finds the words that answer; `labeled` looks
+//! among passages with labels.
 
-mod candidates;
-mod dense;
 mod full;
 mod fusion;
 mod groups;
@@ -15,17 +12,13 @@ mod known_tokens;
 mod labeled;
 mod margin;
 mod marks;
-mod matching;
-mod passage_sets;
 mod preference;
 mod ranking;
 mod resolve;
 mod tokens;
 
-pub(super) use candidates::{RESCORED_MIN, rescored};
 pub(super) use known_tokens::CollectionTokens;
 pub(super) use labeled::LabeledPassages;
-pub(super) use passage_sets::PassageSets;
 pub(super) use tokens::fill;
 
 use std::sync::Arc;
@@ -80,7 +73,7 @@ impl CollectionHandle {
             }
         }
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
-            collection.search_index()?;
+            collection.store.searchable()?;
         }
         let (texts, queries): (Vec<_>, Vec<_>) = words.into_iter().map(|words| (words.texts, words.query)).unzip();
         let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
@@ -119,9 +112,9 @@ struct Failed {
     error: Error,
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self { index: None, error }
+impl<E: Into<Error>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self { index: None, error: error.into() }
     }
 }
 
@@ -134,7 +127,7 @@ fn answer(
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
-    let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
+    let complete = request.mode == SearchMode::Lexical || collection.store.searchable()?.1;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;
     resolved.preferred = preference::languages(request, embedder);

@@ -142,7 +142,7 @@ async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Re
 /// Waits until everything that has an embedding can be found. Vectors of the caller's own never waited for the worker.
 async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     // After a restart, recovery takes it in.
-    while collection.index().is_err() {
+    while collection.store.ready().is_err() {
         if collection.is_deleted() {
             return Err(deleted(context));
         }
@@ -175,11 +175,7 @@ fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
             return Err(broken.refusal().into());
         }
     }
-    let found = {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.values().find(|collection| collection.row.id.0 == id).cloned()
-    };
-    let collection = found.ok_or_else(|| deleted(context))?;
+    let collection = state.collection_by_id(id).ok_or_else(|| deleted(context))?;
     collection.check_model(state.embedder.model())?;
     Ok(collection)
 }
@@ -266,7 +262,7 @@ impl Import {
             let _ = sender.send(checkpoint);
             json
         };
-        self.collection.store.upsert_for_job(&self.job, prepared, checkpoint)?;
+        self.collection.store.upsert_for_job(&self.job, prepared, Box::new(checkpoint))?;
         self.collection.damage.forget(&stored);
         self.collection.wake.notify_one();
         self.done = made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not made" })?;

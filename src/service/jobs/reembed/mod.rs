@@ -65,7 +65,7 @@ impl CollectionHandle {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
         if own.fingerprint == loaded.fingerprint {
-            let older = |collection: &Arc<OpenCollection>| Ok(collection.store.is_cut_by_older_rules()?);
+            let older = |collection: &Arc<OpenCollection>| Ok(collection.embedded.store.is_cut_by_older_rules()?);
             if !collection.run(older).await? {
                 return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
             }
@@ -94,7 +94,7 @@ impl CollectionHandle {
         let memory_bytes = memory::of_index(counts.passages, plan.dimension);
         memory::check_free(memory_bytes)?;
         let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
-        let disk_bytes = collection.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
+        let disk_bytes = collection.embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
         check_room(&service.state.data_dir, disk_bytes, service.limits().disk_reserve_bytes)?;
         let details = Metadata::from_iter([
             ("from_model".to_owned(), own.name.clone().into()),
@@ -293,7 +293,7 @@ impl Plan {
         if next.store.metadata_indexes() != old.store.metadata_indexes() {
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
         }
-        next.store.succeed(old.store.sequence()?, old.store.idempotency_records()?)?;
+        next.embedded.store.succeed(old.store.sequence()?, old.embedded.store.idempotency_records()?)?;
         let row = self.row(old);
         orphaned_folders::removing_on_error(std::slice::from_ref(&old.folder), || {
             if state.catalog.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
@@ -319,11 +319,7 @@ impl State {
     /// Removes what a job that did not succeed has left of a replacement. What fails here the next start removes. Blocks.
     pub(super) fn clean_up_reembedding(&self, live: &RunningJob) {
         let Some(replacement) = orphaned_folders::replacement(&live.request) else { return };
-        let in_place = {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            open.values().any(|collection| collection.row.id.0 == replacement)
-        };
-        if !in_place {
+        if self.collection_by_id(&replacement).is_none() {
             let _ = orphaned_folders::remove(&self.collections_dir().join(replacement));
         }
     }

@@ -1,0 +1,127 @@
+//! Which passages a filter leaves, remembered: a set per filter, true of one state of the database and brought up to date from
+//! what changed since. The sets are bounded, the least recently used go first.
+//!
+//! A set decides only where a search looks. Whether a hit matches is decided by the row that is read in the end, so a set that
+//! a write has just overtaken can cost a hit its place, but never make a wrong one. Which words a passage has never changes: with its
+//! text it gets another key. So passages that have what a query demands need no second look.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use roaring::RoaringTreemap;
+
+use crate::domain::Sequence;
+use crate::storage::passage_set::PassageSet;
+use crate::store::{DocumentStore, SearchFilter, StoreError};
+
+/// Bytes that the sets of one collection may take together. A set of a tenth of a million passages, in no order, takes 200 kB.
+const BYTES_MAX: usize = 32 << 20;
+
+/// Sets of one collection at most: they are looked for one by one.
+const ENTRIES_MAX: usize = 256;
+
+/// The sets of one collection, the least recently used go first.
+#[derive(Debug, Default)]
+pub(super) struct FilterSets {
+    /// Most recently used last.
+    entries: Mutex<Vec<Entry>>,
+}
+
+/// The set of one filter, true of one state of the database.
+#[derive(Debug, Clone)]
+struct Entry {
+    filter: SearchFilter,
+    sequence: Sequence,
+    bytes: usize,
+    set: Arc<PassageSet>,
+}
+
+impl FilterSets {
+    /// The passages of the documents that match now.
+    pub(super) fn passages(&self, store: &DocumentStore, filter: &SearchFilter) -> Result<Arc<PassageSet>, StoreError> {
+        let known = self.take(filter);
+        let read = store.matching_passages(filter, known.as_ref().map(|entry| entry.sequence))?;
+        let sequence = read.sequence;
+        let set = match known {
+            Some(entry) if !read.complete && read.dropped.is_empty() && read.passages.is_empty() => entry.set,
+            Some(entry) if !read.complete => {
+                let mut set = RoaringTreemap::clone(&entry.set.0);
+                for passage in &read.dropped {
+                    set.remove(passage.0);
+                }
+                set.extend(read.passages.iter().map(|passage| passage.0));
+                Arc::new(PassageSet(set))
+            }
+            _ => Arc::new(read.passages.into_iter().collect()),
+        };
+        // The text of a filter is about as long as what it holds.
+        let bytes = set.0.serialized_size() + size_of::<Entry>() + format!("{filter:?}").len();
+        self.put(Entry { filter: filter.clone(), sequence, bytes, set: Arc::clone(&set) });
+        Ok(set)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry of a filter.
+    fn take(&self, filter: &SearchFilter) -> Option<Entry> {
+        let entries = self.lock();
+        entries.iter().find(|entry| entry.filter == *filter).cloned()
+    }
+
+    /// Puts an entry last, unless a newer one of the same filter came meanwhile, and drops the first ones beyond the bound.
+    fn put(&self, entry: Entry) {
+        let mut entries = self.lock();
+        let place = entries.iter().position(|other| other.filter == entry.filter);
+        let known = place.map(|place| entries.remove(place));
+        let newest = match known {
+            Some(known) if known.sequence > entry.sequence => known,
+            _ => entry,
+        };
+        entries.push(newest);
+        let mut bytes: usize = entries.iter().map(|entry| entry.bytes).sum();
+        while entries.len() > ENTRIES_MAX || (bytes > BYTES_MAX && entries.len() > 1) {
+            bytes -= entries.remove(0).bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Field, Filter, Scalar, Test};
+
+    fn entry(id: &str, sequence: u64, bytes: usize) -> Entry {
+        let filter = Filter::Field(Field::Id, Test::Eq(Scalar::Text(id.to_owned())));
+        let filter = SearchFilter { languages: Vec::new(), filter };
+        Entry { filter, sequence: Sequence(sequence), bytes, set: Arc::default() }
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let sets = FilterSets::default();
+        let third = BYTES_MAX / 3;
+        for id in ["a", "b", "c", "a"] {
+            sets.put(entry(id, 1, third));
+        }
+        sets.put(entry("d", 1, third));
+        let known = |id: &str| sets.take(&entry(id, 0, 0).filter).is_some();
+        assert_eq!([known("a"), known("b"), known("c"), known("d")], [true, false, true, true]);
+    }
+
+    #[test]
+    fn a_set_larger_than_the_bound_is_kept_alone() {
+        let sets = FilterSets::default();
+        sets.put(entry("a", 1, 10));
+        sets.put(entry("b", 1, BYTES_MAX + 1));
+        assert_eq!(sets.lock().len(), 1);
+    }
+
+    #[test]
+    fn an_older_set_does_not_replace_a_newer_one() {
+        let sets = FilterSets::default();
+        sets.put(entry("a", 7, 10));
+        sets.put(entry("a", 6, 10));
+        assert_eq!(sets.take(&entry("a", 0, 0).filter).unwrap().sequence, Sequence(7));
+    }
+}
