@@ -10,7 +10,7 @@ mod operations;
 mod passage_set;
 mod scope;
 
-pub use crate::index::Neighbor;
+pub use crate::index::{Neighbor, search_exact};
 pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;

@@ -141,10 +141,7 @@ pub trait Storage: Send + Sync {
     /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
     fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
 
-    /// Reads the metadata of the documents of passages, in the order of `ids`; those that are gone are left out.
-    fn metadata_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, StoreError>;
-
-    /// Reads of passages whose they are and the metadata there, as `documents_of` and `metadata_of` do.
+    /// Says whose passages these are as `documents_of` does, with the metadata there.
     fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
 
     /// Reads the embeddings of passages, in the order of `ids`; those that are gone or wait for theirs are left out.

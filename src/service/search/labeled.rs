@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::super::Error;
 use super::super::runtime::OpenCollection;
 use crate::domain::{DocumentId, Embedding, PassageId};
-use crate::index::search_exact;
-use crate::storage::{NearestSearch, Neighbor, PassageSet, Scope, WordPassages};
+use crate::storage::{NearestSearch, Neighbor, PassageSet, Scope, WordPassages, search_exact};
 use crate::store::{PassageRow, SearchFilter};
 
 /// Up to so many matching passages are all compared with; among more, the graph is walked.

@@ -137,7 +137,6 @@ impl Storage for Embedded {
         fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
         fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
         fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
-        fn metadata_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, StoreError>;
         fn owners_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
         fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
         fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
