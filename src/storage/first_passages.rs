@@ -66,3 +66,35 @@ impl FirstPassages {
         self.found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::DocumentId;
+
+    /// Passages of which the tens say the document; the passage 29 is gone.
+    fn documents_of(passages: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
+        let there = passages.iter().filter(|passage| passage.0 != 29);
+        let row = |passage: &PassageId| {
+            let document = DocumentId::parse(&(passage.0 / 10).to_string()).unwrap();
+            PassageDocument { passage: *passage, key: DocumentKey(passage.0 as i64 / 10), document, language: None }
+        };
+        Ok(there.map(row).collect())
+    }
+
+    fn taken(found: &mut FirstPassages, passages: &[(u64, f32)]) -> usize {
+        let neighbors = passages.iter().map(|(passage, score)| Neighbor { passage: PassageId(*passage), score: *score });
+        found.take(&neighbors.collect::<Vec<_>>(), documents_of).unwrap().len()
+    }
+
+    #[test]
+    fn each_document_comes_once_by_its_first_passage_up_to_the_limit() {
+        let mut found = FirstPassages::new(3);
+        assert_eq!(taken(&mut found, &[(11, 0.9), (12, 0.8), (29, 0.7), (21, 0.6)]), 2);
+        assert!(!found.is_full());
+        assert_eq!(taken(&mut found, &[(13, 0.9), (31, 0.7), (41, 0.5)]), 1);
+        assert!(found.is_full());
+        let passages: Vec<u64> = found.into_vec().iter().map(|(neighbor, _)| neighbor.passage.0).collect();
+        assert_eq!(passages, [11, 31, 21], "nearest first, though one was looked at later");
+    }
+}

@@ -99,7 +99,8 @@ impl Service {
         let collection = self.state.collection(&source.collection)?;
         self.state.check_embedded(&collection)?;
         let definition = definition.clone();
-        let check = move |collection: &Arc<OpenCollection>| examples::check_source(&*collection.store, &source, &definition);
+        let check =
+            move |collection: &Arc<OpenCollection>| examples::check_source(collection.store.as_ref(), &source, &definition);
         collection.run(check).await
     }
 
