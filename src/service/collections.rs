@@ -87,15 +87,15 @@ impl Service {
     ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let size = page.limit.saturating_add(1);
-        let mut found: BTreeMap<CollectionName, Listed> = {
+        let mut found: BTreeMap<CollectionName, Found<CollectionView>> = {
             let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
             let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
-            rest.take(size).map(|(name, collection)| (name.clone(), Listed::Open(Arc::clone(collection)))).collect()
+            rest.take(size).map(|(name, collection)| (name.clone(), Found::Open(Arc::clone(collection)))).collect()
         };
         {
             let broken = self.state.broken.read().unwrap_or_else(PoisonError::into_inner);
             let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
-            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Listed::Broken(Box::new(collection.view())))));
+            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(collection.view()))));
         }
         let more = found.len() > page.limit;
         let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
@@ -103,8 +103,8 @@ impl Service {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
             for listed in found.into_values().take(page.limit) {
                 match listed {
-                    Listed::Broken(view) => views.push(*view),
-                    Listed::Open(collection) => match view(&collection) {
+                    Found::Broken(view) => views.push(view),
+                    Found::Open(collection) => match view(&collection) {
                         Ok(view) => views.push(view),
                         Err(_) if collection.is_deleted() => (),
                         Err(error) => return Err(error),
@@ -366,12 +366,6 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
         metadata_indexes: collection.store.metadata_indexes(),
         damage: collection.damage.all(),
     })
-}
-
-/// A collection of a page: its counts are read off the asynchronous threads.
-enum Listed {
-    Open(Arc<OpenCollection>),
-    Broken(Box<CollectionView>),
 }
 
 /// Bytes of the saved index. A file that comes or goes meanwhile counts as none.
