@@ -140,7 +140,6 @@ impl Storage for Embedded {
         fn owners_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
         fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
         fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
-        fn passages(ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError>;
         fn passages_while(ids: &[PassageId], spend: &mut dyn FnMut(HitSizes) -> bool)
             -> Result<Option<Vec<PassageRow>>, StoreError>;
         fn keep_matching(filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
