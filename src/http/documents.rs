@@ -95,6 +95,7 @@ pub enum DocumentStatus {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentFailure {
     /// The kind of error, from the same closed list as that of whole requests.
+    #[schema(value_type = Code)]
     pub code: String,
     /// JSON pointer into the request body.
     pub pointer: String,

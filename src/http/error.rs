@@ -5,13 +5,16 @@
 //! panics and refusals of the framework all take this road.
 
 use std::any::Any;
+use std::borrow::Cow;
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::{Blame, Code};
 use crate::service;
@@ -58,6 +61,7 @@ pub struct Problem {
     #[schema(format = "uri-reference")]
     pub instance: String,
     /// The kind of error, from a closed list: what programs should switch on.
+    #[schema(value_type = Code)]
     pub code: String,
     /// The id of the request, which the server's log and the header `x-request-id` have too.
     pub request_id: String,
@@ -101,6 +105,7 @@ pub struct OpenAiProblemDetail {
     #[schema(required = true)]
     pub param: Option<String>,
     /// The kind of error, from the same closed list as everywhere.
+    #[schema(value_type = Code)]
     pub code: String,
 }
 
@@ -111,6 +116,20 @@ pub enum Shape {
     Problem,
     /// OpenAI's.
     OpenAi,
+}
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        let names = Code::ALL.iter().map(|code| code.name());
+        let about = "The kind of an error; `/docs/errors` explains each.";
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for Code {
+    fn name() -> Cow<'static, str> {
+        "ErrorCode".into()
+    }
 }
 
 impl ApiError {

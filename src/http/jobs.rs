@@ -80,6 +80,7 @@ pub struct JobDetails(pub domain::Metadata);
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobProblem {
     /// The kind of error, from the same closed list as that of requests.
+    #[schema(value_type = Code)]
     pub code: String,
     /// What is wrong.
     pub detail: String,
