@@ -3,12 +3,15 @@
 use serde_json::Value;
 
 use super::access::Operations;
+use super::etags;
 use super::nulls::Bodies;
 
 /// The OpenAPI document, and what was read out of it.
 pub struct Description {
     /// The document as it is served.
     pub text: String,
+    /// Its entity tag.
+    pub etag: String,
     /// The operation behind each route.
     pub operations: Operations,
     /// The schemas of request bodies.
@@ -18,6 +21,8 @@ pub struct Description {
 impl Description {
     /// Reads the OpenAPI document.
     pub fn of(document: Value) -> Self {
-        Self { text: document.to_string(), operations: Operations::documented(&document), bodies: Bodies::of(document) }
+        let text = document.to_string();
+        let etag = etags::of(text.as_bytes());
+        Self { text, etag, operations: Operations::documented(&document), bodies: Bodies::of(document) }
     }
 }

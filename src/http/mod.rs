@@ -20,6 +20,7 @@ pub mod documents;
 pub mod embeddings;
 pub mod envelope;
 pub mod error;
+pub mod etags;
 pub mod extract;
 pub mod facets;
 pub mod filter;

@@ -1,8 +1,9 @@
 //! The OpenAPI document: assembled from the operations, completed with every error and example, and served.
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{Html, IntoResponse};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
@@ -15,7 +16,7 @@ use super::error::{OpenAiProblem, Problem, Shape};
 use super::operation_errors::OperationErrors;
 use super::transfer::ExportInclude;
 use super::{
-    aliases, classifiers, collections, detection, documents, embeddings, health, job_streams, jobs, keys, mining,
+    aliases, classifiers, collections, detection, documents, embeddings, etags, health, job_streams, jobs, keys, mining,
     mining_results, models, patterns, reembedding, revisions, search, selections, shared_parts, similarity, snapshots, transfer,
 };
 use crate::domain::Code;
@@ -276,9 +277,13 @@ fn add_examples(id: &str, operation: &mut Value) {
     }
 }
 
-/// Serves the document.
-pub async fn serve_document(State(api): State<Api>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], api.description.text.as_str())
+/// Serves the document, or says that the client has it already.
+pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Response {
+    let described = [(ETAG, api.description.etag.as_str()), (CACHE_CONTROL, "no-cache")];
+    if etags::is_known(&headers, &api.description.etag) {
+        return (StatusCode::NOT_MODIFIED, described).into_response();
+    }
+    (described, [(CONTENT_TYPE, "application/json")], api.description.text.as_str()).into_response()
 }
 
 /// Serves the list of error codes, where the member `type` of every problem points.
