@@ -56,6 +56,13 @@ fn each_request_has_a_line_with_its_id_operation_status_and_time() {
     assert_eq!((&search["method"], &search["route"]), (&json!("POST"), &json!("/v1/collections/{collection}/search")));
     assert!(search["took_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{search}");
     assert!(search["request_id"].as_str().is_some_and(|id| id.len() == 36), "{search}");
+    assert_eq!((&search["collection"], &search["caller"]), (&json!("news"), &json!("key")));
+    assert!(search["key"].as_str().is_some_and(|id| id.len() == 32), "{search}");
+    let created = events.iter().find(|event| event["operation"] == "create_collection").unwrap();
+    assert_eq!((&created["caller"], created.get("key"), created.get("collection")), (&json!("operator"), None, None));
+    let stranger = events.iter().find(|event| event["status"] == 401).unwrap();
+    assert_eq!((stranger.get("caller"), stranger.get("key")), (None, None));
     let refused = events.iter().find(|event| event["status"] == 403).unwrap();
+    assert_eq!((&refused["collection"], &refused["key"]), (&json!("news"), &search["key"]));
     assert_eq!((&refused["operation"], &refused["code"]), (&json!("upsert_documents"), &json!("forbidden")));
 }

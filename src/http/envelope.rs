@@ -13,10 +13,11 @@ use tracing::Instrument as _;
 
 use super::access::Operations;
 use super::browsers;
+use super::caller_record::CallerRecord;
 use super::error::{self, ApiError, Shape};
 use super::metrics::RequestMeter;
 use super::request_id::{REQUEST_ID, request_id};
-use crate::domain::Blame;
+use crate::domain::{Blame, CollectionName};
 
 /// Puts `routes` into the envelope: every path, also one that no route has, and every handler, also one that panics.
 pub fn wrap<S: Clone + Send + Sync + 'static>(
@@ -31,7 +32,7 @@ pub fn wrap<S: Clone + Send + Sync + 'static>(
 /// Gives the request an id, runs it, renders its error if it failed, counts it and logs one line.
 async fn surround(
     State((requests, operations)): State<(RequestMeter, &'static Operations)>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let started = Instant::now();
@@ -43,6 +44,8 @@ async fn surround(
 
     let operation = operations.of(&request).id.as_str();
 
+    let caller = CallerRecord::default();
+    request.extensions_mut().insert(caller.clone());
     let span = tracing::info_span!("request", request_id = %id, operation, status = tracing::field::Empty);
     #[cfg(feature = "otel")]
     super::trace_context::adopt(&span, request.headers());
@@ -66,7 +69,8 @@ async fn surround(
     }
     span.record("status", response.status().as_u16());
     running.end(operation, response.status().as_u16(), started.elapsed());
-    let line = Line { method: method.as_str(), route: &route, operation, status: response.status().as_u16(), id: &id };
+    let (status, collection) = (response.status().as_u16(), collection(&route, &path));
+    let line = Line { method: method.as_str(), route: &route, operation, status, id: &id, collection, caller };
     line.log(started.elapsed().as_secs_f64() * 1e3, failure.as_ref());
     response
 }
@@ -78,25 +82,73 @@ struct Line<'a> {
     operation: &'a str,
     status: u16,
     id: &'a str,
+    /// The collection that the path names, perhaps by an alias.
+    collection: Option<&'a str>,
+    caller: CallerRecord,
 }
 
 impl Line<'_> {
     fn log(&self, took_ms: f64, failure: Option<&ApiError>) {
-        let Self { method, route, operation, status, id } = *self;
+        let Self { method, route, operation, status, id, collection, ref caller } = *self;
+        let (caller, key) = (caller.kind(), caller.key());
         let code = failure.map(|failure| failure.code.name());
         let cause = failure.and_then(|failure| failure.cause.as_deref());
         match failure.map(|failure| failure.code.blame()) {
             None | Some(Blame::Client) => {
-                tracing::info!(method, route, operation, status, took_ms, request_id = id, code, "request");
+                tracing::info!(
+                    method,
+                    route,
+                    operation,
+                    collection,
+                    status,
+                    took_ms,
+                    request_id = id,
+                    caller,
+                    key,
+                    code,
+                    "request"
+                );
             }
             Some(Blame::Capacity) => {
-                tracing::warn!(method, route, operation, status, took_ms, request_id = id, code, cause, "request refused");
+                tracing::warn!(
+                    method,
+                    route,
+                    operation,
+                    collection,
+                    status,
+                    took_ms,
+                    request_id = id,
+                    caller,
+                    key,
+                    code,
+                    cause,
+                    "request refused"
+                );
             }
             Some(Blame::Server) => {
-                tracing::error!(method, route, operation, status, took_ms, request_id = id, code, cause, "request failed");
+                tracing::error!(
+                    method,
+                    route,
+                    operation,
+                    collection,
+                    status,
+                    took_ms,
+                    request_id = id,
+                    caller,
+                    key,
+                    code,
+                    cause,
+                    "request failed"
+                );
             }
         }
     }
+}
+
+/// The collection that a path names where its route has one.
+fn collection<'a>(route: &str, path: &'a str) -> Option<&'a str> {
+    let name = route.split('/').zip(path.split('/')).find_map(|(part, value)| (part == "{collection}").then_some(value));
+    name.filter(|name| CollectionName::parse(name).is_ok())
 }
 
 /// Headers of a refusal that its rendered form keeps: those that say something besides the replaced body.

@@ -14,6 +14,7 @@ use hyper::body::Body as _;
 
 use super::access::{Access, Operation, Operations, Reach};
 use super::api::Api;
+use super::caller_record::CallerRecord;
 use super::error::ApiError;
 use super::hosts::Addressed;
 use super::in_flight::InFlight;
@@ -99,6 +100,9 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
             // Whoever tries keys pays for it.
             Err(error) => return Err(gate.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
+        if let Some(record) = request.extensions().get::<CallerRecord>() {
+            record.set(&caller);
+        }
         let payer = Payer::of(&caller, address);
         let place = match operation.id.as_str() {
             "watch_job" => Some(gate.traffic.listen(payer.clone())?),

@@ -7,6 +7,7 @@ pub mod access;
 pub mod aliases;
 pub mod api;
 mod browsers;
+pub mod caller_record;
 pub mod classifiers;
 pub mod collection_settings;
 pub mod collections;
