@@ -11,6 +11,7 @@ pub mod caller_record;
 pub mod classifiers;
 pub mod collection_settings;
 pub mod collections;
+mod compression;
 mod console;
 pub mod cursor;
 pub mod description;
@@ -105,7 +106,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
-    let routes = envelope::wrap(routes, requests, &description.operations);
+    let routes = envelope::wrap(routes, requests, &description.operations).layer(compression::layer());
     routes.with_state(Api { service, started_at, metrics, description })
 }
 
