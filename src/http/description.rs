@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::access::Operations;
+use super::body_schemas::Bodies;
 use super::etags;
-use super::nulls::Bodies;
 
 /// The OpenAPI document, and what was read out of it.
 pub struct Description {

@@ -1,11 +1,16 @@
 //! A document as a caller sends it, and what it is checked for.
 
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::extract::parse_json;
+use super::body_schemas::Bodies;
+use super::error::{ApiError, Violation};
+use super::extract::{RequestBody, objects, parse_json, read_json};
 use crate::domain::{
-    self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, MetadataObject, NewDocument, RefusedDocument,
+    self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
+    RefusedDocument,
 };
 
 /// What is said of metadata with the character U+0000 in a key.
@@ -46,16 +51,71 @@ pub struct DocumentInput {
     pub metadata: Option<MetadataObject>,
 }
 
+/// Documents to be stored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpsertDocumentsRequest {
+    /// The documents: at least one, at most the server's limit (1000 unless configured otherwise).
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1)]
+    pub documents: Vec<DocumentInput>,
+}
+
+/// The documents of an `UpsertDocumentsRequest`, each read by itself: one that cannot be read does not refuse the others.
+pub struct DocumentBatch(pub Vec<Result<DocumentInput, Refusal>>);
+
+/// The same, its documents not yet read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnreadBatch {
+    documents: Vec<Box<RawValue>>,
+}
+
 /// Why a document is refused before the service sees it, and its id if that is valid.
+#[derive(Debug)]
 pub struct Refusal {
     /// The id.
     pub id: Option<DocumentId>,
-    /// Why.
+    /// Why; of several reasons the first.
     pub code: Code,
-    /// Pointer within the document.
-    pub member: &'static str,
-    /// The limit, what was expected and what came.
-    pub detail: String,
+    /// The places that are wrong, at least one, by pointers within the document.
+    pub violations: Vec<Violation>,
+}
+
+impl RequestBody for DocumentBatch {
+    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
+        let refused = match read_json::<UpsertDocumentsRequest>(json, bodies.of_operation(operation)) {
+            Ok(request) => return Ok(Self(request.documents.into_iter().map(Ok).collect())),
+            Err(error) if error.code == Code::InvalidRequest => error,
+            Err(error) => return Err(error),
+        };
+        let batch: UnreadBatch = parse_json(json).map_err(|_| refused)?;
+        let read = |document: Box<RawValue>| read_element(document.get().as_bytes(), bodies);
+        Ok(Self(batch.documents.into_iter().map(read).collect()))
+    }
+}
+
+/// Reads a document of a batch.
+fn read_element(json: &[u8], bodies: &Bodies) -> Result<DocumentInput, Refusal> {
+    read_json(json, bodies.named("DocumentInput")).map_err(|error| {
+        let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
+        let whole = || vec![Violation::at("", error.detail.replacen("the body", "the document", 1))];
+        let violations = if error.errors.is_empty() { whole() } else { error.errors };
+        Refusal { id, code: error.code, violations }
+    })
+}
+
+impl Refusal {
+    /// The first place, and what is wrong there and elsewhere. Pointers begin with `base`.
+    pub fn summary(&self, base: &str) -> (String, String) {
+        let mut places = self.violations.iter().map(|violation| {
+            let pointer = violation.pointer.as_deref().unwrap_or_default();
+            (format!("{base}{pointer}"), violation.detail.as_str())
+        });
+        let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
+        let detail = places.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
+        (pointer, detail)
+    }
 }
 
 /// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
@@ -69,71 +129,93 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
         RefusedDocument { id: None, code: error.code, pointer, detail }
     })?;
     check(input, collection, limits).map_err(|refusal| {
-        let Refusal { id, code, member, detail } = refusal;
-        RefusedDocument { id, code, pointer: member.to_owned(), detail }
+        let (pointer, detail) = refusal.summary("");
+        RefusedDocument { id: refusal.id, code: refusal.code, pointer, detail }
     })
+}
+
+/// What is wrong with a document.
+#[derive(Default)]
+struct Problems(Vec<(Code, Violation)>);
+
+impl Problems {
+    fn add(&mut self, code: Code, member: &str, detail: String) {
+        self.0.push((code, Violation::at(member, detail)));
+    }
+
+    fn invalid(&mut self, member: &str, detail: impl Into<String>) {
+        self.add(Code::InvalidRequest, member, detail.into());
+    }
+
+    /// Refuses what is longer than it may be.
+    fn bound(&mut self, member: &str, got: usize, max: usize, rule: &str) {
+        if got > max {
+            self.invalid(member, format!("{}, got {got}", rule.replace("{max}", &max.to_string())));
+        }
+    }
 }
 
 /// Checks a document by itself, and against what the collection asks of its documents.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
-    let id = input.id.as_deref().map(DocumentId::parse_new).transpose();
-    let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;
-    let refuse = |code, member, detail| Refusal { id: id.clone(), code, member, detail };
-    let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));
-    if let Some(problem) = input.title.as_deref().and_then(|title| domain::check_title(title).err()) {
-        return invalid("/title", problem);
+    let DocumentInput { id, title, text, vector, language, metadata } = input;
+    let mut problems = Problems::default();
+    let id = id.as_deref().map(DocumentId::parse_new).transpose();
+    let id = id.unwrap_or_else(|error| {
+        problems.invalid("/id", error.to_string());
+        None
+    });
+    if let Some(problem) = title.as_deref().and_then(|title| domain::check_title(title).err()) {
+        problems.invalid("/title", problem);
     }
-    let text = match (input.text, &collection.model) {
-        (Some(text), _) if text.trim().is_empty() => {
-            return invalid("/text", "must hold something besides white space".to_owned());
+    match (&text, &collection.model) {
+        (Some(text), _) if text.trim().is_empty() => problems.invalid("/text", "must hold something besides white space"),
+        (None, Some(_)) => problems.invalid("/text", "must be given, for the collection embeds it, got none"),
+        _ => {}
+    }
+    let text = text.unwrap_or_default();
+    let vector = check_vector(vector, collection, &mut problems);
+    problems.bound("/text", text.len(), limits.text_bytes_max, "must have at most {max} bytes (text_bytes_max)");
+    let language = language.as_deref().map(Language::of_text_from_tag).transpose().unwrap_or_else(|error: LanguageTagError| {
+        problems.add(error.code(), "/language", error.to_string());
+        None
+    });
+    let metadata = metadata.unwrap_or_default().0;
+    let (depth, bytes) = (domain::metadata::depth(&metadata), domain::metadata::bytes(&metadata));
+    let rule = "must be at most {max} levels deep (metadata_depth_max)";
+    problems.bound("/metadata", depth, limits.metadata_depth_max, rule);
+    if domain::metadata::has_zero_in_key(&metadata) {
+        problems.invalid("/metadata", ZERO_IN_KEY);
+    }
+    let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
+    problems.bound("/metadata", bytes, limits.metadata_bytes_max, rule);
+    match problems.0.first() {
+        None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata }),
+        Some((code, _)) => {
+            let code = *code;
+            Err(Refusal { id, code, violations: problems.0.into_iter().map(|(_, violation)| violation).collect() })
         }
-        (Some(text), _) => text,
-        (None, None) => String::new(),
-        (None, Some(_)) => return invalid("/text", "must be given, for the collection embeds it, got none".to_owned()),
-    };
-    let vector = match (input.vector, &collection.model) {
+    }
+}
+
+/// The document's own vector, where the collection takes vectors.
+fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
+    match (vector, &collection.model) {
         (None, Some(_)) => None,
-        (Some(values), None) => match collection.own_vector(values) {
-            Ok(vector) => Some(vector),
-            Err(problem) => return invalid("/vector", problem),
-        },
+        (Some(values), None) => {
+            let checked = collection.own_vector(values);
+            checked.map_err(|problem| problems.invalid("/vector", problem)).ok()
+        }
         (None, None) => {
             let expected = collection.dimension;
-            return invalid(
-                "/vector",
-                format!("must be given, for the collection has no model: expected {expected} values, got none"),
-            );
+            let detail = format!("must be given, for the collection has no model: expected {expected} values, got none");
+            problems.invalid("/vector", detail);
+            None
         }
         (Some(values), Some(model)) => {
             let (model, got) = (&model.name, values.len());
-            return invalid(
-                "/vector",
-                format!("must be left out, for the collection embeds texts with {model}, got {got} values"),
-            );
+            let detail = format!("must be left out, for the collection embeds texts with {model}, got {got} values");
+            problems.invalid("/vector", detail);
+            None
         }
-    };
-    let (max, got) = (limits.text_bytes_max, text.len());
-    if got > max {
-        return invalid("/text", format!("must have at most {max} bytes (text_bytes_max), got {got}"));
     }
-    let language = match input.language {
-        None => None,
-        Some(tag) => {
-            let refused = |error: LanguageTagError| refuse(error.code(), "/language", error.to_string());
-            Language::of_text_from_tag(&tag).map_err(refused)?
-        }
-    };
-    let metadata = input.metadata.unwrap_or_default().0;
-    let (max, got) = (limits.metadata_depth_max, domain::metadata::depth(&metadata));
-    if got > max {
-        return invalid("/metadata", format!("must be at most {max} levels deep (metadata_depth_max), got {got}"));
-    }
-    if domain::metadata::has_zero_in_key(&metadata) {
-        return invalid("/metadata", ZERO_IN_KEY.to_owned());
-    }
-    let (max, got) = (limits.metadata_bytes_max, domain::metadata::bytes(&metadata));
-    if got > max {
-        return invalid("/metadata", format!("must have at most {max} bytes as JSON (metadata_bytes_max), got {got}"));
-    }
-    Ok(NewDocument { id, title: input.title, text, vector, language, metadata })
 }

@@ -9,9 +9,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::cursor::{self, List};
-use super::document_input::{DocumentInput, Refusal, check};
+use super::document_input::{DocumentBatch, Refusal, UpsertDocumentsRequest, check};
 use super::error::{ApiError, Violation};
-use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, objects};
+use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
@@ -40,16 +40,6 @@ pub const ERRORS: &[OperationErrors] = &[
         &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed, Code::Overloaded]],
     ),
 ];
-
-/// Documents to be stored.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UpsertDocumentsRequest {
-    /// The documents: at least one, at most the server's limit (1000 unless configured otherwise).
-    #[serde(deserialize_with = "objects")]
-    #[schema(min_items = 1)]
-    pub documents: Vec<DocumentInput>,
-}
 
 /// What became of the documents of one request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -193,16 +183,16 @@ pub async fn upsert_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     Parameters(parameters): Parameters<UpsertParameters>,
-    KeyedBody(body, key): KeyedBody<UpsertDocumentsRequest>,
+    KeyedBody(DocumentBatch(documents), key): KeyedBody<DocumentBatch>,
 ) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
-    let (max, got) = (api.service.limits().batch_documents_max, body.documents.len());
+    let (max, got) = (api.service.limits().batch_documents_max, documents.len());
     if !(1..=max).contains(&got) {
         let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/documents", detail));
     }
     let row = api.service.collection_row(&collection)?;
-    let checked = body.documents.into_iter().map(|input| check(input, &row, api.service.limits()));
+    let checked = documents.into_iter().map(|input| input.and_then(|input| check(input, &row, api.service.limits())));
     let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(got));
     for outcome in checked {
         items.push(outcome.map(|document| accepted.push(document)));
@@ -301,27 +291,30 @@ pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
 fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let mut outcomes = outcomes.into_iter();
     let mut worst: Option<Code> = None;
-    let mut results = Vec::with_capacity(items.len());
+    let (mut results, mut violations) = (Vec::with_capacity(items.len()), Vec::new());
     for (index, item) in items.into_iter().enumerate() {
-        let (id, version, failure) = match item {
-            Err(refusal) => (refusal.id, None, Err((refusal.code, refusal.member, refusal.detail))),
+        let base = format!("/documents/{index}");
+        let (id, version, done) = match item {
+            Err(refusal) => (refusal.id.clone(), None, Err(refusal)),
             Ok(()) => match outcomes.next() {
-                None => (None, None, Err((Code::Internal, "", "the server lost the result of this document".to_owned()))),
+                None => (None, None, Err(lost(Code::Internal, "the server lost the result of this document".to_owned()))),
                 Some(UpsertOutcome { id, status, version }) => match status {
                     UpsertStatus::Created => (id, version, Ok(DocumentStatus::Created)),
                     UpsertStatus::Updated => (id, version, Ok(DocumentStatus::Updated)),
-                    UpsertStatus::Failed { code, detail } => (id, None, Err((code, "", detail))),
+                    UpsertStatus::Failed { code, detail } => (id, None, Err(lost(code, detail))),
                 },
             },
         };
         let id = id.map(|id| id.as_str().to_owned());
         let version = version.map(|version| version.0);
-        results.push(match failure {
+        results.push(match done {
             Ok(status) => DocumentResult { id, status, version, error: None },
-            Err((code, member, detail)) => {
+            Err(refusal) => {
+                let code = refusal.code;
                 worst = Some(worst.map_or(code, |worst| if weight(code) > weight(worst) { code } else { worst }));
-                let pointer = format!("/documents/{index}{member}");
+                let (pointer, detail) = refusal.summary(&base);
                 let error = Some(DocumentFailure { code: code.name().to_owned(), pointer, detail });
+                violations.extend(refusal.violations.into_iter().map(|violation| violation.within(&base)));
                 DocumentResult { id, status: DocumentStatus::Failed, version, error }
             }
         });
@@ -329,12 +322,14 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
     let failed = results.iter().filter(|result| result.error.is_some()).count();
     match worst {
         None => Ok((StatusCode::OK, Json(UpsertResult { results, failed: 0 }))),
-        Some(code) if failed == results.len() => {
-            let errors = results.into_iter().filter_map(|result| result.error);
-            Err(ApiError::several(code, errors.map(|error| Violation::at(error.pointer, error.detail)).collect()))
-        }
+        Some(code) if failed == results.len() => Err(ApiError::several(code, violations)),
         Some(_) => Ok((StatusCode::MULTI_STATUS, Json(UpsertResult { results, failed: failed as u64 }))),
     }
+}
+
+/// Why a document as a whole was not stored.
+fn lost(code: Code, detail: String) -> Refusal {
+    Refusal { id: None, code, violations: vec![Violation::at("", detail)] }
 }
 
 fn weight(code: Code) -> u8 {
@@ -372,7 +367,7 @@ mod tests {
     }
 
     fn refusal() -> Result<(), Refusal> {
-        Err(Refusal { id: None, code: Code::InvalidRequest, member: "/text", detail: "is blank".to_owned() })
+        Err(Refusal { id: None, code: Code::InvalidRequest, violations: vec![Violation::at("/text", "is blank")] })
     }
 
     fn full() -> UpsertOutcome {

@@ -124,7 +124,7 @@ pub async fn put_document(
     let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
     let row = api.service.collection_row(&collection)?;
     let document =
-        check(input, &row, api.service.limits()).map_err(|refusal| ApiError::at(refusal.code, refusal.member, refusal.detail))?;
+        check(input, &row, api.service.limits()).map_err(|refusal| ApiError::several(refusal.code, refusal.violations))?;
     let outcome = api.service.put_document(&collection, document, wait, precondition).await?;
     let (status, done) = match outcome.status {
         UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),
