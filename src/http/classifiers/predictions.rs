@@ -12,7 +12,7 @@ use super::request::object;
 use super::{ASKING, ClassifierPath, labels, probability, visible};
 use crate::domain::{Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Checks};
 use crate::http::extract::JsonBody;
 use crate::http::guard::{Sender, check_reach};
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
@@ -168,9 +168,8 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
                 let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
                 return Err(invalid("/texts".to_owned(), detail));
             }
-            for (place, text) in texts.iter().enumerate() {
-                labels::text(text, &format!("/texts/{place}"), limits)?;
-            }
+            let check = |(place, text): (usize, &String)| labels::text(text, &format!("/texts/{place}"), limits);
+            Checks::all(texts.iter().enumerate().map(check))?;
             PredictItems::Texts(texts)
         }
         (None, Some(DocumentsByIdInput { collection, ids })) => {
@@ -184,7 +183,7 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
             let parse = |(place, id): (usize, &String)| {
                 DocumentId::parse(id).map_err(|error| invalid(format!("/documents/ids/{place}"), error.to_string()))
             };
-            PredictItems::Documents { collection, ids: ids.iter().enumerate().map(parse).collect::<Result<_, _>>()? }
+            PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }
         }
         _ => return Err(invalid(String::new(), "must have exactly one of texts and documents".to_owned())),
     };
