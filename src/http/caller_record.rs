@@ -1,4 +1,4 @@
-//! Who sent a request: from the guard, which finds out, to the line of the log, which tells it.
+//! Who sent a request: from `auth_middleware`, which finds out, to the line of the log, which tells it.
 
 use std::sync::{Arc, OnceLock};
 

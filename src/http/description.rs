@@ -1,12 +1,12 @@
-//! What the OpenAPI document says about requests, in the form in which each request is checked against it.
+//! What each request is checked against: its operation, and the schema of its body in the OpenAPI document.
 
 use serde_json::Value;
 
-use super::access::Operations;
 use super::body_schemas::Bodies;
 use super::etags;
+use super::operations::Operations;
 
-/// The OpenAPI document, and what was read out of it.
+/// The OpenAPI document, the operations in it, and the bodies that it describes.
 pub struct Description {
     /// The document as it is served.
     pub text: String,
@@ -19,10 +19,10 @@ pub struct Description {
 }
 
 impl Description {
-    /// Reads the OpenAPI document.
-    pub fn of(document: Value) -> Self {
+    /// Describes `operations` by their document.
+    pub fn of(document: Value, operations: Operations) -> Self {
         let text = document.to_string();
         let etag = etags::of(text.as_bytes());
-        Self { text, etag, operations: Operations::documented(&document), bodies: Bodies::of(document) }
+        Self { text, etag, operations, bodies: Bodies::of(document) }
     }
 }

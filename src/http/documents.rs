@@ -9,14 +9,16 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::cursor::{self, List};
-use super::document_input::{DocumentBatch, Refusal, UpsertDocumentsRequest, check};
+use super::document_batch::{DocumentBatch, UpsertDocumentsRequest};
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
+use crate::service::document_input::{DocumentProblem, Refusal, check};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -39,6 +41,15 @@ pub const ERRORS: &[OperationErrors] = &[
         "delete_document",
         &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed, Code::Overloaded]],
     ),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "upsert_documents.request",
+    "upsert_documents.200",
+    "upsert_documents.207",
+    "list_documents.200",
+    "get_document.200"
 ];
 
 /// What became of the documents of one request.
@@ -314,7 +325,7 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
                 worst = Some(worst.map_or(code, |worst| if weight(code) > weight(worst) { code } else { worst }));
                 let (pointer, detail) = refusal.summary(&base);
                 let error = Some(DocumentFailure { code: code.name().to_owned(), pointer, detail });
-                violations.extend(refusal.violations.into_iter().map(|violation| violation.within(&base)));
+                violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).within(&base)));
                 DocumentResult { id, status: DocumentStatus::Failed, version, error }
             }
         });
@@ -329,7 +340,7 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
 
 /// Why a document as a whole was not stored.
 fn lost(code: Code, detail: String) -> Refusal {
-    Refusal { id: None, code, violations: vec![Violation::at("", detail)] }
+    Refusal { id: None, code, problems: vec![DocumentProblem::at("", detail)] }
 }
 
 fn weight(code: Code) -> u8 {
@@ -367,7 +378,7 @@ mod tests {
     }
 
     fn refusal() -> Result<(), Refusal> {
-        Err(Refusal { id: None, code: Code::InvalidRequest, violations: vec![Violation::at("/text", "is blank")] })
+        Err(Refusal { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at("/text", "is blank")] })
     }
 
     fn full() -> UpsertOutcome {

@@ -8,17 +8,14 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::access::{self, Access};
+use super::access::Access;
 use super::api::Api;
 use super::documented_errors::{self, DocumentedErrors};
 use super::documents::WaitFor;
 use super::error::{OpenAiProblem, Problem, Shape};
-use super::operation_errors::OperationErrors;
+use super::operations::{Operation, Operations};
 use super::transfer::ExportInclude;
-use super::{
-    aliases, classifiers, collections, detection, documents, embeddings, etags, health, job_streams, jobs, keys, mining,
-    mining_results, models, patterns, reembedding, revisions, search, selections, shared_parts, similarity, snapshots, transfer,
-};
+use super::{etags, patterns, shared_parts};
 use crate::domain::Code;
 
 /// The security scheme's name in the document.
@@ -26,122 +23,6 @@ const SCHEME: &str = "key";
 
 /// The id of jobs, snapshots and requests in examples.
 const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
-
-/// Every operation's codes.
-const ERRORS: &[&[OperationErrors]] = &[
-    collections::ERRORS,
-    reembedding::ERRORS,
-    aliases::ERRORS,
-    documents::ERRORS,
-    revisions::ERRORS,
-    selections::ERRORS,
-    transfer::ERRORS,
-    search::ERRORS,
-    jobs::ERRORS,
-    job_streams::ERRORS,
-    snapshots::ERRORS,
-    classifiers::definitions::ERRORS,
-    classifiers::predictions::ERRORS,
-    classifiers::evaluations::ERRORS,
-    classifiers::applications::ERRORS,
-    embeddings::ERRORS,
-    similarity::ERRORS,
-    detection::ERRORS,
-    mining::ERRORS,
-    mining_results::ERRORS,
-    models::ERRORS,
-    keys::ERRORS,
-    health::ERRORS,
-];
-
-macro_rules! examples {
-    ($($name:literal),+ $(,)?) => {
-        /// Every example by its name: the operation's id, then `request` or the status of the answer.
-        const EXAMPLES: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../openapi/examples/", $name, ".json"))),)+];
-    };
-}
-
-examples![
-    "create_collection.request",
-    "create_collection.201",
-    "list_collections.200",
-    "get_collection.200",
-    "change_collection.request",
-    "change_collection.200",
-    "reembed_collection.request",
-    "reembed_collection.202",
-    "list_aliases.200",
-    "put_alias.request",
-    "put_alias.200",
-    "upsert_documents.request",
-    "upsert_documents.200",
-    "upsert_documents.207",
-    "list_documents.200",
-    "get_document.200",
-    "put_document.request",
-    "put_document.200",
-    "put_document.201",
-    "patch_document.request",
-    "patch_document.200",
-    "scroll_documents.request",
-    "scroll_documents.200",
-    "count_documents.request",
-    "count_documents.200",
-    "delete_documents.request",
-    "delete_documents.200",
-    "count_facets.request",
-    "count_facets.200",
-    "search_documents.request",
-    "search_documents.200",
-    "search_batch.request",
-    "search_batch.200",
-    "recommend_documents.request",
-    "recommend_documents.200",
-    "import_documents.202",
-    "list_jobs.200",
-    "get_job.200",
-    "cancel_job.200",
-    "create_snapshot.request",
-    "create_snapshot.202",
-    "list_snapshots.200",
-    "get_snapshot.200",
-    "restore_snapshot.request",
-    "restore_snapshot.202",
-    "upload_snapshot.201",
-    "create_classifier.request",
-    "create_classifier.201",
-    "list_classifiers.200",
-    "get_classifier.200",
-    "predict_labels.request",
-    "predict_labels.200",
-    "train_classifier.202",
-    "start_evaluation.request",
-    "start_evaluation.202",
-    "get_evaluation.200",
-    "evaluate_classifier.request",
-    "evaluate_classifier.200",
-    "apply_classifier.request",
-    "apply_classifier.202",
-    "create_embeddings.request",
-    "create_embeddings.200",
-    "compare_pairs.request",
-    "compare_pairs.200",
-    "compare_sets.request",
-    "compare_sets.200",
-    "detect_languages.request",
-    "detect_languages.200",
-    "mine_pairs.request",
-    "mine_pairs.202",
-    "find_duplicates.request",
-    "find_duplicates.202",
-    "list_models.200",
-    "create_key.request",
-    "create_key.201",
-    "list_keys.200",
-    "check_health.200",
-    "check_readiness.200",
-];
 
 /// What the document says besides its operations.
 #[derive(OpenApi)]
@@ -189,7 +70,7 @@ pub fn frame() -> utoipa::openapi::OpenApi {
 }
 
 /// Adds to the operations what they share: errors with their statuses, headers, examples, security.
-pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
+pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     document["components"]["securitySchemes"][SCHEME] = json!({
         "type": "http",
@@ -207,18 +88,18 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
     });
     for (instance, operation) in operations {
-        let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+        let Some(one) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             response["headers"]["x-request-id"] = documented_errors::header("x-request-id");
         }
-        let shape = if id == "create_embeddings" { Shape::OpenAi } else { Shape::Problem };
-        errors.describe(operation, shape, codes(&id), &instance);
-        add_examples(&id, operation);
+        let shape = if one.id == "create_embeddings" { Shape::OpenAi } else { Shape::Problem };
+        errors.describe(operation, shape, one.codes(), &instance);
+        add_examples(one, operation);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             patterns::of_parameter(parameter);
             never_null(&mut parameter["schema"]);
         }
-        if access::access(&id) == Access::Open {
+        if one.access == Access::Open {
             operation["security"] = json!([]);
         }
     }
@@ -252,23 +133,8 @@ fn say_defaults_in_words(schema: &mut Value) {
     }
 }
 
-/// The codes that an operation can answer with: its own, and those of the guard.
-pub fn codes(operation_id: &str) -> Vec<Code> {
-    let groups = ERRORS.iter().flat_map(|errors| errors.iter()).find(|(id, _)| *id == operation_id);
-    let own = groups.into_iter().flat_map(|(_, groups)| groups.iter().flat_map(|group| group.iter()));
-    let mut codes: Vec<Code> = Vec::new();
-    for &code in own.chain(access::codes(access::access(operation_id))) {
-        if !codes.contains(&code) {
-            codes.push(code);
-        }
-    }
-    codes
-}
-
-fn add_examples(id: &str, operation: &mut Value) {
-    for (name, text) in EXAMPLES {
-        let Some((owner, part)) = name.split_once('.').filter(|(owner, _)| *owner == id) else { continue };
-        debug_assert_eq!(owner, id);
+fn add_examples(declared: &Operation, operation: &mut Value) {
+    for (part, text) in declared.examples() {
         let body = match part {
             "request" => &mut operation["requestBody"],
             status => &mut operation["responses"][status],

@@ -1,13 +1,9 @@
-//! A document as a caller sends it, and what it is checked for.
+//! A document as a caller sends it, in a request or as a line of an import, and what it is checked for.
 
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::body_schemas::Bodies;
-use super::error::{ApiError, Violation};
-use super::extract::{RequestBody, objects, parse_json, read_json};
+use super::json::{JsonError, parse_object, shorten};
 use crate::domain::{
     self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
     RefusedDocument,
@@ -51,82 +47,53 @@ pub struct DocumentInput {
     pub metadata: Option<MetadataObject>,
 }
 
-/// Documents to be stored.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UpsertDocumentsRequest {
-    /// The documents: at least one, at most the server's limit (1000 unless configured otherwise).
-    #[serde(deserialize_with = "objects")]
-    #[schema(min_items = 1)]
-    pub documents: Vec<DocumentInput>,
-}
-
-/// The documents of an `UpsertDocumentsRequest`, each read by itself: one that cannot be read does not refuse the others.
-pub struct DocumentBatch(pub Vec<Result<DocumentInput, Refusal>>);
-
-/// The same, its documents not yet read.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UnreadBatch {
-    documents: Vec<Box<RawValue>>,
-}
-
-/// Why a document is refused before the service sees it, and its id if that is valid.
-#[derive(Debug)]
+/// Why a document is refused before it is stored, and its id if that is valid.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// The id.
     pub id: Option<DocumentId>,
     /// Why; of several reasons the first.
     pub code: Code,
-    /// The places that are wrong, at least one, by pointers within the document.
-    pub violations: Vec<Violation>,
+    /// The places that are wrong, at least one.
+    pub problems: Vec<DocumentProblem>,
 }
 
-impl RequestBody for DocumentBatch {
-    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
-        let refused = match read_json::<UpsertDocumentsRequest>(json, bodies.of_operation(operation)) {
-            Ok(request) => return Ok(Self(request.documents.into_iter().map(Ok).collect())),
-            Err(error) if error.code == Code::InvalidRequest => error,
-            Err(error) => return Err(error),
-        };
-        let batch: UnreadBatch = parse_json(json).map_err(|_| refused)?;
-        let read = |document: Box<RawValue>| read_element(document.get().as_bytes(), bodies);
-        Ok(Self(batch.documents.into_iter().map(read).collect()))
-    }
-}
-
-/// Reads a document of a batch.
-fn read_element(json: &[u8], bodies: &Bodies) -> Result<DocumentInput, Refusal> {
-    read_json(json, bodies.named("DocumentInput")).map_err(|error| {
-        let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
-        let whole = || vec![Violation::at("", error.detail.replacen("the body", "the document", 1))];
-        let violations = if error.errors.is_empty() { whole() } else { error.errors };
-        Refusal { id, code: error.code, violations }
-    })
+/// One wrong place in a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentProblem {
+    /// JSON pointer into the document; empty for the whole.
+    pub pointer: String,
+    /// The limit, what was expected and what came.
+    pub detail: String,
 }
 
 impl Refusal {
     /// The first place, and what is wrong there and elsewhere. Pointers begin with `base`.
     pub fn summary(&self, base: &str) -> (String, String) {
-        let mut places = self.violations.iter().map(|violation| {
-            let pointer = violation.pointer.as_deref().unwrap_or_default();
-            (format!("{base}{pointer}"), violation.detail.as_str())
-        });
+        let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
         let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
         let detail = places.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
         (pointer, detail)
     }
 }
 
+impl DocumentProblem {
+    /// A wrong place.
+    pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), detail: shorten(detail.into()) }
+    }
+}
+
 /// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
-    let input: DocumentInput = parse_json(json).map_err(|error| {
-        let place = error.errors.into_iter().next();
-        let (pointer, detail) = match place {
-            Some(place) => (place.pointer.unwrap_or_default(), place.detail),
-            None => (String::new(), error.detail.replacen("the body", "the line", 1).replace(" at line 1 column", " at column")),
-        };
-        RefusedDocument { id: None, code: error.code, pointer, detail }
+    let input: DocumentInput = parse_object(json).map_err(|error| match error {
+        JsonError::Malformed(problem) => {
+            let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
+            RefusedDocument { id: None, code: Code::MalformedJson, pointer: String::new(), detail }
+        }
+        JsonError::Invalid { pointer, problem } => {
+            RefusedDocument { id: None, code: Code::InvalidRequest, pointer, detail: shorten(problem) }
+        }
     })?;
     check(input, collection, limits).map_err(|refusal| {
         let (pointer, detail) = refusal.summary("");
@@ -136,11 +103,11 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
 
 /// What is wrong with a document.
 #[derive(Default)]
-struct Problems(Vec<(Code, Violation)>);
+struct Problems(Vec<(Code, DocumentProblem)>);
 
 impl Problems {
     fn add(&mut self, code: Code, member: &str, detail: String) {
-        self.0.push((code, Violation::at(member, detail)));
+        self.0.push((code, DocumentProblem::at(member, detail)));
     }
 
     fn invalid(&mut self, member: &str, detail: impl Into<String>) {
@@ -192,7 +159,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
         None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata }),
         Some((code, _)) => {
             let code = *code;
-            Err(Refusal { id, code, violations: problems.0.into_iter().map(|(_, violation)| violation).collect() })
+            Err(Refusal { id, code, problems: problems.0.into_iter().map(|(_, problem)| problem).collect() })
         }
     }
 }
