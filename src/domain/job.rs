@@ -76,6 +76,8 @@ named! {
         Duplicates = "duplicates",
         /// Embeds a collection anew with the server's model.
         Reembed = "reembed",
+        /// Places the documents of a collection on a plane.
+        Project = "project",
     }
 }
 

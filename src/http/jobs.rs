@@ -71,7 +71,8 @@ pub struct JobInfo {
 /// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
 /// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
 /// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
-/// far, and `not_embedded`, those that the model failed on, which are tried again after the end.
+/// far, and `not_embedded`, those that the model failed on, which are tried again after the end. A projection: `center`, `documents`, the
+/// points it has, `sampled`, whether there are more, `memory_bytes` and `disk_bytes`, about; while it works `phase`, then how long each took.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
 pub struct JobDetails(pub domain::Metadata);
@@ -218,6 +219,7 @@ fn starter(kind: JobType) -> &'static str {
         JobType::Snapshot => "create_snapshot",
         JobType::Restore => "restore_snapshot",
         JobType::Reembed => "reembed_collection",
+        JobType::Project => "create_projection",
         JobType::Mine => "mine_pairs",
         JobType::Duplicates => "find_duplicates",
         JobType::Train => "train_classifier",

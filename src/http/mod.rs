@@ -40,6 +40,7 @@ pub mod operation_errors;
 pub mod origins;
 mod patterns;
 pub mod preconditions;
+pub mod projections;
 pub mod reembedding;
 pub mod request_id;
 pub mod revisions;
@@ -130,6 +131,8 @@ fn operations() -> OpenApiRouter<Api> {
         .routes(routes!(selections::count_documents))
         .routes(routes!(selections::delete_documents))
         .routes(routes!(selections::count_facets))
+        .routes(routes!(projections::create_projection, projections::list_projections))
+        .routes(routes!(projections::get_projection))
         .routes(routes!(transfer::import_documents))
         .routes(routes!(transfer::export_documents))
         .routes(routes!(search::search_documents))

@@ -15,7 +15,7 @@ use super::operation_errors::OperationErrors;
 use super::transfer::ExportInclude;
 use super::{
     aliases, classifiers, collections, detection, documents, embeddings, health, job_streams, jobs, keys, mining, mining_results,
-    models, patterns, reembedding, revisions, search, selections, similarity, snapshots, transfer,
+    models, patterns, projections, reembedding, revisions, search, selections, similarity, snapshots, transfer,
 };
 use crate::domain::Code;
 
@@ -33,6 +33,7 @@ const ERRORS: &[&[OperationErrors]] = &[
     documents::ERRORS,
     revisions::ERRORS,
     selections::ERRORS,
+    projections::ERRORS,
     transfer::ERRORS,
     search::ERRORS,
     jobs::ERRORS,
@@ -90,6 +91,10 @@ examples![
     "delete_documents.200",
     "count_facets.request",
     "count_facets.200",
+    "create_projection.request",
+    "create_projection.202",
+    "list_projections.200",
+    "get_projection.200",
     "search_documents.request",
     "search_documents.200",
     "search_batch.request",
@@ -161,6 +166,7 @@ examples![
         (name = "collections", description = "Collections: documents that share one model and one index."),
         (name = "aliases", description = "Other names of collections."),
         (name = "documents", description = "Documents: texts with an id, a language and metadata."),
+        (name = "projections", description = "Maps: the documents of a collection as points on a plane."),
         (name = "search", description = "Searching a collection across languages."),
         (name = "import_export", description = "Documents as files, streamed both ways."),
         (name = "jobs", description = "Jobs: work that outlives its request."),
@@ -198,7 +204,7 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
     let operations = paths.flat_map(|(path, item)| {
         let path = path.replace("{classifier}", "topics");
         let instance = path.replace("{collection}", "news").replace("{alias}", "current").replace("{id}", "fr-1");
-        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a");
+        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a").replace("{center}", "none");
         let instance = ["{job}", "{snapshot}"].iter().fold(instance, |path, name| path.replace(name, EXAMPLE_ID));
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
     });

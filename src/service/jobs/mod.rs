@@ -9,6 +9,7 @@ mod folder;
 pub mod import;
 pub mod mine;
 mod new_job;
+mod project;
 pub(super) mod reembed;
 mod restore;
 mod running;
@@ -51,6 +52,7 @@ async fn work(context: &JobContext) -> Result<(), JobError> {
         JobType::Mine => mine::run(context).await,
         JobType::Duplicates => duplicates::run(context).await,
         JobType::Reembed => reembed::run(context).await,
+        JobType::Project => project::run(context).await,
     }
 }
 
@@ -235,7 +237,8 @@ impl Service {
                     | JobType::Train
                     | JobType::Classify
                     | JobType::Evaluate
-                    | JobType::Reembed,
+                    | JobType::Reembed
+                    | JobType::Project,
                 ) => (),
             }
         }
@@ -297,7 +300,7 @@ impl State {
         match live.kind {
             JobType::Snapshot | JobType::Restore => self.clean_up_snapshot(live),
             JobType::Reembed => self.clean_up_reembedding(live),
-            JobType::Import | JobType::Train | JobType::Evaluate | JobType::Classify => (),
+            JobType::Import | JobType::Train | JobType::Evaluate | JobType::Classify | JobType::Project => (),
             // Mining writes its results last.
             JobType::Mine | JobType::Duplicates => (),
         }
@@ -320,7 +323,7 @@ impl State {
             JobType::Snapshot | JobType::Restore | JobType::Train | JobType::Evaluate => (),
             JobType::Classify => self.forget_checkpoints(live),
             JobType::Mine | JobType::Duplicates => mine::clean_up(&self.job_dir(&live.id)),
-            JobType::Reembed => (),
+            JobType::Reembed | JobType::Project => (),
         }
         self.forget_old_jobs()
     }

@@ -10,7 +10,7 @@ pub(super) mod corpus;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
-mod parallelism;
+pub(super) mod parallelism;
 pub(super) mod request;
 pub(super) mod results;
 mod searching;
