@@ -131,3 +131,56 @@ fn difference(one: Point, other: Point) -> (Point, f32) {
     let difference = [one[0] - other[0], one[1] - other[1]];
     (difference, difference[0] * difference[0] + difference[1] * difference[1])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_is_the_best_fit() {
+        let error = |a: f64, b: f64| -> f64 {
+            let at = |step: u32| {
+                let distance = f64::from(step) * 3.0 / 299.0;
+                let wanted = if distance <= 0.1 { 1.0 } else { (0.1 - distance).exp() };
+                (1.0 / (1.0 + a * distance.powf(2.0 * b)) - wanted).powi(2)
+            };
+            (0..300).map(at).sum()
+        };
+        let (a, b) = (f64::from(A), f64::from(B));
+        for change in [1e-3, -1e-3] {
+            assert!(error(a, b) < error(a + change, b) && error(a, b) < error(a, b + change));
+        }
+    }
+
+    #[test]
+    fn attraction_and_repulsion_are_the_slopes_of_the_logarithms() {
+        // By differences: of ln(1 / (1 + a·d^(2b))), and of ln(1 - 1 / (1 + a·d^(2b))), along the first axis.
+        let curve = |x: f64| 1.0 / (1.0 + f64::from(A) * (x * x + 0.25).powf(f64::from(B)));
+        let slope = |of: &dyn Fn(f64) -> f64, x: f64| (of(x + 1e-5) - of(x - 1e-5)) / 2e-5;
+        for x in [-1.5, -0.2, 0.3, 0.9, 2.5] {
+            let (one, other) = ([x as f32, 0.5], [0.0, 0.0]);
+            let pull = slope(&|x| -curve(x).ln(), x);
+            assert!((f64::from(attraction(one, other)[0]) - pull).abs() < 1e-3, "{x}: {pull}");
+            let push = slope(&|x| (1.0 - curve(x)).ln(), x);
+            let got = f64::from(repulsion(one, other)[0]);
+            // Weaker by what keeps it finite.
+            assert!((got - push).abs() < 5e-3 * (1.0 + push.abs()), "{x}: {got} {push}");
+        }
+        assert_eq!((attraction([0.1; 2], [0.1; 2]), repulsion([0.1; 2], [0.1; 2])), ([0.0; 2], [0.0; 2]));
+        assert_eq!(repulsion([0.01, 0.0], [0.0, 0.0])[0], MOVE_MAX);
+    }
+
+    #[test]
+    fn heavy_edges_have_their_turn_in_every_epoch_and_light_ones_seldom() {
+        let edge = |other: u32, weight: f32| Edge { ends: (0, other), weight };
+        let graph = FuzzyGraph { points: 4, edges: vec![edge(1, 0.5), edge(2, 0.25), edge(3, 0.000_5)] };
+        let layout = Layout::new(graph, &[[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]);
+        assert_eq!(layout.edges.iter().map(|edge| edge.weight).collect::<Vec<_>>(), [1.0, 0.5]);
+        assert!(layout.points.iter().flatten().all(|value| value.abs() < START + 2.0 * JITTER));
+        assert!((layout.points[2][1] - START).abs() < 2.0 * JITTER);
+        let due = |weight: f32| {
+            (0..500).filter(|epoch| (weight * *epoch as f32).floor() != (weight * (*epoch as f32 + 1.0)).floor()).count()
+        };
+        assert_eq!((due(1.0), due(0.5), due(0.01)), (500, 250, 5));
+    }
+}

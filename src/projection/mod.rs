@@ -10,6 +10,8 @@ pub mod components;
 pub mod graph;
 pub mod layout;
 pub mod neighbors;
+#[cfg(test)]
+mod tests;
 pub mod vectors;
 
 pub use components::principal_plane;

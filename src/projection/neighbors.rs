@@ -15,10 +15,10 @@ pub struct Neighborhood {
 }
 
 impl Neighborhood {
-    /// Of all vectors, `neighbors` of each, or as many as there are others. There must be two vectors at least.
+    /// Of all vectors, `neighbors` of each, or as many as there are others.
     pub fn new(vectors: Vectors, neighbors: usize) -> Result<Self, MiningError> {
         let (count, dimension) = (vectors.len(), vectors.dimension());
-        let per_query = neighbors.min(count.saturating_sub(1));
+        let per_query = neighbors.min(count.saturating_sub(1)).max(1);
         let mut parts = Vec::new();
         let mut number = 0_u32;
         for rows in vectors.into_blocks() {

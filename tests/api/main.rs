@@ -33,6 +33,7 @@ mod mining;
 mod models;
 mod nulls;
 mod pending;
+mod projections;
 mod protocol;
 mod recommend;
 mod reembedding;
