@@ -18,7 +18,7 @@ pub const SERVER: Layers = &[
     ("mining", &["domain"]),
     ("ranking", &["domain"]),
     ("evaluation", &["classify", "mining", "domain"]),
-    ("projection", &["classify", "mining"]),
+    ("projection", &["classify", "mining", "domain"]),
     ("embed", &["text", "bundle", "ranking", "domain"]),
     ("service", &["store", "index", "classify", "mining", "ranking", "projection", "embed", "domain"]),
     ("http", &["service", "domain"]),
