@@ -68,17 +68,13 @@ impl Layout {
             for (one, other) in [edge.ends, (edge.ends.1, edge.ends.0)] {
                 let (one, other) = (one as usize, other as usize);
                 let pull = attraction(points[one], points[other]);
-                for axis in 0..2 {
-                    points[one][axis] -= rate * pull[axis];
-                    points[other][axis] += rate * pull[axis];
-                }
+                shift(&mut points[one], pull, -rate);
+                shift(&mut points[other], pull, rate);
                 for _ in 0..REPELLING {
                     // Which of so few points it is is hardly less likely for some than for others.
-                    let drawn = ((random.next() >> 32) * points.len() as u64 >> 32) as usize;
+                    let drawn = (((random.next() >> 32) * points.len() as u64) >> 32) as usize;
                     let push = repulsion(points[one], points[drawn]);
-                    for axis in 0..2 {
-                        points[one][axis] += rate * push[axis];
-                    }
+                    shift(&mut points[one], push, rate);
                 }
             }
         }
@@ -125,6 +121,10 @@ fn repulsion(one: Point, drawn: Point) -> Point {
     }
     let factor = 2.0 * B / ((REPULSION_MIN + squared) * (1.0 + A * squared.powf(B)));
     difference.map(|value| (factor * value).clamp(-MOVE_MAX, MOVE_MAX))
+}
+
+fn shift(point: &mut Point, by: Point, rate: f32) {
+    point.iter_mut().zip(by).for_each(|(value, by)| *value += rate * by);
 }
 
 fn difference(one: Point, other: Point) -> (Point, f32) {

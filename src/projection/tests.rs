@@ -88,9 +88,9 @@ fn trustworthiness(rows: &[Vec<f32>], points: &[Point], nearest: usize) -> f64 {
 fn two_clusters_stay_apart() {
     let points = project(clusters(200, 2, 0.5), 15);
     let (mut widest, mut gap) = (0.0_f32, f32::INFINITY);
-    for one in 0..points.len() {
-        for other in 0..one {
-            let distance = squared_distance(points[one], points[other]).sqrt();
+    for (one, point) in points.iter().enumerate() {
+        for (other, far) in points[..one].iter().enumerate() {
+            let distance = squared_distance(*point, *far).sqrt();
             if one % 2 == other % 2 {
                 widest = widest.max(distance);
             } else {
