@@ -82,18 +82,8 @@ impl Service {
         let place = self.job_place()?;
         let collection = self.collection(name)?;
         let ProjectionRequest { center, documents_max, neighbors } = request;
-        // Nobody else accepts one for the same collection meanwhile.
-        let _naming = self.state.naming.lock().await;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let state = Arc::clone(&self.state);
-        let documents = self.on_collection(&collection, move |collection| {
-            let name = &collection.row.name;
-            if let Some(job) = state.projecting(name, center)? {
-                return Err(ProjectionError::AlreadyRunning { collection: name.clone(), center, job }.into());
-            }
-            check_enough(name, collection.store.embedded_keys(None, DOCUMENTS_MIN)?.len())?;
+        let documents = self.on_collection(&collection, |collection| {
+            check_enough(&collection.row.name, collection.store.embedded_keys(None, DOCUMENTS_MIN)?.len())?;
             Ok(collection.store.counts()?.documents)
         });
         let documents = documents.await?.min(documents_max as u64);
@@ -115,6 +105,16 @@ impl Service {
             total: steps(documents),
             unit: JobUnit::Steps,
         };
+        // Nobody else accepts one for the same collection meanwhile.
+        let _naming = self.state.naming.lock().await;
+        if let Some(job) = self.accepted_before(key.as_ref()).await? {
+            return Ok(job);
+        }
+        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
+        let running = blocking(move || state.projecting(&own, center)).await?;
+        if let Some(job) = running {
+            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
+        }
         self.submit(place, new, key).await.map(|(job, _)| job)
     }
 }
