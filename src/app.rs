@@ -119,8 +119,7 @@ async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, Ap
 async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Result<Service, AppError> {
     let path = config.data.clone();
     let power_safe = config.durability == Durability::Full;
-    let read_document = http::document_input::read_document;
-    let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe, read_document };
+    let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe };
     let opening = tokio::task::spawn_blocking(move || {
         private_files::keep_private(&parts.data_dir);
         Service::open(parts)

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::routing::get;
-use dragoman::http::in_flight::InFlight;
+use dragoman::http::permit_body::PermitBody;
 use dragoman::http::settings::{ConnectionMeter, Drain};
 use dragoman::server::{ServeOptions, Tls, TlsError, serve};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -185,7 +185,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
 async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() {
     let place = Arc::new(());
     let counted = Arc::clone(&place);
-    let large = async move || Body::new(InFlight::new(Body::from(vec![b'x'; 64 << 20]), Arc::clone(&counted)));
+    let large = async move || Body::new(PermitBody::new(Body::from(vec![b'x'; 64 << 20]), Arc::clone(&counted)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_stop, stopped) = watch::channel(false);

@@ -6,9 +6,10 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -165,7 +166,7 @@ fn connect(shown: &Arc<Shown>) -> Result<ClientConnection, rustls::Error> {
 /// A new file that the server has not taken, or cannot take, does not make it unwell, but somebody should know.
 fn note_other_certificate(shown: &Shown, file: &Path) {
     let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
-    let shown = shown.certificate.lock().unwrap_or_else(PoisonError::into_inner);
+    let shown = shown.certificate.lock();
     if own != *shown {
         // Whether anybody reads it is of no matter to the check.
         let _ = writeln!(io::stderr(), "note: the server shows another certificate than {} holds", file.display());
@@ -194,7 +195,7 @@ impl ServerCertVerifier for Shown {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.clone().into_owned());
+        *self.certificate.lock() = Some(end_entity.clone().into_owned());
         Ok(ServerCertVerified::assertion())
     }
 

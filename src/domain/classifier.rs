@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::ids::deserialized_by_parse;
+use super::names::names;
 use super::{
     CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
 };
@@ -25,6 +27,8 @@ impl ClassifierName {
         &self.0
     }
 }
+
+deserialized_by_parse!(ClassifierName);
 
 impl std::fmt::Display for ClassifierName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -298,24 +302,7 @@ pub struct ApplyRequest {
     pub threshold: Option<f32>,
 }
 
-impl ClassifierKind {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Knn, Self::Mlp, Self::Prototype];
-
-    /// The name on the wire and in the catalog.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Knn => "knn",
-            Self::Mlp => "mlp",
-            Self::Prototype => "prototype",
-        }
-    }
-
-    /// The one of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|one| one.name() == name)
-    }
-}
+names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
 /// The labels that a document's metadata has at `field`: a text, a number, a truth value, or for label sets also an array of
 /// those. `None` when there is no value, or null.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Says why a text is no valid name or id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +79,7 @@ impl DocumentId {
 }
 
 /// The stable id of a collection (a UUID): names its folder, survives renames, never used twice.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CollectionId(pub String);
 
 /// A passage's key in SQLite and in the index. Never used twice within a collection.
@@ -89,6 +89,21 @@ pub struct PassageId(pub u64);
 /// A position in a collection's change sequence. Every committed change has a higher one than those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
+
+/// Reads a name or an id out of text by its own `parse`.
+macro_rules! deserialized_by_parse {
+    ($type:ty) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(super) use deserialized_by_parse;
+
+deserialized_by_parse!(CollectionName);
 
 /// Checks that `text` is a UUID in lower case with hyphens. `what` is for the error.
 pub(super) fn is_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::ids::is_uuid;
+use super::names::names;
 use super::{Code, CollectionName, InvalidId, Metadata};
 
 /// A job's id: a UUIDv7, so that later jobs sort after earlier ones.
@@ -37,20 +38,7 @@ macro_rules! named {
         $(#[$about])+
         pub enum $type { $($(#[$doc])+ $variant,)+ }
 
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The name on the wire and in the catalog.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// The one of this name.
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.name() == name)
-            }
-        }
+        names!($type { $($variant = $name),+ });
     };
 }
 
@@ -142,6 +130,21 @@ pub struct JobProgress {
     #[schema(nullable = false, minimum = 0)]
     pub eta_s: Option<f64>,
 }
+
+/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id, and
+/// `skipped`, collections that were deleted meanwhile. A restore:
+/// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
+/// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
+/// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,
+/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `different`, `clusters`, `members`, `refused_pairs`. A training:
+/// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
+/// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
+/// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
+/// far, and `not_embedded`, those that the model failed on, which are tried again after the end. A projection: `center`, `documents`, the
+/// points it has, `sampled`, whether there are more, `memory_bytes` and `disk_bytes`, about; while it works `phase`, then how long each took.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
+pub struct JobDetails(pub Metadata);
 
 /// Why a job failed.
 #[derive(Debug, Clone, PartialEq)]

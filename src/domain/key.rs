@@ -3,6 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::names::names;
+use serde::Serialize;
+
+use super::ids::deserialized_by_parse;
 use super::{CollectionName, InvalidId};
 
 /// What a key may do. Each scope includes those before it.
@@ -17,7 +21,7 @@ pub enum Scope {
 }
 
 /// The public part of a key: 32 lower-case hexadecimal digits. Later keys sort after earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct KeyId(String);
 
 /// A key that was given out.
@@ -61,24 +65,7 @@ pub enum Caller {
     Holder(Arc<Key>),
 }
 
-impl Scope {
-    /// All scopes, narrow ones first.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
-
-    /// The name in the catalog and on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The scope of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.name() == name)
-    }
-}
+names!(Scope { Read = "read", Write = "write", Admin = "admin" });
 
 impl KeyId {
     /// Accepts 32 lower-case hexadecimal digits.
@@ -130,6 +117,8 @@ impl Caller {
         self.collections().is_none_or(|names| names.contains(collection))
     }
 }
+
+deserialized_by_parse!(KeyId);
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::names::names;
 use super::{Language, timestamps};
 
 /// What is subtracted from the embeddings before they are put on a plane. `none`: nothing. `language`: the mean of the embeddings
@@ -18,23 +19,7 @@ pub enum ProjectionCenter {
     Language,
 }
 
-impl ProjectionCenter {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::None, Self::Language];
-
-    /// The name on the wire and of its file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Language => "language",
-        }
-    }
-
-    /// The one of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|center| center.name() == name)
-    }
-}
+names!(ProjectionCenter { None = "none", Language = "language" });
 
 impl std::fmt::Display for ProjectionCenter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,8 +27,9 @@ impl std::fmt::Display for ProjectionCenter {
     }
 }
 
-/// What to project, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What to project, and how. The catalog keeps it as the request of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProjectionRequest {
     /// What is subtracted first.
     pub center: ProjectionCenter,

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::Embedding;
 use super::embedding::{dot, squared_distance};
+use super::names::names;
 
 /// How two embeddings are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -69,24 +70,9 @@ impl Default for HnswSettings {
     }
 }
 
+names!(Metric { Cosine = "cosine", Dot = "dot", L2 = "l2" });
+
 impl Metric {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cosine, Self::Dot, Self::L2];
-
-    /// The name on the wire and in the catalog.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cosine => "cosine",
-            Self::Dot => "dot",
-            Self::L2 => "l2",
-        }
-    }
-
-    /// Finds a metric by its name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.name() == name)
-    }
-
     /// How near two embeddings are: higher is always nearer. Under cosine both must have unit length.
     pub fn score(self, a: &Embedding, b: &Embedding) -> f32 {
         self.score_values(a.as_slice(), b.as_slice())
@@ -102,26 +88,9 @@ impl Metric {
     }
 }
 
+names!(Quantization { F32 = "f32", Bf16 = "bf16", F16 = "f16", I8 = "i8", B1 = "b1" });
+
 impl Quantization {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::F32, Self::Bf16, Self::F16, Self::I8, Self::B1];
-
-    /// The name on the wire and in the catalog.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "f16",
-            Self::I8 => "i8",
-            Self::B1 => "b1",
-        }
-    }
-
-    /// Finds a quantization by its name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|quantization| quantization.name() == name)
-    }
-
     /// What a collection has that names none. Under cosine a byte per value: with its candidates compared again by their whole values
     /// it misses no more than two bytes do, takes half the memory, and documents are added faster.
     pub fn usual(metric: Metric) -> Self {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ids::is_uuid;
+use super::ids::{deserialized_by_parse, is_uuid};
 use super::{Alias, ClassifierName, CollectionName, InvalidId, timestamps};
 
 /// A snapshot's id: a UUID, the name of its archive.
@@ -22,6 +22,8 @@ impl SnapshotId {
         &self.0
     }
 }
+
+deserialized_by_parse!(SnapshotId);
 
 impl std::fmt::Display for SnapshotId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

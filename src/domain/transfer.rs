@@ -1,9 +1,13 @@
 //! What comes in and goes out as a file: its format and its encoding.
 
-use super::{Code, Collection, DocumentId, Limits, NewDocument};
+use serde::{Deserialize, Serialize};
+
+use super::names::names;
+use super::{Code, DocumentId};
 
 /// The format of a file of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FileFormat {
     /// One JSON object per line.
     Ndjson,
@@ -13,24 +17,7 @@ pub enum FileFormat {
     Tsv,
 }
 
-impl FileFormat {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ndjson, Self::Csv, Self::Tsv];
-
-    /// A short name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ndjson => "ndjson",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-        }
-    }
-
-    /// The format of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name() == name)
-    }
-}
+names!(FileFormat { Ndjson = "ndjson", Csv = "csv", Tsv = "tsv" });
 
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +30,7 @@ pub enum FileEncoding {
     Zstd,
 }
 
-impl FileEncoding {
-    /// The name that HTTP gives it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Identity => "identity",
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-        }
-    }
-}
+names!(FileEncoding { Identity = "identity", Gzip = "gzip", Zstd = "zstd" });
 
 /// A document of a file that was refused, and its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +44,3 @@ pub struct RefusedDocument {
     /// The limit, what was expected and what came.
     pub detail: String,
 }
-
-/// Reads one document from JSON, as a request has it, and checks it against what its collection asks and the limits.
-pub type DocumentReader = fn(&[u8], &Collection, &Limits) -> Result<NewDocument, RefusedDocument>;

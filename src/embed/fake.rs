@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::EmbedError;
 use super::queue::{Encode, QueueBounds};
@@ -87,7 +89,7 @@ impl FakeControl {
     pub fn wait_until_blocked(&self) {
         let mut state = self.lock();
         while !state.blocked {
-            state = self.0.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.0.changed.wait(&mut state);
         }
     }
 
@@ -112,7 +114,7 @@ impl FakeControl {
     }
 
     fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.0.0.lock()
+        self.0.0.state.lock()
     }
 }
 
@@ -123,22 +125,18 @@ impl Drop for Hand {
 }
 
 impl Gate {
-    fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn resume(&self) {
-        self.lock().held = false;
+        self.state.lock().held = false;
         self.changed.notify_all();
     }
 
     /// Waits while the gate is held; then says whether the encoder is broken, and gives the words to fail and to panic on.
     fn pass(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.held {
             state.blocked = true;
             self.changed.notify_all();
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         state.blocked = false;
         state.batches.push(batch.iter().map(|text| text.ids.len()).collect());
@@ -198,7 +196,7 @@ pub(super) fn make(options: &FakeOptions) -> (TextReader<FakeText>, FakeEncoder,
 impl Tokenize for FakeText {
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         let words = words(text);
-        let mut vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vocabulary = self.vocabulary.lock();
         let mut ids: Vec<u32> = words.iter().take(tokens_max).map(|range| vocabulary.number_of(&text[range.clone()])).collect();
         if ids.is_empty() {
             ids.push(vocabulary.number("<unk>"));
@@ -211,7 +209,7 @@ impl Tokenize for FakeText {
     }
 
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
-        let mut vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vocabulary = self.vocabulary.lock();
         Ok(words(text).into_iter().map(|range| (vocabulary.number_of(&text[range.clone()]), range)).collect())
     }
 }
@@ -219,7 +217,7 @@ impl Tokenize for FakeText {
 impl Encode for FakeEncoder {
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
         let (broken, fail_on, panic_on) = self.gate.pass(batch);
-        let vocabulary = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+        let vocabulary = self.vocabulary.lock();
         let has = |word: Option<String>| {
             let number = word.and_then(|word| vocabulary.numbers.get(&word).copied());
             number.is_some_and(|number| batch.iter().any(|text| text.ids.contains(&number)))

@@ -7,10 +7,11 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{EmbedError, EmbedMeter};
@@ -79,7 +80,7 @@ impl Queue {
 
     /// Says whether `texts` more would be taken now, so that nobody tokenizes in vain.
     pub fn check_room(&self, texts: usize) -> Result<(), EmbedError> {
-        self.shared.lock().check_room(texts, &self.shared.bounds)
+        self.shared.state.lock().check_room(texts, &self.shared.bounds)
     }
 
     /// Queues texts that are answered together, in their order.
@@ -87,7 +88,7 @@ impl Queue {
         let (sender, receiver) = oneshot::channel();
         let embedded = texts.iter().map(|_| None).collect();
         let submission = Submission { left: texts.len(), embedded, answer: Some(sender) };
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.check_room(texts.len(), &self.shared.bounds)?;
         if texts.is_empty() {
             submission.answer.map(|sender| sender.send(Ok(Vec::new())));
@@ -110,7 +111,7 @@ impl Queue {
 
     /// Texts that wait now.
     pub fn depth(&self) -> usize {
-        self.shared.lock().waiting
+        self.shared.state.lock().waiting
     }
 
     /// What was measured since the start.
@@ -196,13 +197,9 @@ impl Drop for Closing {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for texts and gives the next batch; `None` when the queue is closed.
     fn take(&self) -> Option<Vec<Waiting>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.stopping {
                 return None;
@@ -210,13 +207,13 @@ impl Shared {
             match state.next_batch(self.bounds.batch_tokens_max) {
                 Some(batch) if batch.is_empty() => {}
                 Some(batch) => return Some(batch),
-                None => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.wake.wait(&mut state),
             }
         }
     }
 
     fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.stopping = true;
         state.waiting = 0;
         let lanes = (std::mem::take(&mut state.queries), std::mem::take(&mut state.ingest));
@@ -321,17 +318,13 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
 }
 
 impl Ticket {
-    fn lock(&self) -> MutexGuard<'_, Submission> {
-        self.submission.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether somebody still waits for the answer.
     fn is_wanted(&self) -> bool {
-        self.lock().answer.as_ref().is_some_and(|sender| !sender.is_closed())
+        self.submission.lock().answer.as_ref().is_some_and(|sender| !sender.is_closed())
     }
 
     fn fill(&self, embedded: Embedded) {
-        let mut submission = self.lock();
+        let mut submission = self.submission.lock();
         submission.embedded[self.place] = Some(embedded);
         submission.left -= 1;
         if submission.left == 0 {
@@ -341,7 +334,7 @@ impl Ticket {
     }
 
     fn fail(&self, error: EmbedError) {
-        self.lock().send(Err(error));
+        self.submission.lock().send(Err(error));
     }
 }
 
@@ -388,11 +381,11 @@ mod tests {
     impl Encode for Meeting {
         fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
             let (inside, wake) = &*self.0;
-            let mut inside = inside.lock().unwrap();
+            let mut inside = inside.lock();
             *inside += 1;
             wake.notify_all();
             let patience = std::time::Duration::from_secs(10);
-            let (inside, _) = wake.wait_timeout_while(inside, patience, |inside| *inside < 2).unwrap();
+            wake.wait_while_for(&mut inside, |inside| *inside < 2, patience);
             Ok(batch.iter().map(|_| Embedding::normalized(vec![*inside as f32, 0.0])).filter(|_| *inside >= 2).collect())
         }
     }

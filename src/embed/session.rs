@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ort::environment::Environment;
 use ort::ep::{CPU, CUDA, ExecutionProvider as _};
@@ -12,6 +12,7 @@ use ort::logging::LogLevel;
 use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
 use ort::value::{Outlet, TensorElementType, TensorRef, ValueType};
+use parking_lot::Mutex;
 
 use super::queue::Encode;
 use super::{DeviceChoice, EmbedError, EmbedOptions};
@@ -74,7 +75,7 @@ pub fn open(bundle: &Bundle, options: &EmbedOptions) -> Result<Opened, EmbedErro
 /// ONNX Runtime's environment; the first call loads the library. There can be one in a process, and it stays until its end.
 pub fn environment() -> Result<Environment, EmbedError> {
     static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
-    let mut environment = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut environment = ENVIRONMENT.lock();
     if let Some(environment) = environment.as_ref() {
         return Ok(environment.clone());
     }

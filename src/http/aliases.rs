@@ -11,6 +11,7 @@ use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{AliasPath, JsonBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::{Alias, Code, CollectionName};
 
 /// What each operation can answer besides success.
@@ -19,6 +20,9 @@ pub const ERRORS: &[OperationErrors] = &[
     ("put_alias", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::CollectionExists, Code::TooManyCollections]]),
     ("delete_alias", &[READ_ERRORS, &[Code::AliasNotFound]]),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["list_aliases.200", "put_alias.request", "put_alias.200"];
 
 /// Which collection an alias stands for.
 #[derive(Debug, Deserialize, ToSchema)]

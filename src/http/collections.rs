@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
+use super::auth_middleware::check_reach;
 use super::collection_settings::{self, HnswChange, HnswOptions, PassageOptions};
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
-use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{
-    Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath, Metric,
-    NewCollection, PassageBounds, Quantization,
+    Caller, Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath,
+    Metric, NewCollection, PassageBounds, Quantization,
 };
 
 /// Longest description, in bytes.
@@ -40,6 +41,16 @@ pub const ERRORS: &[OperationErrors] = &[
     ("list_collections", &[READ_ERRORS, &[Code::InvalidCursor]]),
     ("get_collection", &[READ_ERRORS, &[Code::CollectionNotFound]]),
     ("delete_collection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::AliasExists, Code::Overloaded]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "create_collection.request",
+    "create_collection.201",
+    "list_collections.200",
+    "get_collection.200",
+    "change_collection.request",
+    "change_collection.200"
 ];
 
 /// A collection to be created.
@@ -240,7 +251,7 @@ pub struct CollectionList {
 )]
 pub async fn create_collection(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     KeyedBody(body, key): KeyedBody<CreateCollectionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CollectionInfo>), ApiError> {
     let name =
@@ -275,7 +286,7 @@ pub async fn create_collection(
 )]
 pub async fn list_collections(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     Parameters(parameters): Parameters<PageParameters>,
 ) -> Result<Json<CollectionList>, ApiError> {
     let page = parameters.page(&api, &List::Collections, CollectionName::parse)?;

@@ -1,11 +1,11 @@
-//! What the OpenAPI document says about requests, in the form in which each request is checked against it.
+//! What each request is checked against: its operation, and the schema of its body in the OpenAPI document.
 
 use serde_json::Value;
 
-use super::access::Operations;
 use super::nulls::Bodies;
+use super::operations::Operations;
 
-/// The OpenAPI document, and what was read out of it.
+/// The OpenAPI document, the operations in it, and the bodies that it describes.
 pub struct Description {
     /// The document as it is served.
     pub text: String,
@@ -16,8 +16,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// Reads the OpenAPI document.
-    pub fn of(document: Value) -> Self {
-        Self { text: document.to_string(), operations: Operations::documented(&document), bodies: Bodies::of(document) }
+    /// Describes `operations` by their document.
+    pub fn of(document: Value, operations: Operations) -> Self {
+        Self { text: document.to_string(), operations, bodies: Bodies::of(document) }
     }
 }

@@ -10,11 +10,15 @@ use super::embeddings::check_text;
 use super::error::ApiError;
 use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
+use super::operations::{Example, examples};
 use crate::domain::{Code, DetectedLanguage, Limits};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] =
     &[("detect_languages", &[BODY_ERRORS, &[Code::InvalidRequest, Code::Unavailable, Code::Internal]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["detect_languages.request", "detect_languages.200"];
 
 /// Texts whose language is asked for.
 #[derive(Debug, Deserialize, ToSchema)]

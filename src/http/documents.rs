@@ -9,14 +9,16 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::cursor::{self, List};
-use super::document_input::{DocumentInput, Refusal, check};
 use super::error::{ApiError, Violation};
-use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, objects};
+use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
+use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, RefusedDocument, UpsertOutcome, UpsertStatus, Wait};
+use crate::service::document_input::{DocumentInput, check};
+use crate::service::json::objects;
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -39,6 +41,15 @@ pub const ERRORS: &[OperationErrors] = &[
         "delete_document",
         &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed, Code::Overloaded]],
     ),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "upsert_documents.request",
+    "upsert_documents.200",
+    "upsert_documents.207",
+    "list_documents.200",
+    "get_document.200"
 ];
 
 /// Documents to be stored.
@@ -297,19 +308,24 @@ pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
 /// When nothing at all was stored the request failed, and the answer is an error: a client that looks only at the status must
 /// not take it for a success. Its code is the one that a repetition can mend least: a failure of the server before a full
 /// queue, that before a mistake of the client.
-fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
+fn answer(
+    items: Vec<Result<(), RefusedDocument>>,
+    outcomes: Vec<UpsertOutcome>,
+) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let mut outcomes = outcomes.into_iter();
     let mut worst: Option<Code> = None;
     let mut results = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
         let (id, version, failure) = match item {
-            Err(refusal) => (refusal.id, None, Err((refusal.code, refusal.member, refusal.detail))),
+            Err(refusal) => (refusal.id, None, Err((refusal.code, refusal.pointer, refusal.detail))),
             Ok(()) => match outcomes.next() {
-                None => (None, None, Err((Code::Internal, "", "the server lost the result of this document".to_owned()))),
+                None => {
+                    (None, None, Err((Code::Internal, String::new(), "the server lost the result of this document".to_owned())))
+                }
                 Some(UpsertOutcome { id, status, version }) => match status {
                     UpsertStatus::Created => (id, version, Ok(DocumentStatus::Created)),
                     UpsertStatus::Updated => (id, version, Ok(DocumentStatus::Updated)),
-                    UpsertStatus::Failed { code, detail } => (id, None, Err((code, "", detail))),
+                    UpsertStatus::Failed { code, detail } => (id, None, Err((code, String::new(), detail))),
                 },
             },
         };
@@ -370,8 +386,8 @@ mod tests {
         UpsertOutcome { id: DocumentId::parse("a").ok(), status, version: None }
     }
 
-    fn refusal() -> Result<(), Refusal> {
-        Err(Refusal { id: None, code: Code::InvalidRequest, member: "/text", detail: "is blank".to_owned() })
+    fn refusal() -> Result<(), RefusedDocument> {
+        Err(RefusedDocument { id: None, code: Code::InvalidRequest, pointer: "/text".to_owned(), detail: "is blank".to_owned() })
     }
 
     fn full() -> UpsertOutcome {

@@ -16,6 +16,7 @@ use super::api::Api;
 use super::error::ApiError;
 use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
+use super::operations::{Example, examples};
 use crate::domain::{Code, Embedding, Limits, ModelInfo};
 
 /// The path whose errors are in OpenAI's shape.
@@ -26,6 +27,9 @@ pub const ERRORS: &[OperationErrors] = &[(
     "create_embeddings",
     &[BODY_ERRORS, &[Code::InvalidRequest, Code::UnknownModel, Code::Overloaded, Code::Unavailable, Code::Internal]],
 )];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["create_embeddings.request", "create_embeddings.200"];
 
 /// Texts to be embedded, in OpenAI's shape.
 #[derive(Debug, Deserialize, ToSchema)]

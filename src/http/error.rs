@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::domain::{Blame, Code};
 use crate::service;
+use crate::service::json::shorten;
 
 /// The media type of `Problem`.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -220,7 +221,7 @@ impl Violation {
 }
 
 impl IntoResponse for ApiError {
-    /// An empty response that carries the error to `envelope::surround`.
+    /// An empty response that carries the error to `request_middleware::surround`.
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
         response.extensions_mut().insert(self);
@@ -302,17 +303,6 @@ pub fn retry_after_s(code: Code) -> Option<u64> {
         Code::StorageUnavailable => Some(30),
         _ => (code.blame() == Blame::Capacity).then_some(1),
     }
-}
-
-/// Bounds a text that may quote the request: a wrong value can be as long as the body.
-fn shorten(mut text: String) -> String {
-    const BYTES_MAX: usize = 600;
-    if text.len() > BYTES_MAX {
-        let end = (0..=BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }
 
 #[cfg(test)]

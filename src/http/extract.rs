@@ -2,17 +2,14 @@
 //! what came.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use futures::StreamExt as _;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_path_to_error::Segment;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
@@ -23,6 +20,7 @@ use super::nulls::Bodies;
 use super::traffic::refused;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::service::budget::RequestMemory;
+use crate::service::json::{self, JsonError};
 
 /// Rows on one page of a list when the caller does not say.
 pub const PAGE_DEFAULT: usize = 20;
@@ -186,41 +184,6 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
     }
 }
 
-/// A value that only a JSON object can be read into. A derived struct alone would take an array of its members, too.
-pub struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(members))
-            }
-        }
-
-        deserializer.deserialize_map(Members(PhantomData)).map(Self)
-    }
-}
-
-/// Reads an array of objects.
-pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(objects.into_iter().map(|Object(value)| value).collect())
-}
-
-/// Reads an array of objects that may be left out or null.
-pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
-    let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
-    Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
-}
-
 /// Checks how many items of a list are asked for by the member `pointer`.
 pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
     let max = limits.page_max;
@@ -237,62 +200,11 @@ fn parse_body<T: DeserializeOwned>(bodies: &Bodies, operation: &str, bytes: &[u8
     bodies.check(operation, bytes).and(parsed)
 }
 
-/// Parses JSON and says where and why it does not fit.
-pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        ApiError::new(Code::MalformedJson, format!("the body is not valid UTF-8 after byte {}", error.valid_up_to()))
-    })?;
-    if text.trim_ascii().is_empty() {
-        return Err(ApiError::new(Code::MalformedJson, "the body is empty, expected JSON"));
-    }
-    // Keeping track of the place takes longer than all else in a body of vectors: it is done only when there is an error to place.
-    if let Ok(Object(value)) = serde_json::from_str(text) {
-        return Ok(value);
-    }
-    let mut json = serde_json::Deserializer::from_str(text);
-    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        if error.inner().is_data() {
-            ApiError::at(Code::InvalidRequest, pointer(error.path()), readable(error.inner()))
-        } else {
-            malformed(error.inner())
-        }
-    })?;
-    json.end().map_err(|error| malformed(&error))?;
-    Ok(value)
-}
-
-fn malformed(error: &serde_json::Error) -> ApiError {
-    ApiError::new(Code::MalformedJson, format!("the body is not well-formed JSON: {error}"))
-}
-
-/// The place of an error as a JSON pointer.
-pub fn pointer(path: &serde_path_to_error::Path) -> String {
-    let mut pointer = String::new();
-    for segment in path.iter() {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    pointer
-}
-
-/// An error of serde in the words of JSON, without the position, which the pointer tells better.
-pub fn readable(error: &serde_json::Error) -> String {
-    const WORDS: [(&str, &str); 7] = [
-        ("invalid type: map", "invalid type: object"),
-        ("invalid type: sequence", "invalid type: array"),
-        ("expected a sequence", "expected an array"),
-        ("expected a map", "expected an object"),
-        ("expected usize", "expected a non-negative integer"),
-        ("expected u32", "expected a non-negative integer"),
-        ("expected f32", "expected a number"),
-    ];
-    let text = error.to_string();
-    let position = format!(" at line {} column {}", error.line(), error.column());
-    let text = text.strip_suffix(&position).unwrap_or(&text);
-    WORDS.iter().fold(text.to_owned(), |text, (rust, json)| text.replace(rust, json))
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    json::parse_object(bytes).map_err(|error| match error {
+        JsonError::Malformed(problem) => ApiError::new(Code::MalformedJson, format!("the body {problem}")),
+        JsonError::Invalid { pointer, problem } => ApiError::at(Code::InvalidRequest, pointer, problem),
+    })
 }
 
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -394,6 +306,7 @@ fn malformed_percent(path: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::json::objects;
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::error::ApiError;
-use super::extract::{Object, objects, pointer, readable};
 use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test, timestamps};
+use crate::service::json::{Object, objects, pointer, readable};
 
 /// Values in all lists of one filter together at most.
 const VALUES_MAX: usize = 10_000;

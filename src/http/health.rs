@@ -8,11 +8,15 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Violation};
 use super::operation_errors::OperationErrors;
+use super::operations::{Example, examples};
 use crate::domain::Code;
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] =
     &[("check_health", &[&[Code::Internal]]), ("check_readiness", &[&[Code::Unavailable, Code::Internal]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["check_health.200", "check_readiness.200"];
 
 /// Whether the server lives or is ready.
 #[derive(Debug, Serialize, ToSchema)]

@@ -15,16 +15,19 @@ use utoipa::{IntoParams, ToSchema};
 use super::api::Api;
 use super::error::ApiError;
 use super::extract::Parameters;
-use super::guard::Sender;
 use super::jobs::{JobInfo, JobPath, NoParameters, visible};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
+use super::operations::Example;
 use super::transfer::NDJSON;
-use crate::domain::Code;
+use crate::domain::{Caller, Code};
 use crate::service::jobs::JobWatch;
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] =
     &[("watch_job", &[READ_ERRORS, &[Code::JobNotFound]]), ("get_job_results", &[READ_ERRORS, &[Code::JobNotFound]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = &[];
 
 /// Bytes read of a file of results at a time.
 const BYTES_PER_READ: usize = 64 << 10;
@@ -66,7 +69,7 @@ pub struct JobResultsParameters {
 )]
 pub async fn watch_job(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
@@ -106,7 +109,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
 )]
 pub async fn get_job_results(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     Parameters(parameters): Parameters<JobResultsParameters>,
 ) -> Result<([(HeaderName, &'static str); 1], Body), ApiError> {

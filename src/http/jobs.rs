@@ -8,15 +8,17 @@ use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::access::{Access, access};
 use super::api::Api;
+use super::auth_middleware::check_reach;
 use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{PageParameters, Parameters, path_param, path_params};
-use super::guard::{Sender, check_reach};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobProgress, JobStatus, JobType};
+use crate::domain::{Caller, Code, CollectionName, Job, JobDetails, JobFilter, JobId, JobProgress, JobStatus, JobType};
+use crate::service::Service;
+use crate::service::jobs::JobReach;
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -24,6 +26,9 @@ pub const ERRORS: &[OperationErrors] = &[
     ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
     ("cancel_job", &[READ_ERRORS, &[Code::JobNotFound, Code::JobFinished]]),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["list_jobs.200", "get_job.200", "cancel_job.200"];
 
 /// A job: work that outlives the request that asked for it, and a restart of the server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -61,21 +66,6 @@ pub struct JobInfo {
     #[schema(nullable = false, format = DateTime)]
     pub finished_at: Option<String>,
 }
-
-/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id, and
-/// `skipped`, collections that were deleted meanwhile. A restore:
-/// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
-/// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
-/// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,
-/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `different`, `clusters`, `members`, `refused_pairs`. A training:
-/// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
-/// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
-/// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
-/// far, and `not_embedded`, those that the model failed on, which are tried again after the end. A projection: `center`, `documents`, the
-/// points it has, `sampled`, whether there are more, `memory_bytes` and `disk_bytes`, about; while it works `phase`, then how long each took.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
-pub struct JobDetails(pub domain::Metadata);
 
 /// Why a job failed.
 #[derive(Debug, Serialize, ToSchema)]
@@ -139,7 +129,7 @@ pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
 )]
 pub async fn list_jobs(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     Parameters(parameters): Parameters<ListJobsParameters>,
 ) -> Result<Json<JobList>, ApiError> {
     let ListJobsParameters { kind, status, collection, limit, cursor } = parameters;
@@ -155,8 +145,8 @@ pub async fn list_jobs(
         None => caller.collections().map(<[_]>::to_vec),
     };
     let filter = JobFilter {
-        kind: named("type", kind.as_deref(), JobType::ALL, JobType::name)?,
-        status: named("status", status.as_deref(), JobStatus::ALL, JobStatus::name)?,
+        kind: named("type", kind.as_deref(), &JobType::ALL, JobType::name)?,
+        status: named("status", status.as_deref(), &JobStatus::ALL, JobStatus::name)?,
         collections,
     };
     let page = PageParameters { limit, cursor }.page(&api, &List::Jobs, JobId::parse)?;
@@ -177,7 +167,7 @@ pub async fn list_jobs(
 )]
 pub async fn get_job(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<JobInfo>, ApiError> {
@@ -196,14 +186,13 @@ pub async fn get_job(
 )]
 pub async fn cancel_job(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<JobInfo>, ApiError> {
     let job = visible(&api, &caller, &id).await?;
-    if let Access::Key(scope, _) = access(starter(job.kind))
-        && caller.scope() < scope
-    {
+    let scope = Service::job_access(&job).scope;
+    if caller.scope() < scope {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
         let detail =
             format!("the key has scope {has}; a job of type {kind} is canceled by those who may start one, with {needs}");
@@ -212,59 +201,29 @@ pub async fn cancel_job(
     Ok(Json(api.service.cancel_job(&id).await?.into()))
 }
 
-/// The operation that starts jobs of a type.
-fn starter(kind: JobType) -> &'static str {
-    match kind {
-        JobType::Import => "import_documents",
-        JobType::Snapshot => "create_snapshot",
-        JobType::Restore => "restore_snapshot",
-        JobType::Reembed => "reembed_collection",
-        JobType::Project => "create_projection",
-        JobType::Mine => "mine_pairs",
-        JobType::Duplicates => "find_duplicates",
-        JobType::Train => "train_classifier",
-        JobType::Evaluate => "start_evaluation",
-        JobType::Classify => "apply_classifier",
-    }
-}
-
 /// A job that the caller may see.
 pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
     let job = api.service.get_job(id).await?;
     check_visible(caller, &job).map(|()| job)
 }
 
-/// Refuses a job that the caller may not see. Without restriction all may be seen; else those of a collection that the key reaches,
-/// and of no others besides.
+/// Refuses a job that the caller may not see: one that shows what the key does not reach. Without restriction all may be seen.
 fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     if caller.collections().is_none() {
         return Ok(());
     }
-    let named = job.request.get("collections").and_then(|names| names.as_array());
-    for name in named.into_iter().flatten().filter_map(|name| CollectionName::parse(name.as_str()?).ok()) {
-        check_reach(caller, &name)?;
-    }
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
-    match (job.kind, &job.collection) {
-        (JobType::Mine, _) => check_texts(caller, job),
-        // Whose labels it shows is not known of a job of an earlier version.
-        (JobType::Evaluate, _) if named.is_none() => refuse("the job may show labels of other collections than the key's"),
-        (_, Some(collection)) => check_reach(caller, collection),
-        // A classifier of texts alone is everybody's, its training too.
-        (JobType::Train, None) => Ok(()),
-        (_, None) => refuse("the job is not about a single collection of the key's"),
-    }
-}
-
-/// A job of mining with texts of its request is, among restricted keys, for the key that sent them.
-fn check_texts(caller: &Caller, job: &Job) -> Result<(), ApiError> {
-    let lists = ["first", "second"].iter().any(|side| job.request.get(*side).is_none_or(|side| side["collection"].is_null()));
-    let sent = job.request.get("key").and_then(|key| key.as_str());
-    match caller {
-        Caller::Holder(key) if lists && sent != Some(key.id.as_str()) => {
-            Err(ApiError::new(Code::Forbidden, "the job has texts of another caller".to_owned()))
+    match Service::job_access(job).reach {
+        JobReach::Server => Ok(()),
+        JobReach::Collections(names) => names.iter().try_for_each(|name| check_reach(caller, name)),
+        JobReach::Texts { collections, sender } => {
+            collections.iter().try_for_each(|name| check_reach(caller, name))?;
+            match caller {
+                Caller::Holder(key) if sender.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
+                _ => Ok(()),
+            }
         }
-        _ => Ok(()),
+        JobReach::Everything => refuse("the key is restricted to some collections, the job may show others"),
     }
 }
 

@@ -11,6 +11,7 @@ use super::cursor::{self, List};
 use super::error::ApiError;
 use super::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
 
@@ -25,6 +26,9 @@ pub const ERRORS: &[OperationErrors] = &[
     ("list_keys", &[&[Code::InvalidRequest, Code::InvalidCursor, Code::Internal]]),
     ("revoke_key", &[READ_ERRORS, &[Code::KeyNotFound, Code::LastAdminKey]]),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["create_key.request", "create_key.201", "list_keys.200"];
 
 /// A key to be made.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -261,8 +261,8 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
 /// Jobs by type and status, also where there are none, so that a rule can compare with what was before the first.
 fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     let family = Family::<JobLabels, Gauge>::default();
-    for kind in JobType::ALL {
-        for status in JobStatus::ALL {
+    for kind in &JobType::ALL {
+        for status in &JobStatus::ALL {
             let counts = gauges.jobs.iter().filter(|(one, at, _)| one == kind && at == status).map(|(_, _, count)| *count);
             let labels = JobLabels { r#type: Name(kind.name()), status: Name(status.name()) };
             family.get_or_create(&labels).set(i64::try_from(counts.sum::<u64>()).unwrap_or(i64::MAX));

@@ -6,18 +6,20 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::api::Api;
+use super::auth_middleware::check_reach;
 use super::embeddings::check_text;
 use super::error::{ApiError, Violation};
-use super::extract::{CollectionPath, KeyedBody, Object};
+use super::extract::{CollectionPath, KeyedBody};
 use super::filter::{self, FilterNode};
-use super::guard::{Sender, check_reach};
 use super::jobs::{Accepted, JobInfo, accepted};
 use super::languages::languages;
 use super::operation_errors::{OperationErrors, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
 use crate::service::Error;
 use crate::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::jobs::mine::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
+use crate::service::json::Object;
 
 /// Neighbors that a request may ask for.
 const NEIGHBORS_MAX: usize = 255;
@@ -32,6 +34,10 @@ const CODES: &[Code] =
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[("mine_pairs", &[WRITE_ERRORS, CODES]), ("find_duplicates", &[WRITE_ERRORS, CODES])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["mine_pairs.request", "mine_pairs.202", "find_duplicates.request", "find_duplicates.202"];
 
 /// What to mine, and how.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -228,7 +234,7 @@ pub enum DuplicateLanguages {
 )]
 pub async fn mine_pairs(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     KeyedBody(body, key): KeyedBody<MinePairsRequest>,
 ) -> Result<Accepted, ApiError> {
     let limits = api.service.limits();

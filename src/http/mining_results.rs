@@ -13,10 +13,10 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::ApiError;
 use super::extract::Parameters;
-use super::guard::Sender;
 use super::job_streams::lines;
 use super::jobs::{JobPath, NoParameters, visible};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
+use super::operations::Example;
 use super::transfer::NDJSON;
 use crate::domain::{Caller, Code, JobId, JobType};
 
@@ -37,6 +37,9 @@ pub const ERRORS: &[OperationErrors] = &[
     ("get_duplicate_clusters", CODES),
     ("get_duplicate_clusters_table", CODES),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = &[];
 
 /// Lines of JSON, one for each pair, by falling score: `score`, and `first` and `second` with `id` (the document's, or the text's
 /// place in the request), `language` if one is known, `text`, and, for a document of several passages, the passage's `start` and
@@ -111,7 +114,7 @@ struct Sentence {
 )]
 pub async fn get_mined_pairs(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Lines, ApiError> {
@@ -131,7 +134,7 @@ pub async fn get_mined_pairs(
 )]
 pub async fn get_mined_pairs_table(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Lines, ApiError> {
@@ -152,7 +155,7 @@ pub async fn get_mined_pairs_table(
 )]
 pub async fn get_duplicate_clusters(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Lines, ApiError> {
@@ -172,7 +175,7 @@ pub async fn get_duplicate_clusters(
 )]
 pub async fn get_duplicate_clusters_table(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Lines, ApiError> {

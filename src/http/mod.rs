@@ -1,11 +1,13 @@
 //! The wire: the whole route table on one screen.
 //!
 //! Handlers read a request, call one use case and shape its answer. What surrounds every request (id, log line, error body,
-//! caught panics) is in `envelope`, what stands before them (keys, bounds, time) in `guard`; every failure is an `ApiError`, rendered in `error`.
+//! caught panics) is in `request_middleware`, what stands before them (keys, bounds, time) in `auth_middleware`; every failure is
+//! an `ApiError`, rendered in `error`.
 
 pub mod access;
 pub mod aliases;
 pub mod api;
+pub mod auth_middleware;
 mod browsers;
 pub mod classifiers;
 pub mod collection_settings;
@@ -14,18 +16,14 @@ mod console;
 pub mod cursor;
 pub mod description;
 pub mod detection;
-pub mod document_input;
 pub mod documents;
 pub mod embeddings;
-pub mod envelope;
 pub mod error;
 pub mod extract;
 pub mod facets;
 pub mod filter;
-pub mod guard;
 pub mod health;
 pub mod hosts;
-pub mod in_flight;
 pub mod job_streams;
 pub mod jobs;
 pub mod keys;
@@ -37,12 +35,15 @@ pub mod models;
 pub mod nulls;
 pub mod openapi;
 pub mod operation_errors;
+pub mod operations;
 pub mod origins;
 mod patterns;
+pub mod permit_body;
 pub mod preconditions;
 pub mod projections;
 pub mod reembedding;
 pub mod request_id;
+pub mod request_middleware;
 pub mod revisions;
 pub mod search;
 pub mod selections;
@@ -60,14 +61,17 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::routing::get;
 use jiff::Timestamp;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::domain::Scope;
 use crate::service::Service;
+use access::{Access, Reach};
 use api::Api;
+use auth_middleware::AuthMiddleware;
+use classifiers::{applications, definitions, evaluations, predictions};
 use description::Description;
-use guard::Gate;
 use metrics::{Bounds, Metrics, RequestMeter};
+use operations::Declared;
 use settings::Settings;
 
 /// The routes over `service` with the default settings.
@@ -77,7 +81,7 @@ pub fn router(service: Service) -> Router {
 
 /// The routes over `service`, with request ids, keys, bounds, panics caught and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
-    let (mut routes, _) = operations().split_for_parts();
+    let (mut routes, _) = operations().router.split_for_parts();
     for word in ["scroll", "count", "delete"] {
         // A document may have such a word as its id.
         let path = format!("/v1/collections/{{collection}}/documents/{word}");
@@ -85,89 +89,171 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         routes = routes.route(&path, one.delete(documents::delete_document));
     }
     let description = description();
-    let gate = Gate::new(service.clone(), settings.clone(), &description.operations);
-    let bounds = Bounds { shared: gate.bounds(), connections: settings.connections.clone() };
+    let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);
+    let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
-        .route(access::METRICS_PATH, get(metrics::serve_metrics))
+        .route(operations::METRICS_PATH, get(metrics::serve_metrics))
         .route("/docs/errors", get(openapi::serve_errors_page))
         .merge(openapi::swagger_ui())
         .route(console::PAGE_PATH, get(console::serve_page))
         .route(console::FILE_PATH, get(console::serve_file))
         .fallback(error::route_not_found)
-        .layer(axum::middleware::from_fn_with_state(gate, guard::guard));
+        .layer(axum::middleware::from_fn_with_state(auth, auth_middleware::authorize));
     let routes = match settings.cors() {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
-    let routes = envelope::wrap(routes, requests, &description.operations);
+    let routes = request_middleware::wrap(routes, requests, &description.operations);
     routes.with_state(Api { service, started_at, metrics, description })
 }
 
 /// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
 pub fn document() -> serde_json::Value {
-    openapi::complete(operations().into_openapi())
+    let Declared { router, operations } = operations();
+    openapi::complete(router.into_openapi(), &operations)
 }
 
 /// The same document, read once for all routers of this process.
 pub fn description() -> &'static Description {
-    static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| Description::of(document()));
+    static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
+        let Declared { router, operations } = operations();
+        Description::of(openapi::complete(router.into_openapi(), &operations), operations)
+    });
     &DESCRIPTION
 }
 
-/// Every documented operation.
-fn operations() -> OpenApiRouter<Api> {
-    OpenApiRouter::with_openapi(openapi::frame())
-        .routes(routes!(collections::create_collection, collections::list_collections))
-        .routes(routes!(collections::get_collection, collections::change_collection, collections::delete_collection))
-        .routes(routes!(reembedding::reembed_collection))
-        .routes(routes!(aliases::list_aliases))
-        .routes(routes!(aliases::put_alias, aliases::delete_alias))
-        .routes(routes!(documents::upsert_documents, documents::list_documents))
-        .routes(routes!(documents::get_document, revisions::put_document, revisions::patch_document, documents::delete_document))
-        .routes(routes!(selections::scroll_documents))
-        .routes(routes!(selections::count_documents))
-        .routes(routes!(selections::delete_documents))
-        .routes(routes!(selections::count_facets))
-        .routes(routes!(projections::create_projection, projections::list_projections))
-        .routes(routes!(projections::get_projection))
-        .routes(routes!(transfer::import_documents))
-        .routes(routes!(transfer::export_documents))
-        .routes(routes!(search::search_documents))
-        .routes(routes!(search::search_batch))
-        .routes(routes!(search::recommend_documents))
-        .routes(routes!(jobs::list_jobs))
-        .routes(routes!(jobs::get_job))
-        .routes(routes!(jobs::cancel_job))
-        .routes(routes!(job_streams::watch_job))
-        .routes(routes!(job_streams::get_job_results))
-        .routes(routes!(snapshots::create_snapshot, snapshots::list_snapshots))
-        .routes(routes!(snapshots::get_snapshot, snapshots::delete_snapshot))
-        .routes(routes!(snapshots::restore_snapshot))
-        .routes(routes!(snapshots::download_snapshot, snapshots::upload_snapshot))
-        .routes(routes!(classifiers::definitions::create_classifier, classifiers::definitions::list_classifiers))
-        .routes(routes!(classifiers::definitions::get_classifier, classifiers::definitions::delete_classifier))
-        .routes(routes!(classifiers::definitions::train_classifier))
-        .routes(routes!(classifiers::predictions::predict_labels))
-        .routes(routes!(classifiers::evaluations::evaluate_classifier))
-        .routes(routes!(classifiers::evaluations::start_evaluation))
-        .routes(routes!(classifiers::evaluations::get_evaluation))
-        .routes(routes!(classifiers::applications::apply_classifier))
-        .routes(routes!(embeddings::create_embeddings))
-        .routes(routes!(similarity::compare_pairs))
-        .routes(routes!(similarity::compare_sets))
-        .routes(routes!(detection::detect_languages))
-        .routes(routes!(mining::mine_pairs))
-        .routes(routes!(mining::find_duplicates))
-        .routes(routes!(mining_results::get_mined_pairs))
-        .routes(routes!(mining_results::get_mined_pairs_table))
-        .routes(routes!(mining_results::get_duplicate_clusters))
-        .routes(routes!(mining_results::get_duplicate_clusters_table))
-        .routes(routes!(models::list_models))
-        .routes(routes!(keys::create_key, keys::list_keys))
-        .routes(routes!(keys::revoke_key))
-        .routes(routes!(health::check_health))
-        .routes(routes!(health::check_readiness))
+/// Declares the documented operations by module: each handler with the scope of the key that it needs and what it touches.
+macro_rules! operations {
+    ($($module:ident { $($handler:ident: $($access:ident),+;)+ })+) => {
+        /// Every documented operation.
+        fn operations() -> Declared<Api> {
+            let declared = Declared::new(openapi::frame());
+            $($(
+                let of_module = ($module::ERRORS, $module::EXAMPLES);
+                let declared = declared.with(operations!(@access $($access),+), of_module, routes!($module::$handler));
+            )+)+
+            declared
+        }
+    };
+    (@access Open) => { Access::Open };
+    (@access $scope:ident, $reach:ident) => { Access::Key(Scope::$scope, Reach::$reach) };
+}
+
+operations! {
+    collections {
+        create_collection: Admin, Handler;
+        list_collections: Read, Handler;
+        get_collection: Read, Path;
+        change_collection: Admin, Path;
+        delete_collection: Admin, Path;
+    }
+    reembedding {
+        reembed_collection: Admin, Path;
+    }
+    aliases {
+        list_aliases: Read, Everything;
+        put_alias: Admin, Everything;
+        delete_alias: Admin, Everything;
+    }
+    documents {
+        upsert_documents: Write, Path;
+        list_documents: Read, Path;
+        get_document: Read, Path;
+        delete_document: Write, Path;
+    }
+    revisions {
+        put_document: Write, Path;
+        patch_document: Write, Path;
+    }
+    selections {
+        scroll_documents: Read, Path;
+        count_documents: Read, Path;
+        delete_documents: Write, Path;
+        count_facets: Read, Path;
+    }
+    projections {
+        create_projection: Write, Path;
+        list_projections: Read, Path;
+        get_projection: Read, Path;
+    }
+    transfer {
+        import_documents: Write, Path;
+        export_documents: Read, Path;
+    }
+    search {
+        search_documents: Read, Path;
+        search_batch: Read, Path;
+        recommend_documents: Read, Path;
+    }
+    jobs {
+        list_jobs: Read, Handler;
+        get_job: Read, Handler;
+        cancel_job: Write, Handler;
+    }
+    job_streams {
+        watch_job: Read, Handler;
+        get_job_results: Read, Handler;
+    }
+    snapshots {
+        create_snapshot: Admin, Everything;
+        list_snapshots: Admin, Everything;
+        get_snapshot: Admin, Everything;
+        delete_snapshot: Admin, Everything;
+        restore_snapshot: Admin, Everything;
+        download_snapshot: Admin, Everything;
+        upload_snapshot: Admin, Everything;
+    }
+    definitions {
+        create_classifier: Write, Handler;
+        list_classifiers: Read, Handler;
+        get_classifier: Read, Handler;
+        delete_classifier: Write, Handler;
+        train_classifier: Write, Handler;
+    }
+    predictions {
+        predict_labels: Read, Handler;
+    }
+    evaluations {
+        evaluate_classifier: Read, Handler;
+        start_evaluation: Write, Handler;
+        get_evaluation: Read, Handler;
+    }
+    applications {
+        apply_classifier: Write, Handler;
+    }
+    embeddings {
+        create_embeddings: Read, Server;
+    }
+    similarity {
+        compare_pairs: Read, Server;
+        compare_sets: Read, Server;
+    }
+    detection {
+        detect_languages: Read, Server;
+    }
+    mining {
+        mine_pairs: Write, Handler;
+        find_duplicates: Write, Path;
+    }
+    mining_results {
+        get_mined_pairs: Read, Handler;
+        get_mined_pairs_table: Read, Handler;
+        get_duplicate_clusters: Read, Handler;
+        get_duplicate_clusters_table: Read, Handler;
+    }
+    models {
+        list_models: Read, Server;
+    }
+    keys {
+        create_key: Admin, Everything;
+        list_keys: Admin, Everything;
+        revoke_key: Admin, Everything;
+    }
+    health {
+        check_health: Open;
+        check_readiness: Open;
+    }
 }

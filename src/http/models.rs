@@ -10,10 +10,14 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::ApiError;
 use super::operation_errors::OperationErrors;
+use super::operations::{Example, examples};
 use crate::domain::{Code, Device, Language, ModelInfo};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[("list_models", &[&[Code::Internal]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["list_models.200"];
 
 /// The loaded models, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]

@@ -7,16 +7,13 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::access::{self, Access};
+use super::access::Access;
 use super::api::Api;
 use super::documents::WaitFor;
 use super::error::{ApiError, CHALLENGE, OpenAiProblem, PROBLEM_JSON, Problem, retry_after_s};
-use super::operation_errors::OperationErrors;
+use super::operations::{Operation, Operations};
+use super::patterns;
 use super::transfer::ExportInclude;
-use super::{
-    aliases, classifiers, collections, detection, documents, embeddings, health, job_streams, jobs, keys, mining, mining_results,
-    models, patterns, projections, reembedding, revisions, search, selections, similarity, snapshots, transfer,
-};
 use crate::domain::Code;
 
 /// The security scheme's name in the document.
@@ -24,127 +21,6 @@ const SCHEME: &str = "key";
 
 /// The id of jobs, snapshots and requests in examples.
 const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
-
-/// Every operation's codes.
-const ERRORS: &[&[OperationErrors]] = &[
-    collections::ERRORS,
-    reembedding::ERRORS,
-    aliases::ERRORS,
-    documents::ERRORS,
-    revisions::ERRORS,
-    selections::ERRORS,
-    projections::ERRORS,
-    transfer::ERRORS,
-    search::ERRORS,
-    jobs::ERRORS,
-    job_streams::ERRORS,
-    snapshots::ERRORS,
-    classifiers::definitions::ERRORS,
-    classifiers::predictions::ERRORS,
-    classifiers::evaluations::ERRORS,
-    classifiers::applications::ERRORS,
-    embeddings::ERRORS,
-    similarity::ERRORS,
-    detection::ERRORS,
-    mining::ERRORS,
-    mining_results::ERRORS,
-    models::ERRORS,
-    keys::ERRORS,
-    health::ERRORS,
-];
-
-macro_rules! examples {
-    ($($name:literal),+ $(,)?) => {
-        /// Every example by its name: the operation's id, then `request` or the status of the answer.
-        const EXAMPLES: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../openapi/examples/", $name, ".json"))),)+];
-    };
-}
-
-examples![
-    "create_collection.request",
-    "create_collection.201",
-    "list_collections.200",
-    "get_collection.200",
-    "change_collection.request",
-    "change_collection.200",
-    "reembed_collection.request",
-    "reembed_collection.202",
-    "list_aliases.200",
-    "put_alias.request",
-    "put_alias.200",
-    "upsert_documents.request",
-    "upsert_documents.200",
-    "upsert_documents.207",
-    "list_documents.200",
-    "get_document.200",
-    "put_document.request",
-    "put_document.200",
-    "put_document.201",
-    "patch_document.request",
-    "patch_document.200",
-    "scroll_documents.request",
-    "scroll_documents.200",
-    "count_documents.request",
-    "count_documents.200",
-    "delete_documents.request",
-    "delete_documents.200",
-    "count_facets.request",
-    "count_facets.200",
-    "create_projection.request",
-    "create_projection.202",
-    "list_projections.200",
-    "get_projection.200",
-    "search_documents.request",
-    "search_documents.200",
-    "search_batch.request",
-    "search_batch.200",
-    "recommend_documents.request",
-    "recommend_documents.200",
-    "import_documents.202",
-    "list_jobs.200",
-    "get_job.200",
-    "cancel_job.200",
-    "create_snapshot.request",
-    "create_snapshot.202",
-    "list_snapshots.200",
-    "get_snapshot.200",
-    "restore_snapshot.request",
-    "restore_snapshot.202",
-    "upload_snapshot.201",
-    "create_classifier.request",
-    "create_classifier.201",
-    "list_classifiers.200",
-    "get_classifier.200",
-    "predict_labels.request",
-    "predict_labels.200",
-    "train_classifier.202",
-    "start_evaluation.request",
-    "start_evaluation.202",
-    "get_evaluation.200",
-    "evaluate_classifier.request",
-    "evaluate_classifier.200",
-    "apply_classifier.request",
-    "apply_classifier.202",
-    "create_embeddings.request",
-    "create_embeddings.200",
-    "compare_pairs.request",
-    "compare_pairs.200",
-    "compare_sets.request",
-    "compare_sets.200",
-    "detect_languages.request",
-    "detect_languages.200",
-    "mine_pairs.request",
-    "mine_pairs.202",
-    "find_duplicates.request",
-    "find_duplicates.202",
-    "list_models.200",
-    "create_key.request",
-    "create_key.201",
-    "list_keys.200",
-    "check_health.200",
-    "check_readiness.200",
-];
 
 /// What the document says besides its operations.
 #[derive(OpenApi)]
@@ -192,7 +68,7 @@ pub fn frame() -> utoipa::openapi::OpenApi {
 }
 
 /// Adds to the operations what they share: errors with their statuses, headers, examples, security.
-pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
+pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     document["components"]["securitySchemes"][SCHEME] = json!({
         "type": "http",
@@ -209,11 +85,11 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
     });
     for (instance, operation) in operations {
-        let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
-        add_errors(&id, &instance, operation);
-        add_examples(&id, operation);
+        let Some(one) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
+        add_errors(one, &instance, operation);
+        add_examples(one, operation);
         operation["parameters"].as_array_mut().into_iter().flatten().for_each(patterns::of_parameter);
-        if access::access(&id) == Access::Open {
+        if one.access == Access::Open {
             operation["security"] = json!([]);
         }
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -242,23 +118,10 @@ fn say_defaults_in_words(schema: &mut Value) {
     }
 }
 
-/// The codes that an operation can answer with: its own, and those of the guard.
-pub fn codes(operation_id: &str) -> Vec<Code> {
-    let groups = ERRORS.iter().flat_map(|errors| errors.iter()).find(|(id, _)| *id == operation_id);
-    let own = groups.into_iter().flat_map(|(_, groups)| groups.iter().flat_map(|group| group.iter().copied()));
-    let mut codes: Vec<Code> = own.collect();
-    for &code in access::codes(access::access(operation_id)) {
-        if !codes.contains(&code) {
-            codes.push(code);
-        }
-    }
-    codes
-}
-
-fn add_errors(id: &str, instance: &str, operation: &mut Value) {
-    let open_ai = id == "create_embeddings";
+fn add_errors(declared: &Operation, instance: &str, operation: &mut Value) {
+    let open_ai = declared.id == "create_embeddings";
     let (media_type, schema) = if open_ai { ("application/json", "OpenAiProblem") } else { (PROBLEM_JSON, "Problem") };
-    for code in codes(id) {
+    for code in declared.codes() {
         let summary = code.summary().trim_end_matches('.');
         let detail = summary[..1].to_lowercase() + &summary[1..];
         let error = ApiError::new(code, detail);
@@ -291,10 +154,8 @@ fn add_errors(id: &str, instance: &str, operation: &mut Value) {
     }
 }
 
-fn add_examples(id: &str, operation: &mut Value) {
-    for (name, text) in EXAMPLES {
-        let Some((owner, part)) = name.split_once('.').filter(|(owner, _)| *owner == id) else { continue };
-        debug_assert_eq!(owner, id);
+fn add_examples(declared: &Operation, operation: &mut Value) {
+    for (part, text) in declared.examples() {
         let body = match part {
             "request" => &mut operation["requestBody"],
             status => &mut operation["responses"][status],

@@ -12,6 +12,7 @@ use super::error::ApiError;
 use super::extract::{CollectionPath, KeyedBody, Parameters, path_param, path_params};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::{
     Code, CollectionName, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
 };
@@ -30,6 +31,10 @@ pub const ERRORS: &[OperationErrors] = &[
     ("list_projections", &[READ_ERRORS, &[Code::CollectionNotFound]]),
     ("get_projection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::ProjectionNotFound, Code::AnswerTooLarge]]),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["create_projection.request", "create_projection.202", "list_projections.200", "get_projection.200"];
 
 /// What to compute.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -10,11 +10,15 @@ use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
 use super::jobs::{Accepted, JobInfo, accepted};
 use super::operation_errors::{OperationErrors, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::{Code, NewSource};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] =
     &[("reembed_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NoModel, Code::ModelCurrent, Code::JobRunning]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembed_collection.202"];
 
 /// How a collection is embedded anew.
 #[derive(Debug, Deserialize, ToSchema)]

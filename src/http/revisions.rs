@@ -8,16 +8,17 @@ use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::document_input::{DocumentInput, ZERO_IN_KEY, check};
 use super::documents::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters, parse_wait};
 use super::error::ApiError;
 use super::extract::{DocumentPath, JsonBody, Parameters};
 use super::languages::refused_tag;
 use super::operation_errors::{OperationErrors, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use super::preconditions::{Demanded, etag};
 use crate::domain::{
     Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
 };
+use crate::service::document_input::{DocumentInput, ZERO_IN_KEY, check};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -39,6 +40,10 @@ pub const ERRORS: &[OperationErrors] = &[
         ],
     ),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
 
 /// A document to be stored under the id of the path.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -123,8 +128,8 @@ pub async fn put_document(
     let PutDocumentRequest { title, text, vector, language, metadata } = body;
     let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
     let row = api.service.collection_row(&collection)?;
-    let document =
-        check(input, &row, api.service.limits()).map_err(|refusal| ApiError::at(refusal.code, refusal.member, refusal.detail))?;
+    let document = check(input, &row, api.service.limits())
+        .map_err(|refusal| ApiError::at(refusal.code, refusal.pointer, refusal.detail))?;
     let outcome = api.service.put_document(&collection, document, wait, precondition).await?;
     let (status, done) = match outcome.status {
         UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),

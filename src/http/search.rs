@@ -16,6 +16,7 @@ use super::api::Api;
 use super::error::ApiError;
 use super::extract::{CollectionPath, JsonBody};
 use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use super::operations::{Example, examples};
 use super::streamed::Streamed;
 use crate::domain::{Code, Facet, Hit, SearchAnswer, SearchStatistics};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
@@ -40,6 +41,16 @@ pub const ERRORS: &[OperationErrors] = &[
     ("search_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
     ("search_batch", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
     ("recommend_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "search_documents.request",
+    "search_documents.200",
+    "search_batch.request",
+    "search_batch.200",
+    "recommend_documents.request",
+    "recommend_documents.200"
 ];
 
 /// The answer to a search.

@@ -10,12 +10,14 @@ use super::api::Api;
 use super::cursor::{self, List};
 use super::documents::{DocumentList, StoredDocument};
 use super::error::ApiError;
-use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit, objects};
+use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
 use super::facets::{self, FacetInput};
 use super::filter::{self, FilterNode};
 use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use super::streamed::Streamed;
 use crate::domain::{Code, DocumentId, DocumentOrder, Facet, ScrollPosition, ScrollRequest};
+use crate::service::json::objects;
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -23,6 +25,18 @@ pub const ERRORS: &[OperationErrors] = &[
     ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
     ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
     ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::AnswerTooLarge]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "scroll_documents.request",
+    "scroll_documents.200",
+    "count_documents.request",
+    "count_documents.200",
+    "delete_documents.request",
+    "delete_documents.200",
+    "count_facets.request",
+    "count_facets.200"
 ];
 
 /// Which documents to list, and in which order.

@@ -9,15 +9,21 @@ use super::api::Api;
 use super::detection::check_texts;
 use super::embeddings::check_text;
 use super::error::ApiError;
-use super::extract::{JsonBody, objects};
+use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
+use super::operations::{Example, examples};
 use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
+use crate::service::json::objects;
 
 /// Codes of both operations.
 const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[("compare_pairs", CODES), ("compare_sets", CODES)];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["compare_pairs.request", "compare_pairs.200", "compare_sets.request", "compare_sets.200"];
 
 /// Pairs of texts.
 #[derive(Debug, Deserialize, ToSchema)]

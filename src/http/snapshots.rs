@@ -20,6 +20,7 @@ use super::error::ApiError;
 use super::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
 
 /// The media type of an archive.
@@ -51,6 +52,17 @@ pub const ERRORS: &[OperationErrors] = &[
             &[Code::SnapshotExists, Code::InvalidSnapshot],
         ],
     ),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "create_snapshot.request",
+    "create_snapshot.202",
+    "list_snapshots.200",
+    "get_snapshot.200",
+    "restore_snapshot.request",
+    "restore_snapshot.202",
+    "upload_snapshot.201"
 ];
 
 /// A snapshot to be made.

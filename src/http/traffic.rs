@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::error::ApiError;
 use super::settings::{Rate, Settings};
@@ -89,7 +91,7 @@ impl Traffic {
         if self.rate.is_none() && self.caller_running_max.is_none() {
             return Ok(Admission { traffic: Arc::clone(self), payer: None });
         }
-        let mut accounts = self.lock();
+        let mut accounts = self.accounts.lock();
         let payer = self.room_for(payer, &mut accounts, now);
         let accounts = &mut accounts.by_payer;
         let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
@@ -136,10 +138,6 @@ impl Traffic {
         accounts.full_at = Some(now);
         Payer::Others
     }
-
-    fn lock(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The answer to who finds no room.
@@ -158,7 +156,7 @@ impl Account {
 impl Drop for Admission {
     fn drop(&mut self) {
         let Some(payer) = self.payer.take() else { return };
-        if let Some(account) = self.traffic.lock().by_payer.get_mut(&payer) {
+        if let Some(account) = self.traffic.accounts.lock().by_payer.get_mut(&payer) {
             account.running = account.running.saturating_sub(1);
         }
     }
@@ -210,10 +208,13 @@ mod tests {
             drop(traffic.admit_at(nth(number), start));
         }
         drop(traffic.admit_at(nth(u32::MAX), start).unwrap());
-        assert!(traffic.lock().by_payer.contains_key(&Payer::Others), "all accounts are spent: the next callers share one");
+        assert!(
+            traffic.accounts.lock().by_payer.contains_key(&Payer::Others),
+            "all accounts are spent: the next callers share one"
+        );
         let soon = start + Duration::from_millis(100);
         assert!(traffic.admit_at(nth(u32::MAX), soon).is_err(), "the shared account is spent, and nobody looks for room so soon");
         drop(traffic.admit_at(nth(u32::MAX), start + Duration::from_secs(5)).unwrap());
-        assert!(traffic.lock().by_payer.len() == 1, "full accounts are forgotten");
+        assert!(traffic.accounts.lock().by_payer.len() == 1, "full accounts are forgotten");
     }
 }

@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::extract::{CollectionPath, Parameters};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
+use super::operations::{Example, examples};
 use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
 use crate::service::export::Export;
 use crate::service::jobs::import::ImportFile;
@@ -35,6 +36,9 @@ pub const ERRORS: &[OperationErrors] = &[
     ),
     ("export_documents", &[READ_ERRORS, &[Code::CollectionNotFound]]),
 ];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 
 /// A file of documents, as its content type says. `application/x-ndjson`: one document per line, each as an element of
 /// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `text/csv` (RFC 4180) and

@@ -16,8 +16,8 @@ pub use among::Compared;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use parking_lot::{Mutex, RwLock};
 use roaring::RoaringTreemap;
 
 use super::copies::{Copies, GAP, Removal};
@@ -108,9 +108,9 @@ impl Index {
 
     /// Removes a passage; says whether it was there.
     pub fn remove(&self, passage: PassageId) -> Result<bool, IndexError> {
-        let _change = read(&self.changes);
+        let _change = self.changes.read();
         self.make_writable()?;
-        let removed = write(&self.graph).remove(passage)?;
+        let removed = self.graph.write().remove(passage)?;
         self.follow(passage, None);
         Ok(removed)
     }
@@ -125,7 +125,7 @@ impl Index {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
         let permit = self.permits.take();
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         let (size, wanted) = (graph.len(), limit.min(graph.len()));
         if wanted == 0 {
             return Ok(Vec::new());
@@ -137,7 +137,7 @@ impl Index {
         if wanted >= size / EXACT_FRACTION {
             drop(graph);
             drop(permit);
-            return write(&self.graph).search_all(self.metric_of(query), wanted);
+            return self.graph.write().search_all(self.metric_of(query), wanted);
         }
         let nodes = graph.engine.search(query, wanted.max(ef))?;
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
@@ -147,14 +147,14 @@ impl Index {
     pub fn search_all(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
-        let graph = write(&self.graph);
+        let graph = self.graph.write();
         let wanted = limit.min(graph.len());
         if wanted == 0 { Ok(Vec::new()) } else { graph.search_all(self.metric_of(query), wanted) }
     }
 
     /// How many passages it holds.
     pub fn len(&self) -> usize {
-        read(&self.graph).len()
+        self.graph.read().len()
     }
 
     /// Whether it holds none.
@@ -169,14 +169,14 @@ impl Index {
 
     /// Whether it still lies in the file that it was loaded from, for nothing changed since.
     pub fn is_viewed(&self) -> bool {
-        read(&self.graph).viewed.is_some()
+        self.graph.read().viewed.is_some()
     }
 
     /// Writes the graph to one path and the near-copies to another; gives the number of passages in them. Changes wait meanwhile,
     /// searches do not.
     pub(super) fn write_to(&self, path: &Path, copies_path: &Path) -> Result<usize, IndexError> {
-        let _no_changes = write(&self.changes);
-        let graph = read(&self.graph);
+        let _no_changes = self.changes.write();
+        let graph = self.graph.read();
         graph.engine.save(path)?;
         // usearch does not look at the outcome of closing the file, which is where a full disk may show.
         let got = std::fs::metadata(path).map_err(|source| IndexError::File { path: path.to_owned(), source })?.len();
@@ -186,7 +186,7 @@ impl Index {
         }
         let write_copies = || {
             let mut file = std::io::BufWriter::new(std::fs::File::create(copies_path)?);
-            read(&graph.copies).write_to(&mut file)?;
+            graph.copies.read().write_to(&mut file)?;
             std::io::Write::flush(&mut file)
         };
         write_copies().map_err(|source| IndexError::File { path: copies_path.to_owned(), source })?;
@@ -249,10 +249,10 @@ impl Index {
     /// Reads the graph into memory before the first change of one that lies in its file. That file is as it was: a save
     /// puts another in its place, and there is none before a change.
     fn make_writable(&self) -> Result<(), IndexError> {
-        if read(&self.graph).viewed.is_none() {
+        if self.graph.read().viewed.is_none() {
             return Ok(());
         }
-        let mut graph = write(&self.graph);
+        let mut graph = self.graph.write();
         if let Some(path) = &graph.viewed {
             let engine = Engine::create(&self.parameters)?;
             engine.load(path)?;
@@ -271,11 +271,11 @@ impl Index {
 
 impl Graph {
     fn len(&self) -> usize {
-        self.engine.size() + read(&self.copies).beyond_nodes()
+        self.engine.size() + self.copies.read().beyond_nodes()
     }
 
     fn contains(&self, passage: PassageId) -> bool {
-        self.engine.contains(passage.0) || read(&self.copies).contains(passage.0)
+        self.engine.contains(passage.0) || self.copies.read().contains(passage.0)
     }
 
     fn remove(&mut self, passage: PassageId) -> Result<bool, IndexError> {
@@ -310,12 +310,12 @@ impl Graph {
     }
 
     fn copies_mut(&mut self) -> &mut Copies {
-        self.copies.get_mut().unwrap_or_else(PoisonError::into_inner)
+        self.copies.get_mut()
     }
 
     /// Tells a running compaction that it must look at a node again.
     fn note_moved(&self, key: u64) {
-        if let Some(moved) = lock(&self.moved).as_mut() {
+        if let Some(moved) = self.moved.lock().as_mut() {
             moved.insert(key);
         }
     }
@@ -339,7 +339,7 @@ impl Graph {
     fn search_all(&self, query: (Metric, &Embedding), limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         // A near-copy may be among the nearest though its node is not.
         let size = self.engine.size();
-        let count = if read(&self.copies).is_empty() { limit.min(size) } else { size };
+        let count = if self.copies.read().is_empty() { limit.min(size) } else { size };
         let nodes = self.engine.search_exact(query.1, count)?;
         Ok(self.passages(nodes, query, limit, |_| true))
     }
@@ -353,7 +353,7 @@ impl Graph {
         accept: impl Fn(u64) -> bool + Copy,
     ) -> Vec<Neighbor> {
         let mut nearest = Nearest::new(limit);
-        let copies = read(&self.copies);
+        let copies = self.copies.read();
         let slack = if self.engine.is_coarse() { f32::INFINITY } else { SLACK };
         for node in nodes {
             copies.offer(node, query, slack, accept, &mut nearest);
@@ -371,19 +371,6 @@ impl std::fmt::Debug for Index {
 /// usearch's thread contexts. Two per core: with one, most of several searches at once would be put to sleep and woken for theirs.
 fn contexts() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-// No lock here guards data that a panic could leave half-changed: usearch keeps its own state, and the counts change last.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

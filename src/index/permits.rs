@@ -1,6 +1,6 @@
 //! Counts usearch's thread contexts, of which there is a fixed number: usearch fails when none is free, this makes the caller wait.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
 
 /// At most one caller in each context. Who waits for the exclusive lock needs none, for then all are free.
 pub(super) struct Permits {
@@ -18,9 +18,9 @@ impl Permits {
     }
 
     pub(super) fn take(&self) -> Permit<'_> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         while *left == 0 {
-            left = self.given_back.wait(left).unwrap_or_else(PoisonError::into_inner);
+            self.given_back.wait(&mut left);
         }
         *left -= 1;
         Permit(self)
@@ -29,7 +29,7 @@ impl Permits {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.0.left.lock() += 1;
         self.0.given_back.notify_one();
     }
 }

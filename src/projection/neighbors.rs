@@ -1,7 +1,7 @@
 //! The nearest of each vector among all others, by comparing every two once. This is exact, and for as many vectors as a plane can
 //! show it takes seconds (`crate::mining::blocks`); an index would have none of centered vectors.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use super::Vectors;
 use crate::mining::{Block, Comparison, MiningError, Nearest, NeighborLists};
@@ -43,7 +43,7 @@ impl Neighborhood {
         let mut comparison = Comparison::new(block)?;
         comparison.with(&mut nearest, (block, &mut mirrored), |one, other| one == other)?;
         for (other, found) in &self.parts[part + 1..] {
-            comparison.with(&mut nearest, (other, &mut lock(found)), |_, _| false)?;
+            comparison.with(&mut nearest, (other, &mut found.lock()), |_, _| false)?;
         }
         Ok(nearest)
     }
@@ -53,7 +53,7 @@ impl Neighborhood {
         let mut lists = NeighborLists::new(self.vectors, self.vectors, self.per_query)?;
         let mut both = Vec::with_capacity(2 * self.per_query);
         for ((block, before), behind) in self.parts.into_iter().zip(found) {
-            let before = before.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let before = before.into_inner();
             for (place, number) in block.numbers().iter().enumerate() {
                 both.clear();
                 both.extend_from_slice(before.of(place));
@@ -63,10 +63,6 @@ impl Neighborhood {
         }
         Ok(lists)
     }
-}
-
-fn lock(found: &Mutex<Nearest>) -> MutexGuard<'_, Nearest> {
-    found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

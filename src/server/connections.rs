@@ -9,9 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::http::settings::ConnectionMeter;
@@ -88,7 +89,7 @@ impl Connections {
     }
 
     fn try_enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         while open.by_id.len() + 1 + self.free > self.max + open.giving_way && open.ask_to_give_way() {
             self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
         }
@@ -102,10 +103,6 @@ impl Connections {
         *open.by_address.entry(address).or_default() += 1;
         self.meter.open.store(open.by_id.len() as u64, Ordering::Relaxed);
         Some(Place { connections: Arc::clone(self), close, id })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,7 +152,7 @@ impl Place {
     /// Whether the connection is idle still, so that another one gets its place. It is not when a request has come since it was chosen,
     /// though `unread` it may be: nobody who sent one is cut off without an answer.
     pub(super) fn must_go(&self, unread: bool) -> bool {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.open.lock();
         let now = open.next();
         let Some(entry) = open.by_id.get_mut(&self.id) else { return true };
         if entry.working == 0 && !unread {
@@ -174,7 +171,7 @@ impl Place {
 
     /// A request has come.
     pub(super) fn work(&self) -> Working {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.open.lock();
         if let Some(entry) = open.by_id.get_mut(&self.id) {
             entry.working += 1;
             let since = entry.idle_since;
@@ -186,7 +183,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.open.lock();
         open.remove(self.id);
         self.connections.meter.open.store(open.by_id.len() as u64, Ordering::Relaxed);
         drop(open);
@@ -196,7 +193,7 @@ impl Drop for Place {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.open.lock();
         let now = open.next();
         if let Some(entry) = open.by_id.get_mut(&self.id) {
             entry.working = entry.working.saturating_sub(1);

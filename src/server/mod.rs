@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
-use crate::http::in_flight::InFlight;
+use crate::http::permit_body::PermitBody;
 use crate::http::settings::{ConnectionMeter, Drain};
 use crate::http::traffic::ClientAddress;
 use connections::{Connections, Place};
@@ -153,7 +153,7 @@ impl Connection {
             request.extensions_mut().insert(client);
             let working = self.place.work();
             let answering = self.shared.router.clone().oneshot(request);
-            async move { answering.await.map(|answer| answer.map(|body| InFlight::new(body, working))) }
+            async move { answering.await.map(|answer| answer.map(|body| PermitBody::new(body, working))) }
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(self.shared.header_timeout).keep_alive(self.alive.is_some());

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring;
@@ -64,7 +65,7 @@ struct Current(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 
@@ -93,13 +94,13 @@ impl Tls {
     /// one cannot be used, all do.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let files = read(&self.certificate, &self.key)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if *seen == files {
             return Ok(false);
         }
         let pair = pair(&files, &self.certificate, &self.key, self.acceptor.config().crypto_provider());
         *seen = files;
-        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair?);
+        *self.current.0.write() = Arc::new(pair?);
         Ok(true)
     }
 

@@ -1,7 +1,7 @@
 //! Other names of collections. An alias stands wherever a collection's name can, except where the collection is deleted.
 
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::error::Error;
@@ -12,7 +12,7 @@ use crate::store::StoreError;
 impl Service {
     /// Lists aliases by name; also says which is the last of the page, when there is a next one.
     pub async fn list_aliases(&self, page: Page<CollectionName>) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
-        let aliases = self.state.aliases.read().unwrap_or_else(PoisonError::into_inner);
+        let aliases = self.state.aliases.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let alias =
             |(name, collection): (&CollectionName, &CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
@@ -37,7 +37,7 @@ impl Service {
             if !state.catalog.delete_alias(&name)? {
                 return Err(Error::AliasNotFound { name });
             }
-            state.aliases.write().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            state.aliases.write().remove(&name);
             Ok(())
         };
         self.change_names(delete).await
@@ -62,24 +62,24 @@ impl Service {
 impl State {
     /// The collection's own name, when `name` is an alias.
     pub(super) fn own_name(&self, name: &CollectionName) -> Option<CollectionName> {
-        self.aliases.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.aliases.read().get(name).cloned()
     }
 
     /// Forgets the aliases of a collection that is gone.
     pub(super) fn forget_aliases_of(&self, collection: &CollectionName) {
-        self.aliases.write().unwrap_or_else(PoisonError::into_inner).retain(|_, own| own != collection);
+        self.aliases.write().retain(|_, own| own != collection);
     }
 
     fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
         let id = {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.read();
+            let broken = self.broken.read();
             let row = open.get(&alias.collection).map(|collection| &collection.row);
             let row = row.or_else(|| broken.get(&alias.collection).map(|broken| &broken.row));
             row.map(|row| row.id.clone()).ok_or_else(|| Error::CollectionNotFound { name: alias.collection.clone() })?
         };
         {
-            let aliases = self.aliases.read().unwrap_or_else(PoisonError::into_inner);
+            let aliases = self.aliases.read();
             let limit = self.limits.collections_max;
             if aliases.len() >= limit && !aliases.contains_key(&alias.name) {
                 return Err(Error::TooManyAliases { limit });
@@ -89,7 +89,7 @@ impl State {
             StoreError::CollectionExists { name } => Error::CollectionExists { name },
             other => other.into(),
         })?;
-        self.aliases.write().unwrap_or_else(PoisonError::into_inner).insert(alias.name.clone(), alias.collection.clone());
+        self.aliases.write().insert(alias.name.clone(), alias.collection.clone());
         Ok(alias)
     }
 }

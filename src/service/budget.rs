@@ -5,7 +5,9 @@
 //! argument of each: it belongs to the request, whatever it asks for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::error::Error;
 use super::shares::{Bound, Held, Refusal};
@@ -50,17 +52,17 @@ impl RequestMemory {
 
     /// Who pays.
     pub fn payer(&self) -> Payer {
-        self.lock().held.payer().clone()
+        self.0.lock().held.payer().clone()
     }
 
     /// Says that there is no more.
     fn refusal(&self) -> Refusal {
-        self.lock().held.refusal()
+        self.0.lock().held.refusal()
     }
 
     /// Holds so many more bytes of the request's body.
     pub fn add_body(&self, bytes: u64) -> Result<(), Refusal> {
-        let mut account = self.lock();
+        let mut account = self.0.lock();
         account.body += bytes;
         let settled = account.settle();
         account.body -= if settled.is_err() { bytes } else { 0 };
@@ -69,14 +71,14 @@ impl RequestMemory {
 
     /// The body is done with.
     pub fn release_body(&self) {
-        let mut account = self.lock();
+        let mut account = self.0.lock();
         account.body = 0;
         account.give_back();
     }
 
     /// Holds so many more bytes of the answer.
     pub fn add_answer(&self, bytes: u64) -> Result<(), Refusal> {
-        let mut account = self.lock();
+        let mut account = self.0.lock();
         account.answer += bytes;
         let settled = account.settle();
         account.answer -= if settled.is_err() { bytes } else { 0 };
@@ -85,14 +87,14 @@ impl RequestMemory {
 
     /// Holds at least so many bytes of the answer.
     pub fn answer_at_least(&self, bytes: u64) -> Result<(), Refusal> {
-        let mut account = self.lock();
+        let mut account = self.0.lock();
         account.answer = account.answer.max(bytes);
         account.settle()
     }
 
     /// Holds up to so many more bytes of the answer; gives how many it got.
     fn add_answer_up_to(&self, bytes: u64) -> u64 {
-        let mut account = self.lock();
+        let mut account = self.0.lock();
         let spare = (account.held.amount() + UNCOUNTED_BYTES).saturating_sub(account.body + account.answer);
         let got = if bytes <= spare { bytes } else { spare + account.held.grow_up_to(bytes - spare) };
         account.answer += got;
@@ -101,13 +103,9 @@ impl RequestMemory {
 
     /// The answer is smaller by so many bytes than was thought.
     fn remove_answer(&self, bytes: u64) {
-        let mut account = self.lock();
+        let mut account = self.0.lock();
         account.answer = account.answer.saturating_sub(bytes);
         account.give_back();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Account> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

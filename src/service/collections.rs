@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
-use super::locks::lock;
 use super::orphaned_folders;
 use super::runtime::{Applied, OpenCollection};
 use super::state::{BrokenCollection, Service, State};
@@ -87,12 +86,12 @@ impl Service {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let size = page.limit.saturating_add(1);
         let mut found: BTreeMap<CollectionName, Listed> = {
-            let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.state.open.read();
             let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
             rest.take(size).map(|(name, collection)| (name.clone(), Listed::Open(Arc::clone(collection)))).collect()
         };
         {
-            let broken = self.state.broken.read().unwrap_or_else(PoisonError::into_inner);
+            let broken = self.state.broken.read();
             let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
             found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Listed::Broken(Box::new(collection.view())))));
         }
@@ -200,20 +199,20 @@ impl State {
     /// The collection that a request created before.
     fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
         drop(open);
         if let Some(collection) = found {
             return view(&collection).map(Some);
         }
-        let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+        let broken = self.broken.read();
         let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
         found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
     }
 
     /// What is known of a collection that cannot be opened, by its own name.
     fn broken_view(&self, name: &CollectionName) -> Option<CollectionView> {
-        self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(BrokenCollection::view)
+        self.broken.read().get(name).map(BrokenCollection::view)
     }
 
     fn create(
@@ -226,8 +225,8 @@ impl State {
             return Err(Error::AliasExists { name: row.name, collection });
         }
         {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.read();
+            let broken = self.broken.read();
             if open.contains_key(&row.name) || broken.contains_key(&row.name) {
                 return Err(Error::CollectionExists { name: row.name });
             }
@@ -269,7 +268,7 @@ impl State {
                 other => other.into(),
             });
         }
-        self.open.write().unwrap_or_else(PoisonError::into_inner).insert(row.name.clone(), Arc::clone(&collection));
+        self.open.write().insert(row.name.clone(), Arc::clone(&collection));
         self.start_worker(&collection);
         tracing::info!(collection = %row.name, id = %row.id, "collection created");
         Ok(collection)
@@ -284,11 +283,11 @@ impl State {
         }
         let not_found = || Error::CollectionNotFound { name: name.clone() };
         let collection = {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.read();
             Arc::clone(open.get(name).ok_or_else(not_found)?)
         };
         orphaned_folders::removing_on_error(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
-        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.open.write().remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
         if let Err(error) = collection.destroy() {
@@ -300,10 +299,10 @@ impl State {
 
     /// Deletes a collection whose database cannot be opened. Says whether it was one.
     fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
-        let found = self.broken.read().unwrap_or_else(PoisonError::into_inner).get(name).map(|broken| broken.row.clone());
+        let found = self.broken.read().get(name).map(|broken| broken.row.clone());
         let Some(row) = found else { return Ok(false) };
         orphaned_folders::removing_on_error(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
-        self.broken.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.broken.write().remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %row.id, "damaged collection deleted");
         self.remove_broken_folder(&row);
@@ -359,7 +358,7 @@ impl State {
         }
         let (embedder, turns) = (self.embedder.clone(), Arc::clone(&self.background_turns));
         let worker = Worker { collection: Arc::clone(collection), embedder, turns };
-        *lock(&collection.worker) = Some(self.runtime.spawn(worker.run()));
+        *collection.worker.lock() = Some(self.runtime.spawn(worker.run()));
     }
 }
 

@@ -1,9 +1,9 @@
 //! Where a collection was found damaged since the server started.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
-use super::locks::lock;
+use parking_lot::Mutex;
+
 use crate::domain::{Damage, DocumentId};
 
 /// Places remembered of one collection: enough to see what happened, and no more memory than that.
@@ -21,17 +21,17 @@ pub(super) type Place = (&'static str, i64);
 impl FoundDamage {
     /// All of it.
     pub(super) fn all(&self) -> Vec<Damage> {
-        lock(&self.places).values().cloned().collect()
+        self.places.lock().values().cloned().collect()
     }
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        lock(&self.places).is_empty()
+        self.places.lock().is_empty()
     }
 
     /// Forgets the damage of documents that were replaced or deleted.
     pub(super) fn forget(&self, ids: &[DocumentId]) {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         if !places.is_empty() {
             places.retain(|_, damage| damage.document.as_ref().is_none_or(|id| !ids.contains(id)));
         }
@@ -39,7 +39,7 @@ impl FoundDamage {
 
     /// Forgets the damage of documents whose rows were deleted.
     pub(super) fn forget_rows(&self, rows: &[i64]) {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         if !places.is_empty() {
             places.retain(|(table, row), _| *table != "documents" || !rows.contains(row));
         }
@@ -47,7 +47,7 @@ impl FoundDamage {
 
     /// Says whether it is new.
     pub(super) fn add(&self, place: Place, damage: &Damage) -> bool {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         if places.contains_key(&place) || places.len() >= PLACES_MAX {
             return false;
         }

@@ -42,7 +42,7 @@ impl Service {
     /// read is left out.
     pub async fn gauges(&self) -> Result<Gauges, Error> {
         let open: Vec<_> = {
-            let open = self.state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let open = self.state.open.read();
             open.values().cloned().collect()
         };
         let state = std::sync::Arc::clone(&self.state);

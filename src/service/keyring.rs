@@ -1,7 +1,9 @@
 //! The keys of the server in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::domain::{Key, KeyId};
 use crate::store::{Catalog, StoreError, StoredKey};
@@ -28,11 +30,11 @@ impl Keyring {
 
     /// The keys with the hashes of their secrets.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+        self.keys.read()
     }
 
     /// The same, to be changed.
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
-        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+        self.keys.write()
     }
 }

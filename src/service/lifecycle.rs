@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 use super::blocking::blocking;
 use super::damage::check_after_crash;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
-use super::jobs::Jobs;
+use super::jobs::{Jobs, made_by};
 use super::keyring::Keyring;
-use super::locks::lock;
 use super::repair::recover;
 use super::runtime::OpenCollection;
 use super::shares::Bound;
@@ -43,7 +43,7 @@ impl Service {
     /// asynchronous runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
-        let Parts { data_dir, embedder, limits, power_safe, read_document } = parts;
+        let Parts { data_dir, embedder, limits, power_safe } = parts;
         let databases_open_max = limits.databases_open_max;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
@@ -54,7 +54,7 @@ impl Service {
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
-        orphaned_folders::sweep(&collections_dir, &rows, &unfinished)?;
+        orphaned_folders::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
@@ -73,7 +73,6 @@ impl Service {
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
             stopping: AtomicBool::new(false),
             recovery_threads: Mutex::new(Vec::new()),
-            read_document,
             jobs,
             classifiers: Default::default(),
             memory: Bound::new("in_flight_bytes_max", memory_bytes),
@@ -84,7 +83,7 @@ impl Service {
         for row in rows {
             state.open_at_start(row, &going_on)?;
         }
-        let waiting: VecDeque<_> = state.open.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let waiting: VecDeque<_> = state.open.read().values().cloned().collect();
         let service = Self { state: Arc::new(state) };
         service.start_recovery(waiting)?;
         service.prepare_snapshots()?;
@@ -102,11 +101,11 @@ impl Service {
         // A collection that is being created or deleted is finished first.
         let _naming = self.state.naming.lock().await;
         let open: Vec<Arc<OpenCollection>> = {
-            let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.state.open.read();
             open.values().cloned().collect()
         };
         open.iter().for_each(|collection| collection.stop());
-        let recovery_threads = std::mem::take(&mut *lock(&self.state.recovery_threads));
+        let recovery_threads = std::mem::take(&mut *self.state.recovery_threads.lock());
         blocking(move || {
             for thread in recovery_threads {
                 if thread.join().is_err() {
@@ -117,7 +116,7 @@ impl Service {
         })
         .await?;
         for collection in &open {
-            let worker = lock(&collection.worker).take();
+            let worker = collection.worker.lock().take();
             if let Some(worker) = worker {
                 worker.await?;
             }
@@ -141,7 +140,7 @@ impl Service {
                 recovered.iter().for_each(|collection| check_after_crash(collection));
                 recovered.iter().for_each(|collection| look_through(collection));
             });
-            lock(&self.state.recovery_threads).push(thread.map_err(Error::Thread)?);
+            self.state.recovery_threads.lock().push(thread.map_err(Error::Thread)?);
         }
         Ok(())
     }
@@ -151,7 +150,7 @@ impl State {
     /// Ends statements of all databases that run beyond `time`.
     fn end_statements_by(&self, time: Instant) {
         self.catalog.end_by(time);
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         open.values().for_each(|collection| collection.store.end_by(time));
     }
 
@@ -171,12 +170,12 @@ impl State {
                     Err(error) if error.is_damage() => drop(collection.note_damage(&error)),
                     forgotten => forgotten?,
                 }
-                self.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(collection));
+                self.open.write().insert(name, Arc::new(collection));
             }
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
                 tracing::error!(collection = %name, folder = %folder.display(), problem, "the collection is damaged and stays closed");
-                self.broken.write().unwrap_or_else(PoisonError::into_inner).insert(name, BrokenCollection { row, error });
+                self.broken.write().insert(name, BrokenCollection { row, error });
             }
             Err(error) => return Err(Error::Open { collection: name, folder, source: Box::new(error) }),
         }
@@ -208,7 +207,7 @@ fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::R
 }
 
 fn next(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollection>> {
-    lock(waiting).pop_front()
+    waiting.lock().pop_front()
 }
 
 /// Recovers a collection; tries again after a failure until the collection is told to stop.

@@ -3,7 +3,7 @@
 //! `state` is what all use cases share; `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what
 //! an open collection consists of, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
 //! of folders that nobody needs; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
-//! `jobs`, `projections` and `snapshots` are the use cases. `spool` receives files, `archive` packs and unpacks snapshots.
+//! `jobs`, `projections` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
 
 pub mod aliases;
 mod archive;
@@ -13,6 +13,7 @@ pub mod classifiers;
 pub mod collections;
 pub mod comparison;
 mod damage;
+pub mod document_input;
 pub mod documents;
 mod embedding;
 pub mod error;
@@ -24,10 +25,10 @@ pub mod gauges;
 mod idempotency;
 pub mod ingest;
 pub mod jobs;
+pub mod json;
 mod keyring;
 pub mod keys;
 pub mod lifecycle;
-mod locks;
 mod orphaned_folders;
 pub mod projections;
 pub mod repair;

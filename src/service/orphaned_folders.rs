@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, SNAPSHOTS_DIR, sync_dir};
-use crate::domain::{Collection, Job, Metadata};
+use crate::domain::{Collection, CollectionId};
 use crate::store::holds_documents;
 
 /// The database in the folder of a collection.
@@ -69,11 +69,11 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
 }
 
 /// Looks through the folders that are named by a UUID, as this program names them: removes those that are surely garbage and
-/// names others of which the catalog knows nothing. Nobody has anything of them open. Blocks.
-pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[Job]) -> Result<(), Error> {
+/// names others of which the catalog knows nothing. Unfinished jobs go on with the collections that are `half_made`. Nobody has anything
+/// of them open. Blocks.
+pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &HashSet<CollectionId>) -> Result<(), Error> {
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
-    let going_on: HashSet<String> = unfinished.iter().filter_map(|job| replacement(&job.request)).collect();
     for entry in std::fs::read_dir(collections_dir).map_err(access)? {
         let entry = entry.map_err(access)?;
         let name = entry.file_name();
@@ -85,7 +85,7 @@ pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &[J
         if known.contains(id) {
             // A crash came between the mark and the change of the catalog.
             unmark(&path);
-        } else if going_on.contains(id) {
+        } else if half_made.contains(&CollectionId(id.to_owned())) {
             continue;
         } else if is_garbage(&path) {
             tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left");
@@ -129,13 +129,6 @@ pub(super) fn clear(folder: &Path) -> io::Result<bool> {
         true => remove(folder).map(|()| true),
         false => Ok(true),
     }
-}
-
-/// The id of the replacement that a job of this request makes; its folder has this name. Jobs of before call it `successor`.
-pub(super) fn replacement(request: &Metadata) -> Option<String> {
-    // A name of a folder, so nothing but what was made for that.
-    let id = request.get("replacement").or_else(|| request.get("successor"))?.as_str()?;
-    Uuid::try_parse(id).ok().map(|_| id.to_owned())
 }
 
 /// Whether nobody can miss a folder that the catalog does not name. One that cannot be read may be missed.

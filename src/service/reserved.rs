@@ -5,11 +5,10 @@
 //! no passage is embedded by both.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::locks::lock;
 use crate::domain::PassageId;
 use crate::store::PendingPassage;
 
@@ -36,7 +35,7 @@ struct Held {
 impl ReservedPassages {
     /// Announces a write whose passages will be reserved; drop what it gives once they are.
     pub(super) fn announce(&self) -> AnnouncedWrite<'_> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let number = held.next_write;
         held.next_write += 1;
         held.writes.insert(number);
@@ -45,23 +44,23 @@ impl ReservedPassages {
 
     /// Begins a read of pending passages by the worker, the only one at a time.
     pub(super) fn begin_read(&self) -> PendingRead<'_> {
-        lock(&self.held).released = Some(HashSet::new());
+        self.held.lock().released = Some(HashSet::new());
         PendingRead { passages: self }
     }
 
     /// Keeps the worker off a passage until the next start of the server.
     pub(super) fn set_aside(&self, passage: PassageId) {
-        lock(&self.held).set_aside.insert(passage);
+        self.held.lock().set_aside.insert(passage);
     }
 
     /// Keeps the worker off passages that a request embeds itself.
     pub(super) fn reserve(&self, passages: &[PendingPassage]) {
-        lock(&self.held).reserved.extend(passages.iter().map(|passage| passage.id));
+        self.held.lock().reserved.extend(passages.iter().map(|passage| passage.id));
     }
 
     /// Ends a reservation.
     pub(super) fn release(&self, passages: &[PendingPassage]) {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         for passage in passages {
             held.reserved.remove(&passage.id);
         }
@@ -72,7 +71,7 @@ impl ReservedPassages {
 
     /// The passages that the encoder refused.
     pub(super) fn refused(&self) -> Vec<PassageId> {
-        lock(&self.held).set_aside.iter().copied().collect()
+        self.held.lock().set_aside.iter().copied().collect()
     }
 }
 
@@ -84,7 +83,7 @@ pub(super) struct AnnouncedWrite<'a> {
 
 impl Drop for AnnouncedWrite<'_> {
     fn drop(&mut self) {
-        lock(&self.passages.held).writes.remove(&self.number);
+        self.passages.held.lock().writes.remove(&self.number);
         self.passages.write_ended.notify_waiters();
     }
 }
@@ -100,17 +99,17 @@ impl PendingRead<'_> {
         if batch.is_empty() {
             return;
         }
-        let next = lock(&self.passages.held).next_write;
+        let next = self.passages.held.lock().next_write;
         loop {
             let ended = self.passages.write_ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if lock(&self.passages.held).writes.range(..next).next().is_none() {
+            if self.passages.held.lock().writes.range(..next).next().is_none() {
                 break;
             }
             ended.await;
         }
-        let held = lock(&self.passages.held);
+        let held = self.passages.held.lock();
         let released = |id: &PassageId| held.released.as_ref().is_some_and(|released| released.contains(id));
         batch.retain(|passage| {
             let id = &passage.id;
@@ -121,7 +120,7 @@ impl PendingRead<'_> {
 
 impl Drop for PendingRead<'_> {
     fn drop(&mut self) {
-        lock(&self.passages.held).released = None;
+        self.passages.held.lock().released = None;
     }
 }
 
@@ -166,7 +165,7 @@ mod tests {
         let mut retained = Box::pin(passages.begin_read().retain_free(&mut batch));
         assert!(timeout(Duration::from_millis(20), &mut retained).await.is_err(), "it waits for the write");
         let _later = passages.announce();
-        lock(&passages.held).reserved.insert(PassageId(1));
+        passages.held.lock().reserved.insert(PassageId(1));
         drop(write);
         timeout(Duration::from_secs(10), retained).await.expect("later writes are not waited for");
         assert_eq!(batch, []);
@@ -176,7 +175,7 @@ mod tests {
     async fn what_was_reserved_when_the_read_began_is_not_free_though_that_ended() {
         let passages = ReservedPassages::default();
         let read = passages.begin_read();
-        lock(&passages.held).released.as_mut().unwrap().insert(PassageId(1));
+        passages.held.lock().released.as_mut().unwrap().insert(PassageId(1));
         assert_eq!(free(read).await, [2]);
         assert_eq!(free(passages.begin_read()).await, [1, 2], "the next read finds it");
     }

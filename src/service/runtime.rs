@@ -6,15 +6,15 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::error::{Error, short};
 use super::found_damage::FoundDamage;
-use super::locks::lock;
 use super::orphaned_folders;
 use super::reserved::ReservedPassages;
 use super::search::{CollectionTokens, PassageSets};
@@ -126,7 +126,7 @@ impl OpenCollection {
 
     /// The catalog's row as it is now.
     pub(super) fn current(&self) -> Collection {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 
     /// The collection that has this one's place by now: itself, unless it was replaced.
@@ -137,7 +137,7 @@ impl OpenCollection {
 
     /// Takes over a changed row, once the catalog has it.
     pub(super) fn set_current(&self, row: Collection) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = row;
+        *self.current.write() = row;
     }
 
     /// The index, once it answers in full.
@@ -180,7 +180,7 @@ impl OpenCollection {
     /// Takes the store's changes into the index. Does nothing before recovery is over, which takes them in itself.
     pub(super) fn apply_changes(&self) -> Result<(), Error> {
         let Ok(index) = self.index() else { return Ok(()) };
-        let mut applied = lock(&self.applied);
+        let mut applied = self.applied.lock();
         while self.apply_some(index, &mut applied)? {}
         Ok(())
     }
@@ -201,7 +201,7 @@ impl OpenCollection {
 
     /// Gives the collection its index: from now on it answers, though what changed after `applied` may be missing.
     pub(super) fn install(&self, index: Index, applied: Applied) {
-        *lock(&self.applied) = applied;
+        *self.applied.lock() = applied;
         let installed = self.index.set(index);
         debug_assert!(installed.is_ok(), "an index is installed once");
     }
@@ -210,7 +210,7 @@ impl OpenCollection {
     /// it was told to stop before that.
     pub(super) fn catch_up(&self) -> Result<bool, Error> {
         let (index, _) = self.search_index()?;
-        let mut applied = lock(&self.applied);
+        let mut applied = self.applied.lock();
         // A rebuild may have come before it: progress never goes back.
         let (done, total) = self.progress();
         let total = total + self.store.count_changes(applied.sequence)?;
@@ -259,11 +259,11 @@ impl OpenCollection {
     pub(super) fn save_if_due(&self) -> Result<(), Error> {
         let Some(index) = self.index.get() else { return Ok(()) };
         let due = self.save_changes.max(index.len() as u64 / SAVE_FRACTION);
-        if lock(&self.applied).unsaved < due || lock(&self.save_after).is_some_and(|time| Instant::now() < time) {
+        if self.applied.lock().unsaved < due || self.save_after.lock().is_some_and(|time| Instant::now() < time) {
             return Ok(());
         }
         let saved = self.save();
-        *lock(&self.save_after) = saved.is_err().then(|| Instant::now() + SAVE_RETRY_PAUSE);
+        *self.save_after.lock() = saved.is_err().then(|| Instant::now() + SAVE_RETRY_PAUSE);
         saved
     }
 
@@ -271,7 +271,7 @@ impl OpenCollection {
     /// saved index has taken in.
     pub(super) fn save(&self) -> Result<(), Error> {
         let Some(index) = self.index.get() else { return Ok(()) };
-        let mut applied = lock(&self.applied);
+        let mut applied = self.applied.lock();
         if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
             return Ok(());
         }
@@ -296,7 +296,7 @@ impl OpenCollection {
         self.changed.notify_one();
         self.store.end_by(Instant::now() + LAST_STATEMENTS);
         // Nobody may be saving the index into the folder while it is removed.
-        let _applied = lock(&self.applied);
+        let _applied = self.applied.lock();
         if let Err(error) = self.store.close() {
             tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "closing a deleted collection failed");
         }

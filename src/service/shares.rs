@@ -4,8 +4,10 @@
 //! a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::domain::Payer;
 
@@ -73,7 +75,7 @@ impl Bound {
 
     /// How much is taken now.
     pub fn used(&self) -> u64 {
-        self.lock().all
+        self.used.lock().all
     }
 
     /// How often somebody was refused.
@@ -91,10 +93,6 @@ impl Bound {
         let mut held = self.nothing(payer);
         held.grow(amount)?;
         Ok(held)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How much more a payer who has `held` may take.
@@ -130,7 +128,7 @@ impl Used {
 impl Held {
     /// Takes so much more, or nothing of it.
     pub fn grow(&mut self, amount: u64) -> Result<(), Refusal> {
-        let mut used = self.bound.lock();
+        let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
         if amount == 0 {
             return Ok(());
@@ -145,7 +143,7 @@ impl Held {
 
     /// Takes as much of `amount` as there is; gives how much that is.
     pub fn grow_up_to(&mut self, amount: u64) -> u64 {
-        let mut used = self.bound.lock();
+        let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
         let amount = amount.min(self.bound.left(&used, held));
         if amount == 0 {
@@ -159,7 +157,7 @@ impl Held {
     /// Gives so much back.
     pub fn shrink(&mut self, amount: u64) {
         let amount = amount.min(self.amount);
-        self.bound.lock().remove(&self.payer, amount);
+        self.bound.used.lock().remove(&self.payer, amount);
         self.amount -= amount;
     }
 
@@ -170,7 +168,7 @@ impl Held {
 
     /// Says that there is no more, and counts that.
     pub fn refusal(&self) -> Refusal {
-        let used = self.bound.lock();
+        let used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
         let left = self.bound.left(&used, held);
         self.bound.refuse(&used, held, left + 1)
@@ -184,7 +182,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.bound.lock().remove(&self.payer, self.amount);
+        self.bound.used.lock().remove(&self.payer, self.amount);
     }
 }
 
@@ -223,7 +221,7 @@ mod tests {
         drop(first);
         assert!(bound.take(caller(2), 1).is_ok());
         assert_eq!((bound.used(), bound.refused()), (0, 2));
-        assert!(bound.lock().by_payer.is_empty(), "nobody is remembered who holds nothing");
+        assert!(bound.used.lock().by_payer.is_empty(), "nobody is remembered who holds nothing");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Snapshots: making, listing, sending, receiving, deleting and restoring them. The work of making and restoring is a job's.
+//! Snapshots: listing, sending, receiving and deleting them. Making and restoring them are jobs: `jobs::snapshot`, `jobs::restore`.
 //!
 //! A snapshot is `<id>.tar.zst` with `<id>.json` beside it, which is written last and removed first: without it there is no
 //! snapshot, and the next start removes what is left.
@@ -6,26 +6,21 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use futures::Stream;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use uuid::Uuid;
 
-use super::archive::{ArchiveBounds, CATALOG, Manifest, ShownRest, Sum, invalid, unpack};
+use super::archive::{ArchiveBounds, Manifest, Sum, invalid, unpack};
 use super::blocking::blocking;
 use super::classifiers::ClassifierError;
 use super::error::Error;
 use super::folders::{SNAPSHOTS_DIR, sync_dir};
-use super::jobs::{NewJob, RunningJob, new_job_id};
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, check_room, receive};
-use crate::domain::{
-    Alias, ClassifierName, CollectionName, FileEncoding, Job, JobType, JobUnit, Metadata, Page, RestoreRequest, Snapshot,
-    SnapshotId,
-};
+use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
@@ -42,60 +37,7 @@ pub(super) struct Description {
     pub(super) manifest: Manifest,
 }
 
-/// A collection that a restore makes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Target {
-    /// The name in the snapshot.
-    pub(super) from: String,
-    /// The name that it gets.
-    pub(super) name: String,
-    /// Its new id, fixed before the job begins: a job that is repeated after a crash finds what it has done.
-    pub(super) id: String,
-}
-
-/// A classifier that a restore makes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ClassifierTarget {
-    /// The name, in the snapshot and here.
-    pub(super) name: String,
-    /// Its new id, fixed before the job begins.
-    pub(super) id: String,
-}
-
 impl Service {
-    /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
-    pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
-        self.check_running()?;
-        for name in &collections {
-            self.collection(name)?;
-        }
-        let place = self.job_place()?;
-        let state = Arc::clone(&self.state);
-        let wanted = collections.clone();
-        let total = blocking(move || {
-            let found = state.wanted(&wanted)?;
-            let bytes: Vec<u64> = found.iter().map(|collection| collection.store.bytes()).collect();
-            // All of it packed, which may save nothing, beside the largest one's copy.
-            let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
-            let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
-            let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
-            check_room(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
-            Ok(found.len() as u64)
-        })
-        .await?;
-        let names: Vec<&str> = collections.iter().map(CollectionName::as_str).collect();
-        let snapshot = Uuid::now_v7().to_string();
-        let request =
-            Metadata::from_iter([("snapshot".to_owned(), snapshot.clone().into()), ("collections".to_owned(), json!(names))]);
-        let details = Metadata::from_iter([("snapshot".to_owned(), snapshot.into())]);
-        let only = match &collections[..] {
-            [only] => Some(only.clone()),
-            _ => None,
-        };
-        let (id, kind, unit) = (new_job_id()?, JobType::Snapshot, JobUnit::Collections);
-        self.submit_job(place, NewJob { id, kind, collection: only, request, details, total, unit }).await
-    }
-
     /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early when
     /// its snapshots hold many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
@@ -202,74 +144,6 @@ impl Service {
         .await
     }
 
-    /// Accepts a job that makes collections of a snapshot. What can be refused is refused here; the job looks again.
-    pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
-        self.check_running()?;
-        let place = self.job_place()?;
-        let (service, id) = (self.clone(), id.clone());
-        let asked = request.clone();
-        let (targets, rest, total, id) = blocking(move || {
-            let description = service.state.describe(&id)?;
-            let targets = service.targets(&description, &asked)?;
-            let rest = service.state.rest(&description, &asked)?;
-            let total = description.manifest.unpacked_bytes();
-            // The databases, those that are made of them, and indexes that are about as large.
-            check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
-            Ok((targets, rest, total, id))
-        })
-        .await?;
-        let only = match &targets[..] {
-            [only] => CollectionName::parse(&only.name).ok(),
-            _ => None,
-        };
-        let names = |names: Vec<&str>| serde_json::Value::from(names);
-        let aliases = rest.aliases.iter().map(|alias| json!([alias.name.as_str(), alias.collection.as_str()]));
-        let aliases: Vec<_> = aliases.collect();
-        let classifiers: Vec<ClassifierTarget> = rest.classifiers.iter().map(ClassifierTarget::of).collect();
-        let mut details = Metadata::from_iter([
-            ("snapshot".to_owned(), id.as_str().into()),
-            ("collections".to_owned(), targets.iter().map(|target| target.name.clone()).collect::<Vec<_>>().into()),
-        ]);
-        if !rest.aliases.is_empty() {
-            details.insert("aliases".to_owned(), names(rest.aliases.iter().map(|alias| alias.name.as_str()).collect()));
-        }
-        if !rest.classifiers.is_empty() {
-            details.insert("classifiers".to_owned(), names(rest.classifiers.iter().map(|one| one.name.as_str()).collect()));
-        }
-        let request = Metadata::from_iter([
-            ("snapshot".to_owned(), id.as_str().into()),
-            ("aliases".to_owned(), aliases.into()),
-            ("classifiers".to_owned(), json!(classifiers)),
-            ("targets".to_owned(), json!(targets)),
-            ("replace".to_owned(), request.replace.into()),
-        ]);
-        let (id, kind, unit) = (new_job_id()?, JobType::Restore, JobUnit::Bytes);
-        self.submit_job(place, NewJob { id, kind, collection: only, request, details, total, unit }).await
-    }
-
-    /// Which collections a restore makes, each with a new id.
-    fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
-        let mut targets = Vec::new();
-        for entry in description.manifest.shown()? {
-            if request.collection.as_ref().is_some_and(|wanted| *wanted != entry.name) {
-                continue;
-            }
-            let name = request.rename_to.clone().unwrap_or_else(|| entry.name.clone());
-            if let Some(collection) = self.state.own_name(&name) {
-                return Err(Error::AliasExists { name, collection });
-            }
-            if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
-                return Err(Error::CollectionExists { name });
-            }
-            let (from, name) = (entry.name.as_str().to_owned(), name.as_str().to_owned());
-            targets.push(Target { from, name, id: Uuid::now_v7().to_string() });
-        }
-        match &request.collection {
-            Some(name) if targets.is_empty() => Err(Error::CollectionNotFound { name: name.clone() }),
-            _ => Ok(targets),
-        }
-    }
-
     /// Makes the folder of the snapshots and removes what is not whole.
     pub(super) fn prepare_snapshots(&self) -> Result<(), Error> {
         let folder = self.state.snapshots_dir();
@@ -295,24 +169,7 @@ impl Service {
     }
 }
 
-impl ClassifierTarget {
-    fn of(classifier: &crate::domain::SnapshotClassifier) -> Self {
-        Self { name: classifier.name.as_str().to_owned(), id: Uuid::now_v7().to_string() }
-    }
-}
-
 impl State {
-    /// What a restore makes besides collections: nothing when it is of one collection.
-    fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
-        if request.collection.is_some() {
-            return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
-        }
-        let rest = description.manifest.shown_rest()?;
-        let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
-        self.check_carried_names(&rest.aliases, &names, request.replace)?;
-        Ok(rest)
-    }
-
     /// Refuses aliases and classifiers of a snapshot whose names are taken, and more of them than there may be. A collection
     /// never gives way to an alias.
     pub(super) fn check_carried_names(
@@ -322,9 +179,9 @@ impl State {
         replace: bool,
     ) -> Result<(), Error> {
         {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
-            let there = self.aliases.read().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.read();
+            let broken = self.broken.read();
+            let there = self.aliases.read();
             for Alias { name, .. } in aliases {
                 if open.contains_key(name) || broken.contains_key(name) {
                     return Err(Error::CollectionExists { name: name.clone() });
@@ -399,16 +256,16 @@ impl State {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
         }
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        match self.broken.read().unwrap_or_else(PoisonError::into_inner).values().next() {
+        let open = self.open.read();
+        match self.broken.read().values().next() {
             Some(broken) => Err(broken.refusal()),
             None => Ok(open.values().cloned().collect()),
         }
     }
 
     /// Removes what a job that makes a snapshot has left.
-    pub(super) fn clean_up_snapshot(&self, live: &RunningJob) {
-        let partial = self.snapshot_partial(live.id.as_str());
+    pub(super) fn clean_up_snapshot(&self, job: &JobId) {
+        let partial = self.snapshot_partial(job.as_str());
         let _ = std::fs::remove_dir_all(partial);
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 use super::blocking::blocking;
@@ -18,7 +19,7 @@ use super::keyring::Keyring;
 use super::runtime::OpenCollection;
 use super::shares::Bound;
 use super::upload_receiver::Uploads;
-use crate::domain::{Collection, CollectionName, DocumentReader, Embedded, Limits, ModelInfo, Payer};
+use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};
 use crate::embed::Embedder;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
@@ -32,8 +33,6 @@ pub struct Parts {
     pub limits: Limits,
     /// Whether an acknowledged write survives power loss.
     pub power_safe: bool,
-    /// Reads a document of an import.
-    pub read_document: DocumentReader,
 }
 
 /// Whether the server can answer.
@@ -82,7 +81,6 @@ pub(crate) struct State {
     pub(super) background_turns: Arc<Semaphore>,
     pub(super) stopping: AtomicBool,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
-    pub(super) read_document: DocumentReader,
     pub(super) jobs: Jobs,
     pub(super) classifiers: HeldClassifiers,
     /// Bounds the memory of bodies and answers, over all requests.
@@ -107,7 +105,7 @@ impl Service {
 
     /// Whether every collection answers in full.
     pub fn readiness(&self) -> Readiness {
-        let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.state.open.read();
         let recovering: Vec<_> = open
             .iter()
             .filter(|(_, collection)| collection.index().is_err())
@@ -117,7 +115,7 @@ impl Service {
             })
             .collect();
         let mut damaged: Vec<_> = open.iter().filter(|(_, open)| !open.damage.is_empty()).map(|(name, _)| name.clone()).collect();
-        damaged.extend(self.state.broken.read().unwrap_or_else(PoisonError::into_inner).keys().cloned());
+        damaged.extend(self.state.broken.read().keys().cloned());
         damaged.sort();
         let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);
         Readiness { ready: recovering.is_empty() && !stopping, recovering, damaged }
@@ -170,8 +168,8 @@ impl State {
     pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
         let own = self.own_name(name);
         let own = own.as_ref().unwrap_or(name);
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        match (open.get(own), self.broken.read().unwrap_or_else(PoisonError::into_inner).get(own)) {
+        let open = self.open.read();
+        match (open.get(own), self.broken.read().get(own)) {
             (Some(collection), _) => Ok(Arc::clone(collection)),
             (None, Some(broken)) => Err(broken.refusal()),
             (None, None) => Err(Error::CollectionNotFound { name: name.clone() }),

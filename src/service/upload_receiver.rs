@@ -7,18 +7,18 @@ use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
 use futures::{Stream, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use super::blocking::blocking;
 use super::budget::RequestMemory;
 use super::error::Error;
 use super::folders::sync_dir;
-use super::locks::lock;
 use super::shares::{Bound, Held, Refusal};
 use crate::domain::{FileEncoding, Limits, Payer};
 
@@ -108,21 +108,21 @@ impl Uploads {
         })?;
         let came = Mutex::new(Came { at: Instant::now(), bytes: 0 });
         let upload = Arc::new(Upload { payer, place: Mutex::new(Some(place)), came, gives_way: Notify::new() });
-        let mut coming = lock(&self.coming);
+        let mut coming = self.coming.lock();
         coming.retain(|upload| upload.strong_count() > 0);
         coming.push(Arc::downgrade(&upload));
         Ok(upload)
     }
 
     fn make_room(&self, of: Option<&Payer>) -> bool {
-        let coming: Vec<Arc<Upload>> = lock(&self.coming).iter().filter_map(Weak::upgrade).collect();
+        let coming: Vec<Arc<Upload>> = self.coming.lock().iter().filter_map(Weak::upgrade).collect();
         let late = coming.into_iter().filter(|upload| of.is_none_or(|payer| upload.payer == *payer));
         let late = late.filter_map(|upload| {
-            let at = lock(&upload.came).at;
-            (at.elapsed() >= self.pace && lock(&upload.place).is_some()).then_some((at, upload))
+            let at = upload.came.lock().at;
+            (at.elapsed() >= self.pace && upload.place.lock().is_some()).then_some((at, upload))
         });
         let Some((_, slowest)) = late.min_by_key(|(at, _)| *at) else { return false };
-        lock(&slowest.place).take();
+        slowest.place.lock().take();
         slowest.gives_way.notify_one();
         true
     }
@@ -130,7 +130,7 @@ impl Uploads {
 
 impl Upload {
     fn came(&self, bytes: u64) {
-        let mut came = lock(&self.came);
+        let mut came = self.came.lock();
         came.bytes += bytes;
         if came.bytes >= PACE_BYTES {
             *came = Came { at: Instant::now(), bytes: 0 };

@@ -2,9 +2,9 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::check::structure;
@@ -180,7 +180,7 @@ impl Catalog {
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let connection: MutexGuard<'_, Connection> = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.connection.lock();
         work(&connection).map_err(|fault| fault.while_doing(doing))
     }
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::error::Fault;
 use super::rows::to_sql;
 use super::{Catalog, StoreError, idempotency_records};
+use crate::domain::names::names;
 use crate::domain::{ClassifierName, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
 
 const COLUMNS: &str =
@@ -273,19 +274,7 @@ impl Catalog {
     }
 }
 
-impl TrainingProgress {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Training => "training",
-            Self::Ready => "ready",
-            Self::Failed => "failed",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        [Self::Training, Self::Ready, Self::Failed].into_iter().find(|one| one.name() == name)
-    }
-}
+names!(TrainingProgress { Training = "training", Ready = "ready", Failed = "failed" });
 
 /// `column` is one of this file's own words.
 fn find(connection: &Connection, column: &'static str, value: &str) -> Result<Option<StoredClassifier>, Fault> {

@@ -1,8 +1,9 @@
 //! When the statements of a store have to come to an end. Closing it must not wait for one that runs for minutes, or forever.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::error::Fault;
@@ -17,7 +18,7 @@ pub(super) struct Deadline(Arc<Mutex<Option<Instant>>>);
 impl Deadline {
     /// From `time` on, statements that run are ended with `StoreError::Interrupted`. It is never put off.
     pub(super) fn set(&self, time: Instant) {
-        let mut deadline = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut deadline = self.0.lock();
         *deadline = Some(deadline.map_or(time, |set| set.min(time)));
     }
 
@@ -28,7 +29,7 @@ impl Deadline {
     }
 
     fn is_over(&self) -> bool {
-        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = *self.0.lock();
         deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }

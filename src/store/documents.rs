@@ -1,10 +1,11 @@
 //! One collection's documents, passages and embeddings: one writer with group commit, many readers.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
+use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -103,26 +104,26 @@ impl DocumentStore {
             declaring: Mutex::new(()),
             terms_of,
         };
-        *store.indexes.write().unwrap_or_else(PoisonError::into_inner) = indexes?;
+        *store.indexes.write() = indexes?;
         Ok(store)
     }
 
     /// The filter as SQL, which may use the indexes that are declared now.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
-        compile(filter, &self.indexes.read().unwrap_or_else(PoisonError::into_inner))
+        compile(filter, &self.indexes.read())
     }
 
     /// The paths that have an index, in order.
     pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
-        self.indexes.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.indexes.read().clone()
     }
 
     /// Makes the indexes that are missing and drops those that are not in `paths`, all or none. Other writes of the collection
     /// wait meanwhile, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
-        let _declaring = self.declaring.lock().unwrap_or_else(PoisonError::into_inner);
+        let _declaring = self.declaring.lock();
         let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
-        *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = set;
+        *self.indexes.write() = set;
         Ok(())
     }
 
@@ -270,12 +271,12 @@ impl DocumentStore {
     /// Counts what the collection holds. `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let writes = self.writes.load(Ordering::SeqCst);
-        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let counted = self.counted.lock().clone();
         let counts = match counted.filter(|(then, _)| *then == writes) {
             Some((_, counts)) => counts,
             None => {
                 let counts = self.read("counting", queries::counts)?;
-                *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, counts.clone()));
+                *self.counted.lock() = Some((writes, counts.clone()));
                 counts
             }
         };

@@ -5,11 +5,12 @@
 //! needs a place while all are in use waits. Nobody waits who uses a database already, unless for that same one, so places become free.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::{fmt, mem};
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::connection::open_existing_writer;
@@ -59,12 +60,12 @@ impl OpenDatabases {
 
     /// How many databases are open.
     pub fn count(&self) -> usize {
-        lock(&self.places).len()
+        self.places.lock().len()
     }
 
     /// Gives `database` a place; closes another one for it when there is none.
     fn take(&self, database: &Arc<Database>) {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         while places.len() >= self.places_max {
             // Before looking: who stops to use a database after that sees it.
             self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -72,11 +73,14 @@ impl OpenDatabases {
                 Some((idle, opened)) => {
                     drop(places);
                     idle.finish_closing(&opened);
-                    let mut places = lock(&self.places);
+                    let mut places = self.places.lock();
                     places.retain(|other| !Arc::ptr_eq(other, &idle));
                     places
                 }
-                None => self.freed.wait(places).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    self.freed.wait(&mut places);
+                    places
+                }
             };
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
@@ -84,7 +88,7 @@ impl OpenDatabases {
     }
 
     fn give_back(&self, database: &Database) {
-        lock(&self.places).retain(|other| !std::ptr::eq(Arc::as_ptr(other), database));
+        self.places.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), database));
         self.tell();
     }
 
@@ -92,7 +96,7 @@ impl OpenDatabases {
     fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // Who has looked and found none waits as soon as this can be locked.
-            let _places = lock(&self.places);
+            let _places = self.places.lock();
             self.freed.notify_all();
         }
     }
@@ -162,7 +166,7 @@ pub(super) struct Lease<'d> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.database.state);
+        let mut state = self.database.state.lock();
         state.users -= 1;
         let idle = state.users == 0;
         drop(state);
@@ -210,12 +214,12 @@ impl Database {
         self: &Arc<Self>,
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Lease<'_>, StoreError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             match &state.phase {
                 Phase::Ended => return Err(StoreError::Closed),
                 Phase::Closed => break,
-                Phase::Moving => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Phase::Moving => self.changed.wait(&mut state),
                 Phase::Open(opened) => {
                     let opened = Arc::clone(opened);
                     return Ok(self.leased(&mut state, opened));
@@ -226,7 +230,7 @@ impl Database {
         drop(state);
         self.bound.take(self);
         let opened = open().and_then(|connection| self.start(connection));
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.changed.notify_all();
         match opened {
             Ok(opened) => {
@@ -245,9 +249,9 @@ impl Database {
 
     /// Answers the writes that wait, checkpoints and closes for good. Does nothing the second time.
     pub(super) fn close(&self) -> Result<(), StoreError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while matches!(state.phase, Phase::Moving) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         let before = mem::replace(&mut state.phase, Phase::Ended);
         drop(state);
@@ -276,7 +280,7 @@ impl Database {
 
     /// Takes the connections, which nobody uses, to be closed. `finish_closing` must follow.
     fn begin_closing(&self) -> Option<Arc<Opened>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.users > 0 || !matches!(state.phase, Phase::Open(_)) {
             return None;
         }
@@ -292,12 +296,7 @@ impl Database {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(path = %self.path.display(), error, "closing a database that nobody uses failed");
         }
-        lock(&self.state).phase = Phase::Closed;
+        self.state.lock().phase = Phase::Closed;
         self.changed.notify_all();
     }
-}
-
-/// Locks; after a panic of another holder too: what these mutexes guard is valid between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

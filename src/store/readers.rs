@@ -2,8 +2,8 @@
 //! waits for the writer.
 
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -50,19 +50,19 @@ impl Readers {
 
     /// Waits for the reads that run and closes the connections. Reads that come later get `StoreError::Closed`.
     pub(super) fn close(&self) {
-        let mut pool = self.lock();
+        let mut pool = self.pool.lock();
         pool.closed = true;
         pool.idle.clear();
         self.changed.notify_all();
         while pool.lent > 0 {
-            pool = self.changed.wait(pool).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut pool);
         }
     }
 
     fn lend(&self) -> Result<Lease<'_>, Fault> {
-        let mut pool = self.lock();
+        let mut pool = self.pool.lock();
         while pool.idle.is_empty() && pool.lent >= self.connections_max && !pool.closed {
-            pool = self.changed.wait(pool).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut pool);
         }
         if pool.closed {
             return Err(StoreError::Closed.into());
@@ -76,10 +76,6 @@ impl Readers {
             lease.connection = Some(connection);
         }
         Ok(lease)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,7 +116,7 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let mut pool = self.readers.lock();
+        let mut pool = self.readers.pool.lock();
         pool.lent -= 1;
         let connection = self.connection.take().filter(|_| !pool.closed);
         pool.idle.extend(connection);
@@ -158,7 +154,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(readers.lock().idle.len(), 3);
+        assert_eq!(readers.pool.lock().idle.len(), 3);
     }
 
     #[test]
@@ -172,7 +168,7 @@ mod tests {
                 scope.spawn(|| readers.read("testing", count).unwrap());
             }
         });
-        assert_eq!(readers.lock().idle.len(), 1);
+        assert_eq!(readers.pool.lock().idle.len(), 1);
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //! alone, a failed commit is everybody's. A crash before the commit leaves nothing of the group, and nobody was answered.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -90,13 +90,13 @@ impl Writer {
     }
 
     fn sender(&self) -> Result<SyncSender<Box<dyn Command>>, StoreError> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Closed)
+        self.queue.lock().clone().ok_or(StoreError::Closed)
     }
 
     /// Answers the writes that wait, checkpoints and closes the connection. Does nothing the second time.
     pub(super) fn close(&self) -> Result<(), StoreError> {
-        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.queue.lock().take());
+        let thread = self.thread.lock().take();
         thread.map_or(Ok(()), |thread| thread.join().unwrap_or(Err(StoreError::Closed)))
     }
 }

@@ -51,6 +51,7 @@ mod search_preferences;
 mod selections;
 mod snapshots;
 mod snapshots_whole;
+mod stored_jobs;
 mod titles;
 mod traffic;
 mod transfer;

@@ -28,7 +28,6 @@ async fn server_on(folder: &Arc<TempDir>) -> (Server, Arc<FakeControl>) {
             embedder,
             limits: Limits { jobs_running_max: 1, ..Limits::default() },
             power_safe: false,
-            read_document: http::document_input::read_document,
         };
         let service = match Service::open(parts) {
             Err(error) if error.code() == Code::Unavailable => {

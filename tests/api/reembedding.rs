@@ -19,13 +19,7 @@ const PATH: &str = "/v1/collections/news/reembed";
 async fn server(folder: &Arc<TempDir>, dimension: usize) -> Server {
     loop {
         let (embedder, control) = Embedder::fake_with(&FakeOptions { tokens_max: 128, ..FakeOptions::of(dimension) });
-        let parts = Parts {
-            data_dir: folder.path().to_owned(),
-            embedder,
-            limits: Limits::default(),
-            power_safe: false,
-            read_document: http::document_input::read_document,
-        };
+        let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
         let service = match Service::open(parts) {
             Err(error) if error.code() == Code::Unavailable => {
                 tokio::task::yield_now().await;

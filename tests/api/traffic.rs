@@ -62,13 +62,7 @@ async fn keys_are_counted_by_themselves_and_wrong_ones_by_address() {
 fn held(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(8));
-    let parts = Parts {
-        data_dir: folder.path().to_owned(),
-        embedder,
-        limits: Limits::default(),
-        power_safe: false,
-        read_document: http::document_input::read_document,
-    };
+    let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
     let service = Service::open(parts).expect("an empty data directory opens");
     (http::router_with(service, settings), control, folder)
 }

@@ -168,13 +168,7 @@ async fn main() {
     let documents: usize = asked.unwrap_or(100_000);
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, _) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
-    let parts = Parts {
-        data_dir: folder.path().to_owned(),
-        embedder,
-        limits: Limits::default(),
-        power_safe: false,
-        read_document: dragoman::http::document_input::read_document,
-    };
+    let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
     let service = Service::open(parts).expect("an empty folder opens");
     let name = CollectionName::parse("bench").expect("a name");
     service.create_collection(NewCollection::named(name.clone())).await.expect("a collection");

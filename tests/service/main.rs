@@ -51,13 +51,8 @@ struct Running {
 /// Opens a service in `folder`.
 fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
     let (embedder, control) = Embedder::fake_with(&setting.fake);
-    let parts = Parts {
-        data_dir: folder.to_owned(),
-        embedder: embedder.clone(),
-        limits: setting.limits.clone(),
-        power_safe: false,
-        read_document: dragoman::http::document_input::read_document,
-    };
+    let parts =
+        Parts { data_dir: folder.to_owned(), embedder: embedder.clone(), limits: setting.limits.clone(), power_safe: false };
     Ok(Running { service: Service::open(parts)?, embedder, control })
 }
 

@@ -58,13 +58,7 @@ impl Server {
     /// A server with settings of the wire and, perhaps, an admin key in its configuration.
     pub fn with_settings(limits: Limits, settings: Settings, admin_key: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let parts = Parts {
-            data_dir: folder.path().to_owned(),
-            embedder: Embedder::fake(DIMENSION),
-            limits,
-            power_safe: false,
-            read_document: http::document_input::read_document,
-        };
+        let parts = Parts { data_dir: folder.path().to_owned(), embedder: Embedder::fake(DIMENSION), limits, power_safe: false };
         let service = Service::open(parts).expect("an empty data directory opens");
         admin_key.into_iter().for_each(|key| service.set_admin_key(key));
         let router = http::router_with(service, settings);
@@ -76,13 +70,7 @@ impl Server {
         let folder = tempfile::tempdir().expect("a folder");
         let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
         control.pause();
-        let parts = Parts {
-            data_dir: folder.path().to_owned(),
-            embedder,
-            limits: Limits::default(),
-            power_safe: false,
-            read_document: http::document_input::read_document,
-        };
+        let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
         let service = Service::open(parts).expect("an empty data directory opens");
         let router = http::router_with(service, Settings::default());
         let control = Some(Arc::new(control));

@@ -4,7 +4,6 @@ mod support;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dragoman_training::checkpoint;
 use dragoman_training::config::{
@@ -12,13 +11,14 @@ use dragoman_training::config::{
     VocabularyHeadConfig,
 };
 use dragoman_training::train::{self, Options, Outcome};
+use parking_lot::{Mutex, MutexGuard};
 use tch::{Device, Kind, Tensor};
 
 /// libtorch has one random generator for the whole process: runs side by side would draw each other's numbers.
 static GENERATOR: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
+    GENERATOR.lock()
 }
 
 /// Trains `config` at once, and in three calls that stop after three steps each; all weights must be the same.

@@ -2,9 +2,7 @@
 
 use crate::classify::{Answer, Targets};
 use crate::domain::Activation;
-
-/// Sums kept apart in a dot product: enough vector registers in flight to hide the latency of an addition.
-const LANES: usize = 16;
+use crate::domain::embedding::dot;
 
 /// The sizes of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,18 +188,6 @@ fn multiply(weights: &[f32], biases: &[f32], input: &[f32], outputs: &mut [f32])
     for ((output, weights), bias) in outputs.iter_mut().zip(weights.chunks_exact(input.len())).zip(biases) {
         *output = bias + dot(weights, input);
     }
-}
-
-fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
-    let mut sums = [0.0_f32; LANES];
-    for (left, right) in left.iter().zip(right) {
-        for (sum, (left, right)) in sums.iter_mut().zip(left.iter().zip(right)) {
-            *sum += left * right;
-        }
-    }
-    let rest: f32 = left_rest.iter().zip(right_rest).map(|(left, right)| left * right).sum();
-    sums.iter().sum::<f32>() + rest
 }
 
 /// sums += slopesᵀ · values, with `slopes` [rows, outputs], `values` [rows, inputs] and `sums` [outputs, inputs]. Four rows at once,

@@ -2,8 +2,9 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use super::network::{Activations, Shape, backward, forward, loss_and_slope};
 use super::{ASKED_ROWS, DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
@@ -106,7 +107,7 @@ impl Training<'_> {
                 if result.is_err() {
                     stopped.store(true, Ordering::Relaxed);
                 }
-                done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((run, result));
+                done.lock().push((run, result));
             }
         };
         std::thread::scope(|scope| {
@@ -115,7 +116,7 @@ impl Training<'_> {
             }
             work();
         });
-        let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut done = done.into_inner();
         done.sort_by_key(|(run, _)| *run);
         // A run that failed stops the others, whose errors say less.
         let reason = done.iter().filter_map(|(_, result)| result.as_ref().err()).find(|error| **error != ClassifyError::Stopped);

@@ -135,11 +135,11 @@ fn the_caller_sees_each_epoch_and_may_stop() {
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
     let seen = Mutex::new(Vec::new());
     let watch = |done: &EpochDone| {
-        seen.lock().unwrap().push(done.epoch);
+        seen.lock().push(done.epoch);
         if done.epoch == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     assert_eq!(training.train(&watch), Err(ClassifyError::Stopped));
-    assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(*seen.lock(), [0, 1, 2]);
 }
 
 #[test]

@@ -7,17 +7,21 @@ use utoipa::ToSchema;
 
 use super::labels::written_path;
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{ApplyRequest, Code, CollectionName, MetadataPath};
+use crate::domain::{ApplyRequest, Caller, Code, CollectionName, MetadataPath};
 use crate::http::api::Api;
+use crate::http::auth_middleware::check_reach;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 use crate::http::filter::{self, FilterNode};
-use crate::http::guard::{Sender, check_reach};
 use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::operations::{Example, examples};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["apply_classifier.request", "apply_classifier.202"];
 
 /// Which documents get labels, and where.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -60,7 +64,7 @@ pub struct ApplyClassifierRequest {
 )]
 pub async fn apply_classifier(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<ApplyClassifierRequest>,
 ) -> Result<Accepted, ApiError> {

@@ -8,14 +8,15 @@ use axum::http::header::{HeaderName, LOCATION};
 use super::info::{ClassifierInfo, ClassifierList};
 use super::request::{CreateClassifierRequest, check};
 use super::{ClassifierPath, check_name, is_visible, visible};
-use crate::domain::{ClassifierName, Code};
+use crate::domain::{Caller, ClassifierName, Code};
 use crate::http::api::Api;
+use crate::http::auth_middleware::check_reach;
 use crate::http::cursor::{self, List};
 use crate::http::error::ApiError;
 use crate::http::extract::{KeyedBody, PageParameters, Parameters};
-use crate::http::guard::{Sender, check_reach};
 use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use crate::http::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::operations::{Example, examples};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -41,6 +42,15 @@ pub const ERRORS: &[OperationErrors] = &[
     ("delete_classifier", &[READ_ERRORS, &[Code::ClassifierNotFound]]),
 ];
 
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "create_classifier.request",
+    "create_classifier.201",
+    "list_classifiers.200",
+    "get_classifier.200",
+    "train_classifier.202"
+];
+
 /// Create a classifier
 ///
 /// Makes a classifier and accepts the job that trains it: it is `training` in the answer, and `ready` when the job has succeeded.
@@ -60,7 +70,7 @@ pub const ERRORS: &[OperationErrors] = &[
 )]
 pub async fn create_classifier(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     KeyedBody(body, key): KeyedBody<CreateClassifierRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ClassifierInfo>), ApiError> {
     let new = check(body, api.service.limits())?;
@@ -92,7 +102,7 @@ pub async fn create_classifier(
 )]
 pub async fn list_classifiers(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     Parameters(parameters): Parameters<PageParameters>,
 ) -> Result<Json<ClassifierList>, ApiError> {
     let page = parameters.page(&api, &List::Classifiers, ClassifierName::parse)?;
@@ -114,7 +124,7 @@ pub async fn list_classifiers(
 )]
 pub async fn get_classifier(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<ClassifierInfo>, ApiError> {
@@ -137,7 +147,7 @@ pub async fn get_classifier(
 )]
 pub async fn train_classifier(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     _: Parameters<NoParameters>,
 ) -> Result<Accepted, ApiError> {
@@ -156,7 +166,7 @@ pub async fn train_classifier(
 )]
 pub async fn delete_classifier(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     _: Parameters<NoParameters>,
 ) -> Result<StatusCode, ApiError> {

@@ -9,13 +9,14 @@ use utoipa::ToSchema;
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::request::{object, optional_objects};
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{Code, Evaluation, EvaluationSet};
+use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
+use crate::http::auth_middleware::check_reach;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, Parameters};
-use crate::http::guard::{Sender, check_reach};
 use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::operations::{Example, examples};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -30,6 +31,15 @@ pub const ERRORS: &[OperationErrors] = &[
     ),
     ("start_evaluation", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]]),
     ("get_evaluation", &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "start_evaluation.request",
+    "start_evaluation.202",
+    "get_evaluation.200",
+    "evaluate_classifier.request",
+    "evaluate_classifier.200"
 ];
 
 /// What to judge a classifier by: exactly one of `documents` and `examples`.
@@ -78,7 +88,7 @@ pub struct StartEvaluationRequest {
 )]
 pub async fn evaluate_classifier(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<EvaluateRequest>,
 ) -> Result<Json<Evaluation>, ApiError> {
@@ -115,7 +125,7 @@ pub async fn evaluate_classifier(
 )]
 pub async fn start_evaluation(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<StartEvaluationRequest>,
 ) -> Result<Accepted, ApiError> {
@@ -139,7 +149,7 @@ pub async fn start_evaluation(
 )]
 pub async fn get_evaluation(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     JobPath(id): JobPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<Evaluation>, ApiError> {

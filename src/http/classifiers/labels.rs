@@ -7,10 +7,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
-use crate::http::document_input::ZERO_IN_KEY;
 use crate::http::error::{ApiError, Violation};
 use crate::http::filter::{self, FilterNode};
 use crate::http::languages::refused_tag;
+use crate::service::document_input::ZERO_IN_KEY;
 
 /// Labeled texts in one request at most.
 pub const EXAMPLES_MAX: usize = 10_000;

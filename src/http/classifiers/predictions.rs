@@ -10,12 +10,15 @@ use utoipa::ToSchema;
 use super::info::code;
 use super::request::object;
 use super::{ASKING, ClassifierPath, labels, probability, visible};
-use crate::domain::{Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction};
+use crate::domain::{
+    Caller, Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction,
+};
 use crate::http::api::Api;
+use crate::http::auth_middleware::check_reach;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
-use crate::http::guard::{Sender, check_reach};
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::operations::{Example, examples};
 
 /// Labels whose probabilities are told when the caller does not say how many, and at most.
 const SCORES_DEFAULT: usize = 5;
@@ -26,6 +29,9 @@ const EXPLAIN_MAX: usize = 100;
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] =
     &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::DocumentNotFound, Code::AnswerTooLarge]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_labels.200"];
 
 /// Texts or documents to tell the labels of: exactly one of `texts` and `documents`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -141,7 +147,7 @@ pub struct LabeledNeighborInfo {
 )]
 pub async fn predict_labels(
     State(api): State<Api>,
-    Sender(caller): Sender,
+    caller: Caller,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<PredictRequest>,
 ) -> Result<Json<PredictResult>, ApiError> {

@@ -9,7 +9,7 @@ use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
 use crate::http::error::ApiError;
-use crate::http::extract::{Object, objects};
+use crate::service::json::{Object, objects};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;

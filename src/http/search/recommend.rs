@@ -8,8 +8,8 @@ use super::checks::{check_id, check_rest, check_text, check_vector};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest, object};
 use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::ApiError;
-use crate::http::extract::Object;
 use crate::http::filter::FilterNode;
+use crate::service::json::Object;
 
 /// A recommendation: documents that are like the positive examples and not like the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]

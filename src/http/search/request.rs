@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 
 use crate::domain::Code;
 use crate::http::error::ApiError;
-use crate::http::extract::{Object, objects, some_objects};
 use crate::http::facets::FacetInput;
 use crate::http::filter::FilterNode;
+use crate::service::json::{Object, objects, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and what restricts and orders the hits.
 #[derive(Debug, Default, Deserialize, ToSchema)]

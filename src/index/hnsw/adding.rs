@@ -5,7 +5,7 @@
 //! are close together a full list of neighbors may take a new node and drop it at once. So after adding, a walk looks for each.
 
 use super::reach::{Standing, walk_to};
-use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering, lock, read, write};
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
@@ -38,15 +38,15 @@ impl Index {
         self.check_dimension(embedding)?;
         // Keys from there on are those of removed nodes.
         debug_assert!(passage.0 < super::GRAVES);
-        let _key = lock(&self.keys[(passage.0 % KEY_LOCKS as u64) as usize]);
-        let _change = read(&self.changes);
+        let _key = self.keys[(passage.0 % KEY_LOCKS as u64) as usize].lock();
+        let _change = self.changes.read();
         self.make_writable()?;
-        if read(&self.graph).contains(passage) {
-            write(&self.graph).remove(passage)?;
+        if self.graph.read().contains(passage) {
+            self.graph.write().remove(passage)?;
         }
         let put = self.put_shared(passage, embedding)?;
         if matches!(put, Put::NotYet) {
-            write(&self.graph).add_node(passage, embedding, self.permits.total)?;
+            self.graph.write().add_node(passage, embedding, self.permits.total)?;
         }
         self.follow(passage, Some(embedding));
         if matches!(put, Put::Copy) {
@@ -59,9 +59,9 @@ impl Index {
     /// Adds beside other adds and searches, unless this one needs the graph for itself.
     fn put_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<Put, IndexError> {
         let _permit = self.permits.take();
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         if let Some((node, gap)) = graph.near(embedding)?
-            && write(&graph.copies).attach(passage.0, embedding, node, gap)
+            && graph.copies.write().attach(passage.0, embedding, node, gap)
         {
             return Ok(Put::Copy);
         }
@@ -84,7 +84,7 @@ impl Index {
     fn make_found(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
         let (standing, _) = {
             let _permit = self.permits.take();
-            walk_to(&read(&self.graph).engine, passage.0, NEAR_EF)?
+            walk_to(&self.graph.read().engine, passage.0, NEAR_EF)?
         };
         // A wider walk comes to more, but to nothing less.
         if standing == Standing::Lost {

@@ -1,6 +1,6 @@
 //! Searching among some of the passages: through the graph with a predicate, or by comparing with each of them.
 
-use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor, lock, read};
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 use crate::index::engine::Reading;
@@ -29,7 +29,7 @@ impl Index {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
         let _permit = self.permits.take();
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         let wanted = limit.min(graph.len());
         if wanted == 0 {
             return Ok(Vec::new());
@@ -38,7 +38,7 @@ impl Index {
         let nodes = if graph.engine.size() <= EXACT_SIZE_MAX {
             graph.engine.search_exact(query, graph.engine.size())?
         } else {
-            let copies = read(&graph.copies);
+            let copies = graph.copies.read();
             graph.engine.search_matching(query, wanted.max(ef), |node| copies.any(node, accept))?
         };
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
@@ -64,10 +64,10 @@ impl Index {
         let mut nearest = Nearest::new(limit);
         for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
             // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
-            let _keys = lock(keys);
-            let graph = read(&self.graph);
+            let _keys = keys.lock();
+            let graph = self.graph.read();
             // A node may bear the key of a near-copy, so these come first.
-            read(&graph.copies).take_scored(&mut part, (metric, query), &mut nearest);
+            graph.copies.read().take_scored(&mut part, (metric, query), &mut nearest);
             for key in part {
                 if let Some(values) = graph.engine.read(key, &mut reading)? {
                     nearest.offer(key, metric.score_values(query.as_slice(), values));

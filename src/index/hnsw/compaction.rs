@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use super::reach::{Standing, walk_to};
-use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EF, Ordering, lock, read, write};
+use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
@@ -25,7 +25,7 @@ const ROUNDS_MAX: usize = 8;
 impl Index {
     /// Whether there are so many removed nodes that `compact` is worth its while.
     pub fn needs_compaction(&self) -> bool {
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         graph.free > 0 || graph.engine.graves() > EXACT_SIZE_MAX.max(graph.engine.size() / GRAVES_PER_NODES)
     }
 
@@ -36,14 +36,14 @@ impl Index {
         original: &dyn Fn(PassageId) -> Option<Embedding>,
         stop: &dyn Fn() -> bool,
     ) -> Result<bool, IndexError> {
-        let _upkeep = lock(&self.upkeep);
+        let _upkeep = self.upkeep.lock();
         {
-            let _no_changes = write(&self.changes);
-            *lock(&read(&self.graph).moved) = Some(HashSet::new());
+            let _no_changes = self.changes.write();
+            *self.graph.read().moved.lock() = Some(HashSet::new());
         }
         let compacted = self.refill(original, stop);
         if !matches!(compacted, Ok(true)) {
-            *lock(&read(&self.graph).moved) = None;
+            *self.graph.read().moved.lock() = None;
         }
         compacted
     }
@@ -69,12 +69,12 @@ impl Index {
             }
         }
         for _ in 0..ROUNDS_MAX {
-            if lock(&read(&self.graph).moved).as_ref().is_none_or(|moved| moved.len() <= LAST_MOVED_MAX) {
+            if self.graph.read().moved.lock().as_ref().is_none_or(|moved| moved.len() <= LAST_MOVED_MAX) {
                 break;
             }
             let moved = {
-                let _no_changes = write(&self.changes);
-                lock(&read(&self.graph).moved).replace(HashSet::new())
+                let _no_changes = self.changes.write();
+                self.graph.read().moved.lock().replace(HashSet::new())
             };
             for key in moved.into_iter().flatten() {
                 if stop() {
@@ -84,9 +84,9 @@ impl Index {
                 lost.push(key);
             }
         }
-        let _no_changes = write(&self.changes);
-        let mut graph = write(&self.graph);
-        let moved = lock(&graph.moved).take();
+        let _no_changes = self.changes.write();
+        let mut graph = self.graph.write();
+        let moved = graph.moved.lock().take();
         for key in moved.into_iter().flatten() {
             graph.carry_over(key, &fresh, self.permits.total)?;
             lost.push(key);
@@ -102,8 +102,8 @@ impl Index {
 
     fn carry_over(&self, key: u64, fresh: &Engine) -> Result<(), IndexError> {
         // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
-        let _key = lock(&self.keys[(key % KEY_LOCKS as u64) as usize]);
-        read(&self.graph).carry_over(key, fresh, self.permits.total)
+        let _key = self.keys[(key % KEY_LOCKS as u64) as usize].lock();
+        self.graph.read().carry_over(key, fresh, self.permits.total)
     }
 }
 

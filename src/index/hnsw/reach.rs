@@ -9,7 +9,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EF, Ordering, PassageId, Upkeep, lock, read, write};
+use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EF, Ordering, PassageId, Upkeep};
 use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
 use crate::index::engine::{Engine, Scored};
@@ -38,7 +38,7 @@ impl Index {
     /// Whether `check` has something to do. A small index is searched by comparing with all: nothing is lost in it.
     pub fn needs_check(&self) -> bool {
         let due = self.added.load(Ordering::Relaxed) > 0 || self.unwalked.load(Ordering::Relaxed) > 0;
-        due && read(&self.graph).engine.size() > EXACT_SIZE_MAX
+        due && self.graph.read().engine.size() > EXACT_SIZE_MAX
     }
 
     /// Has `check` look at everything.
@@ -59,7 +59,7 @@ impl Index {
         if !self.needs_check() {
             return Ok(0);
         }
-        let mut upkeep = lock(&self.upkeep);
+        let mut upkeep = self.upkeep.lock();
         let added = self.added.swap(0, Ordering::Relaxed);
         let settled = self.check_from(&mut upkeep, added, original, stop);
         if settled.is_err() || stop() {
@@ -85,7 +85,7 @@ impl Index {
             let far = match self.parameters.metric {
                 // No walk says whether they are found.
                 Metric::Dot => Vec::new(),
-                Metric::Cosine | Metric::L2 => read(&read(&self.graph).copies).far(),
+                Metric::Cosine | Metric::L2 => self.graph.read().copies.read().far(),
             };
             for (passage, embedding) in far {
                 if stop() {
@@ -118,14 +118,14 @@ impl Index {
         let mut graves: Vec<bool> = Vec::new();
         let mut next: Vec<u64> = {
             let _permit = self.permits.take();
-            read(&self.graph).engine.any_reached()?.into_iter().collect()
+            self.graph.read().engine.any_reached()?.into_iter().collect()
         };
         reached.extend(next.iter().copied());
         let mut links = Vec::new();
         while !next.is_empty() && !stop() {
             // Links must not change while they are read.
-            let _no_changes = write(&self.changes);
-            let graph = read(&self.graph);
+            let _no_changes = self.changes.write();
+            let graph = self.graph.read();
             for _ in 0..FOLLOWED_PER_TURN {
                 let Some(key) = next.pop() else { break };
                 graph.engine.read_links(key, &mut links);
@@ -142,9 +142,9 @@ impl Index {
 
     /// The nodes that are not among those.
     pub(super) fn not_among(&self, reached: &RoaringTreemap) -> Result<Vec<u64>, IndexError> {
-        let _no_changes = write(&self.changes);
+        let _no_changes = self.changes.write();
         let _permit = self.permits.take();
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         if graph.engine.size() as u64 <= reached.len() {
             return Ok(Vec::new());
         }
@@ -154,9 +154,9 @@ impl Index {
     }
 
     fn standing(&self, key: u64) -> Result<Standing, IndexError> {
-        let _key = lock(&self.keys[(key % super::KEY_LOCKS as u64) as usize]);
+        let _key = self.keys[(key % super::KEY_LOCKS as u64) as usize].lock();
         let _permit = self.permits.take();
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         // The wider walk comes to all that the narrower one comes to.
         match walk_to(&graph.engine, key, NEAR_EF)? {
             (Standing::Found, _) => Ok(Standing::Found),
@@ -167,9 +167,9 @@ impl Index {
     /// Whether a walk to a near-copy comes to the node that it is beside.
     fn meets_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
         let _permit = self.permits.take();
-        let graph = read(&self.graph);
+        let graph = self.graph.read();
         let found = graph.engine.search(embedding, self.parameters.ef_search)?;
-        Ok(read(&graph.copies).host(passage).is_none_or(|host| is_among(host, &found)))
+        Ok(graph.copies.read().host(passage).is_none_or(|host| is_among(host, &found)))
     }
 
     /// Settles a passage that stands no better than `bad`, and the near-copies beside it, where walks come to; says whether it did.
@@ -179,17 +179,17 @@ impl Index {
         bad: Standing,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
     ) -> Result<bool, IndexError> {
-        let _change = read(&self.changes);
+        let _change = self.changes.read();
         self.make_writable()?;
-        let mut graph = write(&self.graph);
+        let mut graph = self.graph.write();
         graph.settle(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
     }
 
     /// Puts a near-copy, and what equals it, beside the node that is nearest now.
     fn settle_copy(&self, passage: PassageId) -> Result<bool, IndexError> {
-        let _change = read(&self.changes);
+        let _change = self.changes.read();
         self.make_writable()?;
-        let mut graph = write(&self.graph);
+        let mut graph = self.graph.write();
         let Some((embedding, passages)) = graph.copies_mut().member(passage.0) else { return Ok(false) };
         for passage in &passages {
             graph.remove(PassageId(*passage))?;

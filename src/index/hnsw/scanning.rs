@@ -3,7 +3,7 @@
 //! The rows are made at the first search that wants them and follow each change from then on. They take a byte for each value,
 //! besides what the graph takes.
 
-use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, IndexParameters, Metric, Neighbor, PassageId, Scan, read, write};
+use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, IndexParameters, Metric, Neighbor, PassageId, Scan};
 use crate::domain::Embedding;
 use crate::index::IndexError;
 use crate::index::engine::Reading;
@@ -36,11 +36,11 @@ impl Index {
         }
         let _span = tracing::info_span!("index_scan", limit).entered();
         self.check_dimension(query)?;
-        if read(&self.scan).is_none() && !self.prepare_scan()? {
+        if self.scan.read().is_none() && !self.prepare_scan()? {
             return Ok(None);
         }
         let compared = limit.saturating_add((limit / COMPARED_PART).max(COMPARED_MIN));
-        let near = match read(&self.scan).as_ref() {
+        let near = match self.scan.read().as_ref() {
             Some(scan) => scan.nearest(query, compared, among),
             None => return Ok(None),
         };
@@ -51,14 +51,14 @@ impl Index {
 
     /// Makes the rows of all passages; says whether they are there. Not while changes run: some searches walk until then.
     fn prepare_scan(&self) -> Result<bool, IndexError> {
-        let Ok(_no_changes) = self.changes.try_write() else { return Ok(false) };
-        let graph = read(&self.graph);
-        let mut scan = write(&self.scan);
+        let Some(_no_changes) = self.changes.try_write() else { return Ok(false) };
+        let graph = self.graph.read();
+        let mut scan = self.scan.write();
         if scan.is_some() {
             return Ok(true);
         }
         let mut rows = Scan::new(self.parameters.dimension, self.parameters.metric);
-        let copies = read(&graph.copies);
+        let copies = graph.copies.read();
         let mut reading = Reading::new(self.parameters.dimension);
         for key in graph.engine.keys()? {
             // A node may bear the key of a near-copy, whose values are its own.
@@ -76,10 +76,10 @@ impl Index {
 
     /// Takes a change over. `values` are those that a passage has now, if it is there.
     pub(super) fn follow(&self, passage: PassageId, values: Option<&Embedding>) {
-        if read(&self.scan).is_none() {
+        if self.scan.read().is_none() {
             return;
         }
-        let mut scan = write(&self.scan);
+        let mut scan = self.scan.write();
         let Some(rows) = scan.as_mut() else { return };
         match values {
             Some(embedding) => rows.put(passage.0, embedding.as_slice()),
@@ -195,10 +195,10 @@ mod tests {
         let mut rows = Scan::new(24, Metric::Cosine);
         (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.put(key, embedding(key).as_slice()));
         let index = filled(Metric::Cosine, Quantization::F16, 1..10);
-        *write(&index.scan) = Some(rows);
+        *index.scan.write() = Some(rows);
         index.follow(PassageId(0), Some(&embedding(3)));
-        assert!(read(&index.scan).is_some());
+        assert!(index.scan.read().is_some());
         index.follow(PassageId(SCAN_SIZE_MAX as u64), Some(&embedding(3)));
-        assert!(read(&index.scan).is_none());
+        assert!(index.scan.read().is_none());
     }
 }

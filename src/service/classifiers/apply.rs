@@ -14,12 +14,12 @@ use super::texts::of_documents_patiently;
 use super::trained::{Scored, Trained};
 use super::training::wait_for_index;
 use crate::domain::{
-    ApplyRequest, ClassifierName, Document, DocumentId, DocumentPatch, Filter, Job, JobType, JobUnit, Limits, Metadata,
-    MetadataPath, TitleChange,
+    ApplyRequest, ClassifierName, CollectionId, CollectionName, Document, DocumentId, DocumentPatch, Filter, Job, JobId, JobUnit,
+    Limits, Metadata, MetadataPath, Scope, TitleChange,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::service::runtime::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
@@ -32,22 +32,46 @@ const DOCUMENTS_PER_STEP: usize = 200;
 struct Checkpoint {
     /// The last document that was looked at.
     after: Option<String>,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// Writes a classifier's labels into documents.
+pub(crate) struct ClassifyJob;
+
+/// What writing labels needs to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ClassifyPlan {
+    /// The classifier's id.
+    classifier: String,
+    name: ClassifierName,
+    collection_id: CollectionId,
+    #[serde(with = "kept_filter::as_json")]
+    filter: Filter,
+    #[serde(with = "kept_filter::path_as_keys")]
+    field: MetadataPath,
+    #[serde(default, with = "kept_filter::optional_path_as_keys")]
+    probability_field: Option<MetadataPath>,
+    threshold: Option<f32>,
+}
+
+/// What writing labels tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClassifyDetails {
+    classifier: ClassifierName,
+    /// `None` before anything is written.
+    #[serde(flatten)]
+    counts: Option<Counts>,
+}
+
+/// What became of the documents so far.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
     documents: u64,
     labeled: u64,
     abstained: u64,
     changed: u64,
     failed: u64,
-}
-
-/// What is asked.
-struct Apply {
-    classifier: String,
-    name: ClassifierName,
-    collection: String,
-    filter: Filter,
-    field: MetadataPath,
-    probability_field: Option<MetadataPath>,
-    threshold: Option<f32>,
 }
 
 impl Service {
@@ -74,39 +98,49 @@ impl Service {
         let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = self.on_collection(&collection, count).await?;
-        let members = [
-            ("classifier", json!(trained.id)),
-            ("name", json!(name.as_str())),
-            ("collection_id", json!(collection.row.id.0)),
-            ("filter", kept_filter::write(&filter)),
-            ("field", json!(field.keys())),
-            ("probability_field", json!(probability_field.as_ref().map(MetadataPath::keys))),
-            ("threshold", json!(threshold)),
-        ];
-        let request: Metadata = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let details = Metadata::from_iter([("classifier".to_owned(), name.as_str().into())]);
-        let (id, kind, unit) = (new_job_id()?, JobType::Classify, JobUnit::Documents);
-        self.submit_job(place, NewJob { id, kind, collection: Some(asked), request, details, total, unit }).await
+        let request = ClassifyPlan {
+            classifier: trained.id.clone(),
+            name: name.clone(),
+            collection_id: collection.row.id.clone(),
+            filter,
+            field,
+            probability_field,
+            threshold,
+        };
+        let details = ClassifyDetails { classifier: name.clone(), counts: None };
+        let (id, unit) = (new_job_id()?, JobUnit::Documents);
+        let new: NewJob<ClassifyJob> = NewJob { id, collection: Some(asked), request, details, total, unit };
+        self.submit_job(place, new).await
     }
 }
 
-/// Goes through the documents, from the last checkpoint on.
-pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let apply = Apply::of(context)?;
-    let gone = || collection_gone(context);
-    let collection = planned_collection(context, &apply.collection)?;
-    let ended = label_all(context, &collection, &apply).await;
-    match ended {
-        Err(JobError::Failed(_)) if collection.is_deleted() => Err(gone().into()),
-        other => other,
+impl JobKind for ClassifyJob {
+    type Request = ClassifyPlan;
+    type Details = ClassifyDetails;
+
+    fn access(_: &ClassifyPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+    }
+
+    /// Goes through the documents, from the last checkpoint on.
+    async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
+        let collection = planned_collection(context, &plan.collection_id)?;
+        match label_all(context, &collection, &plan).await {
+            Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
+            other => other,
+        }
+    }
+
+    fn finish(state: &State, id: &JobId, plan: &ClassifyPlan) {
+        state.forget_checkpoints(id, &plan.collection_id);
     }
 }
 
 /// The collection with this id, which the job was accepted with.
-pub(super) fn planned_collection(context: &JobContext, id: &str) -> Result<Arc<OpenCollection>, JobError> {
+pub(super) fn planned_collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
-    let open = state.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
+    let open = state.open.read();
+    let found = open.values().find(|collection| collection.row.id == *id).cloned();
     Ok(found.ok_or_else(|| collection_gone(context))?)
 }
 
@@ -128,21 +162,22 @@ pub(super) async fn planned_classifier(state: &Arc<State>, id: &str, name: &Clas
     .await
 }
 
-async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, apply: &Apply) -> Result<(), JobError> {
+async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan: &ClassifyPlan) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
-    let (of, id, filter) = (Arc::clone(collection), context.live.id.clone(), apply.only());
+    let (of, id, filter) = (Arc::clone(collection), context.live.id.clone(), plan.only());
     let (kept, total) =
         blocking(move || Ok((of.store.job_checkpoint(&id)?, of.store.count_matching(&filter, usize::MAX)? as u64))).await?;
     let broken = |_| Error::JobState { id: context.live.id.clone(), problem: "its checkpoint cannot be read" };
     let mut done: Checkpoint = kept.map(|kept| serde_json::from_str(&kept)).transpose().map_err(broken)?.unwrap_or_default();
-    context.measure(done.documents, total.max(done.documents));
+    context.measure(done.counts.documents, total.max(done.counts.documents));
     loop {
         context.check()?;
         // Read anew: a classifier that was deleted writes no more.
         // The service is held for one step only, so that one that goes away takes the job with it.
-        let trained = planned_classifier(&context.state()?, &apply.classifier, &apply.name).await?;
-        let more = step(context, collection, apply, &trained, &mut done).await?;
-        context.progress(done.documents, done.details(&apply.name)).await?;
+        let trained = planned_classifier(&context.state()?, &plan.classifier, &plan.name).await?;
+        let more = step(context, collection, plan, &trained, &mut done).await?;
+        let details = ClassifyDetails { classifier: plan.name.clone(), counts: Some(done.counts) };
+        context.progress(done.counts.documents, &details).await?;
         if !more {
             return Ok(());
         }
@@ -153,7 +188,7 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, apply
 async fn step(
     context: &JobContext,
     collection: &Arc<OpenCollection>,
-    apply: &Apply,
+    plan: &ClassifyPlan,
     trained: &Arc<Trained>,
     done: &mut Checkpoint,
 ) -> Result<bool, JobError> {
@@ -164,7 +199,7 @@ async fn step(
     // The collection may get another model meanwhile.
     context.state()?.check_embedded(collection)?;
     let surroundings = context.state()?.surroundings(trained, false)?;
-    let (of, filter, after) = (Arc::clone(collection), apply.only(), done.after.clone());
+    let (of, filter, after) = (Arc::clone(collection), plan.only(), done.after.clone());
     let page = blocking(move || {
         let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
         Ok(of.store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP)?)
@@ -174,7 +209,7 @@ async fn step(
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
     let asked = of_documents_patiently(context, page).await?;
-    let (judging, threshold) = (Arc::clone(trained), apply.threshold);
+    let (judging, threshold) = (Arc::clone(trained), plan.threshold);
     let answers = blocking(move || {
         let mut neighbor_source = judging.neighbor_source(&surroundings, asked.len())?;
         let scored = judging.score(&mut neighbor_source, &asked.iter().collect::<Vec<_>>())?;
@@ -185,7 +220,7 @@ async fn step(
     let abstained: Vec<bool> = answers.iter().map(|(labels, _)| labels.is_none()).collect();
     let state = context.state()?;
     let patches = documents.into_iter().zip(answers).map(|(document, (labels, share))| {
-        let metadata = apply.patch(&document, labels, share, trained.definition.multi_label);
+        let metadata = plan.patch(&document, labels, share, trained.definition.multi_label);
         let patch = patch(metadata, &state.limits);
         TextPatch { id: document.id, title: document.title, text: document.text, patch }
     });
@@ -215,49 +250,21 @@ fn patch(metadata: Metadata, limits: &Limits) -> DocumentPatch {
 impl Checkpoint {
     fn after_step(&self, last: &DocumentId, abstained: &[bool], outcomes: &[Patched]) -> Self {
         let mut next = Self { after: Some(last.as_str().to_owned()), ..self.clone() };
-        next.documents += outcomes.len() as u64;
+        let counts = &mut next.counts;
+        counts.documents += outcomes.len() as u64;
         for (abstained, outcome) in abstained.iter().zip(outcomes) {
             match outcome {
-                Patched::Done if *abstained => next.abstained += 1,
-                Patched::Done => next.labeled += 1,
-                Patched::Overtaken => next.changed += 1,
-                Patched::TooLarge => next.failed += 1,
+                Patched::Done if *abstained => counts.abstained += 1,
+                Patched::Done => counts.labeled += 1,
+                Patched::Overtaken => counts.changed += 1,
+                Patched::TooLarge => counts.failed += 1,
             }
         }
         next
     }
-
-    fn details(&self, name: &ClassifierName) -> Metadata {
-        let counts = [
-            ("documents", self.documents),
-            ("labeled", self.labeled),
-            ("abstained", self.abstained),
-            ("changed", self.changed),
-            ("failed", self.failed),
-        ];
-        let name = [("classifier".to_owned(), Value::from(name.as_str()))];
-        name.into_iter().chain(counts.map(|(name, count)| (name.to_owned(), count.into()))).collect()
-    }
 }
 
-impl Apply {
-    fn of(context: &JobContext) -> Result<Self, Error> {
-        let request = &context.live.request;
-        let broken = || Error::JobState { id: context.live.id.clone(), problem: "its request cannot be read" };
-        let text = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned).ok_or_else(broken);
-        let member = |name: &str| request.get(name).filter(|value| !value.is_null());
-        let path = |value: &Value| kept_filter::read_path(value).ok_or_else(broken);
-        Ok(Self {
-            classifier: text("classifier")?,
-            name: ClassifierName::parse(&text("name")?)?,
-            collection: text("collection_id")?,
-            filter: member("filter").and_then(kept_filter::read).ok_or_else(broken)?,
-            field: path(member("field").ok_or_else(broken)?)?,
-            probability_field: member("probability_field").map(path).transpose()?,
-            threshold: member("threshold").and_then(Value::as_f64).map(|threshold| threshold as f32),
-        })
-    }
-
+impl ClassifyPlan {
     fn only(&self) -> SearchFilter {
         SearchFilter { languages: Vec::new(), filter: self.filter.clone() }
     }

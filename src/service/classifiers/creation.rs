@@ -7,9 +7,10 @@ use uuid::Uuid;
 use super::definition::{read_definition, write_definition};
 use super::error::ClassifierError;
 use super::examples;
+use super::training::{TrainDetails, TrainJob, TrainPlan};
 use crate::domain::{
-    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Job, JobFailure, JobId, JobType, JobUnit,
-    LabeledText, Metadata, NewClassifier, RequestKey,
+    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Job, JobFailure, JobId, JobUnit,
+    LabeledText, NewClassifier, RequestKey,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -175,14 +176,12 @@ impl State {
 }
 
 /// The job that trains a classifier with so many texts.
-fn training_job(row: &StoredClassifier, id: JobId, collection: Option<CollectionName>, texts: usize) -> NewJob {
-    let members = [("classifier", row.id.as_str()), ("name", row.name.as_str())];
+fn training_job(row: &StoredClassifier, id: JobId, collection: Option<CollectionName>, texts: usize) -> NewJob<TrainJob> {
     NewJob {
         id,
-        kind: JobType::Train,
         collection,
-        request: members.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
-        details: Metadata::from_iter([("classifier".to_owned(), row.name.as_str().into())]),
+        request: TrainPlan { classifier: row.id.clone(), name: row.name.clone() },
+        details: TrainDetails { classifier: row.name.clone() },
         total: texts as u64 + 1,
         unit: JobUnit::Steps,
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::apply::{collection_gone, planned_classifier, planned_collection};
 use super::embedded::Asked;
@@ -18,13 +18,13 @@ use super::trained::Trained;
 use super::training::wait_for_index;
 use super::{kept_evaluation, kept_filter};
 use crate::domain::{
-    ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
-    LabeledDocuments, LabeledText, Metadata, labels_at,
+    ClassifierName, CollectionId, CollectionName, DocumentId, Evaluation, EvaluationSet, Filter, Job, JobId, JobStatus, JobType,
+    JobUnit, LabeledDocuments, LabeledText, MetadataPath, Scope, labels_at,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
-use crate::service::jobs::{JobContext, JobError, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::service::runtime::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
@@ -49,11 +49,47 @@ struct Known {
     places: Vec<String>,
 }
 
+/// Judges a classifier.
+pub(crate) struct EvaluateJob;
+
+/// What an evaluation needs to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EvaluatePlan {
+    /// The classifier's id.
+    classifier: String,
+    name: ClassifierName,
+    collection_id: CollectionId,
+    #[serde(with = "kept_filter::as_json")]
+    filter: Filter,
+    #[serde(with = "kept_filter::path_as_keys")]
+    field: MetadataPath,
+    threshold: Option<f32>,
+    /// Its result shows the labels of these: whoever looks at the job must reach them. Of a job of an earlier version they are not
+    /// known.
+    collections: Option<Vec<CollectionName>>,
+}
+
+/// What an evaluation tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct EvaluateDetails {
+    classifier: ClassifierName,
+    #[serde(flatten)]
+    result: Option<EvaluateResult>,
+}
+
+/// The most important of what an evaluation found.
+#[derive(Debug, Serialize)]
+pub(crate) struct EvaluateResult {
+    version: u64,
+    examples: usize,
+    accuracy: f64,
+    macro_f1: f64,
+}
+
 /// What a job was accepted with.
 struct Planned {
     classifier: String,
     name: ClassifierName,
-    collection: String,
     documents: LabeledDocuments,
     threshold: Option<f32>,
 }
@@ -103,22 +139,21 @@ impl Service {
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
         let learned = trained.definition.source.as_ref().map(|source| &source.collection);
-        let sources: Vec<&str> = learned.into_iter().chain([&documents.collection]).map(CollectionName::as_str).collect();
-        let members = [
-            ("classifier", json!(trained.id)),
-            ("name", json!(name.as_str())),
-            ("collection_id", json!(collection.row.id.0)),
-            ("filter", kept_filter::write(&documents.filter)),
-            ("field", json!(documents.field.keys())),
-            ("threshold", json!(threshold)),
-            // Its result shows the labels of both: whoever looks at the job must reach them.
-            ("collections", json!(sources)),
-        ];
-        let request: Metadata = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let details = Metadata::from_iter([("classifier".to_owned(), name.as_str().into())]);
-        let (id, kind, unit) = (new_job_id()?, JobType::Evaluate, JobUnit::Documents);
+        let sources: Vec<CollectionName> = learned.into_iter().chain([&documents.collection]).cloned().collect();
+        let request = EvaluatePlan {
+            classifier: trained.id.clone(),
+            name: name.clone(),
+            collection_id: collection.row.id.clone(),
+            filter: documents.filter,
+            field: documents.field,
+            threshold,
+            collections: Some(sources),
+        };
+        let details = EvaluateDetails { classifier: name.clone(), result: None };
+        let (id, total, unit) = (new_job_id()?, total as u64, JobUnit::Documents);
         let collection = Some(documents.collection);
-        self.submit_job(place, NewJob { id, kind, collection, request, details, total: total as u64, unit }).await
+        let new: NewJob<EvaluateJob> = NewJob { id, collection, request, details, total, unit };
+        self.submit_job(place, new).await
     }
 
     /// What a job of `start_evaluation` found.
@@ -178,13 +213,26 @@ impl Service {
     }
 }
 
-/// Judges the classifier that the job's request names, from the beginning.
-pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let planned = Planned::of(context)?;
-    let collection = planned_collection(context, &planned.collection)?;
-    match judge_all(context, &collection, planned).await {
-        Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
-        other => other,
+impl JobKind for EvaluateJob {
+    type Request = EvaluatePlan;
+    type Details = EvaluateDetails;
+
+    fn access(plan: &EvaluatePlan, collection: Option<&CollectionName>) -> JobAccess {
+        let reach = match (&plan.collections, collection) {
+            (Some(named), Some(judged)) => JobReach::Collections(named.iter().chain([judged]).cloned().collect()),
+            _ => JobReach::Everything,
+        };
+        JobAccess { scope: Scope::Write, reach }
+    }
+
+    /// Judges from the beginning.
+    async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
+        let collection = planned_collection(context, &plan.collection_id)?;
+        let planned = Planned::of(context, plan)?;
+        match judge_all(context, &collection, planned).await {
+            Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
+            other => other,
+        }
     }
 }
 
@@ -264,15 +312,11 @@ async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> R
         Ok(evaluation)
     });
     let all = evaluation.await?.all;
-    let details = [
-        ("classifier", json!(trained.name.as_str())),
-        ("version", json!(trained.version)),
-        ("examples", json!(all.examples)),
-        ("accuracy", json!(all.accuracy)),
-        ("macro_f1", json!(all.macro_f1)),
-    ];
+    let (version, examples) = (trained.version, all.examples);
+    let result = EvaluateResult { version, examples, accuracy: all.accuracy, macro_f1: all.macro_f1 };
+    let details = EvaluateDetails { classifier: trained.name.clone(), result: Some(result) };
     let (progress, _) = context.live.progress();
-    context.progress(progress.done, details.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()).await
+    context.progress(progress.done, &details).await
 }
 
 /// The documents with the labels that they have. Blocks.
@@ -320,19 +364,9 @@ fn nothing() -> ClassifierError {
 }
 
 impl Planned {
-    fn of(context: &JobContext) -> Result<Self, Error> {
-        let request = &context.live.request;
-        let broken = || Error::JobState { id: context.live.id.clone(), problem: "its request cannot be read" };
-        let text = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned).ok_or_else(broken);
-        let field = request.get("field").and_then(kept_filter::read_path).ok_or_else(broken)?;
-        let filter = request.get("filter").and_then(kept_filter::read).ok_or_else(broken)?;
-        let collection = context.live.collection.clone().ok_or_else(broken)?;
-        Ok(Self {
-            classifier: text("classifier")?,
-            name: ClassifierName::parse(&text("name")?)?,
-            collection: text("collection_id")?,
-            documents: LabeledDocuments { collection, field, filter },
-            threshold: request.get("threshold").and_then(Value::as_f64).map(|threshold| threshold as f32),
-        })
+    fn of(context: &JobContext, plan: EvaluatePlan) -> Result<Self, Error> {
+        let EvaluatePlan { classifier, name, filter, field, threshold, .. } = plan;
+        let collection = context.live.collection.clone().ok_or_else(|| collection_gone(context))?;
+        Ok(Self { classifier, name, documents: LabeledDocuments { collection, field, filter }, threshold })
     }
 }

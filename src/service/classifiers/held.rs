@@ -1,6 +1,8 @@
 //! The classifiers in memory.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::trained::Trained;
 

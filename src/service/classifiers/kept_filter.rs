@@ -4,6 +4,57 @@ use serde_json::{Value, json};
 
 use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 
+/// Filters in the request of a job, for `serde(with)`.
+pub(super) mod as_json {
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::{Serialize as _, Serializer};
+
+    use super::{Filter, Value, read, write};
+
+    pub(crate) fn serialize<S: Serializer>(filter: &Filter, serializer: S) -> Result<S::Ok, S::Error> {
+        write(filter).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Filter, D::Error> {
+        read(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no filter"))
+    }
+}
+
+/// Paths into the metadata in the request of a job, as arrays of keys, for `serde(with)`.
+pub(super) mod path_as_keys {
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::{Serialize as _, Serializer};
+
+    use super::{MetadataPath, Value, read_path};
+
+    pub(crate) fn serialize<S: Serializer>(path: &MetadataPath, serializer: S) -> Result<S::Ok, S::Error> {
+        path.keys().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetadataPath, D::Error> {
+        read_path(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no path"))
+    }
+}
+
+/// The same of a path that may be null.
+pub(super) mod optional_path_as_keys {
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::{Serialize as _, Serializer};
+
+    use super::{MetadataPath, Value, read_path};
+
+    pub(crate) fn serialize<S: Serializer>(path: &Option<MetadataPath>, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_ref().map(MetadataPath::keys).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MetadataPath>, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(None),
+            keys => read_path(&keys).map(Some).ok_or_else(|| D::Error::custom("no path")),
+        }
+    }
+}
+
 /// Writes a filter.
 pub(super) fn write(filter: &Filter) -> Value {
     let all = |filters: &[Filter]| filters.iter().map(write).collect::<Vec<_>>();

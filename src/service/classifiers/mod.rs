@@ -28,19 +28,17 @@ use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::error::{Error, short};
-use super::jobs::RunningJob;
-use super::locks::lock;
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
-pub(super) use apply::run as run_apply;
+pub(super) use apply::ClassifyJob;
 pub(super) use carried::check_carried;
 use definition::{read_definition, read_report};
 pub use error::ClassifierError;
-pub(super) use evaluate::run as run_evaluation;
+pub(super) use evaluate::EvaluateJob;
 pub(super) use held::HeldClassifiers;
 use neighbor_source::Surroundings;
 use trained::Trained;
-pub(super) use training::run as run_training;
+pub(super) use training::TrainJob;
 
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
 use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
@@ -74,7 +72,7 @@ impl Service {
         let (state, wanted) = (Arc::clone(&self.state), name.clone());
         let row = blocking(move || Ok(state.catalog.delete_classifier(&wanted)?)).await?;
         let row = row.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?;
-        lock(&self.state.classifiers.0).retain(|held| held.id != row.id);
+        self.state.classifiers.0.lock().retain(|held| held.id != row.id);
         tracing::info!(classifier = %name, "classifier deleted");
         let first = (row.progress == TrainingProgress::Training).then_some(&row.job);
         for job in first.into_iter().chain(&row.next_job) {
@@ -157,7 +155,7 @@ impl State {
         }
         self.check_classifier_model(&row)?;
         {
-            let mut held = lock(&self.classifiers.0);
+            let mut held = self.classifiers.0.lock();
             if let Some(place) = held.iter().position(|one| one.id == row.id && one.version == row.version) {
                 let found = held.remove(place);
                 held.push(Arc::clone(&found));
@@ -171,7 +169,7 @@ impl State {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
         let trained = Arc::new(Trained::assemble((row.id, row.version, row.name), definition, report, weights, texts)?);
-        let mut held = lock(&self.classifiers.0);
+        let mut held = self.classifiers.0.lock();
         held.retain(|one| one.id != trained.id);
         held.push(Arc::clone(&trained));
         if held.len() > HELD_MAX {
@@ -201,7 +199,7 @@ impl State {
     }
 
     /// Says of a classifier whose training ended without success why; one that was trained before goes on as it was. Blocks.
-    pub(super) fn end_training(&self, live: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+    fn end_training(&self, job: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         let failure = match (status, error) {
             (JobStatus::Canceled, _) => {
                 JobFailure { code: Code::ClassifierNotReady, detail: "its training was canceled".to_owned() }
@@ -209,7 +207,7 @@ impl State {
             (_, Some(error)) => error.clone(),
             _ => return Ok(()),
         };
-        Ok(self.catalog.fail_training(&live.id, &failure)?)
+        Ok(self.catalog.fail_training(job, &failure)?)
     }
 
     /// Says of classifiers whose training was not accepted before the server stopped that it failed; `unfinished` are the

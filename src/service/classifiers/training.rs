@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::definition::{damaged, read_definition, write_report};
 use super::embedded::EmbeddedText;
 use super::error::ClassifierError;
@@ -17,11 +19,15 @@ use super::neighbor_source::{Surroundings, threads};
 use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
-use crate::domain::{ClassifierDefinition, ClassifierKind, Embedding, Language, Metadata, TrainingReport};
+use crate::domain::{
+    ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Embedding, JobFailure, JobId, JobStatus, Language,
+    Scope, TrainingReport,
+};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach};
 use crate::service::runtime::OpenCollection;
+use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 
@@ -29,9 +35,45 @@ use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 const TEXTS_PER_STEP: usize = 128;
 /// Pause between two looks at whether a collection's index answers.
 const INDEX_PAUSE: Duration = Duration::from_millis(50);
-/// Trains the classifier that the job's request names.
-pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let row = row(context).await?;
+
+/// Trains a classifier.
+pub(crate) struct TrainJob;
+
+/// What a training needs to run, besides the classifier's row.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TrainPlan {
+    /// The classifier's id.
+    pub(super) classifier: String,
+    pub(super) name: ClassifierName,
+}
+
+/// What a training tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct TrainDetails {
+    pub(super) classifier: ClassifierName,
+}
+
+impl JobKind for TrainJob {
+    type Request = TrainPlan;
+    type Details = TrainDetails;
+
+    /// A classifier of texts alone is everybody's, its training too.
+    fn access(_: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
+        let reach = collection.map_or(JobReach::Server, |learned| JobReach::of(Some(learned)));
+        JobAccess { scope: Scope::Write, reach }
+    }
+
+    async fn run(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
+        train(context, plan).await
+    }
+
+    fn before_end(state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        state.end_training(id, status, error)
+    }
+}
+
+async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
+    let row = row(context, plan).await?;
     let again = row.next_job.as_ref() == Some(&context.live.id);
     if row.job != context.live.id && !again {
         return Err(Error::from(ClassifierError::NotFound { name: row.name }).into());
@@ -81,9 +123,8 @@ pub(crate) async fn run(context: &JobContext) -> Result<(), JobError> {
         return Err(Error::from(ClassifierError::NotFound { name: row.name }).into());
     }
     tracing::info!(classifier = %row.name, "classifier trained");
-    let details = Metadata::from_iter([("classifier".to_owned(), row.name.as_str().into())]);
     let (progress, _) = context.live.progress();
-    context.progress(progress.total, details).await
+    context.progress(progress.total, &TrainDetails { classifier: row.name }).await
 }
 
 /// Waits until an index that is being recovered answers.
@@ -97,14 +138,10 @@ pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollec
     Ok(())
 }
 
-async fn row(context: &JobContext) -> Result<StoredClassifier, JobError> {
-    let request = &context.live.request;
-    let text = |name: &str| request.get(name).and_then(|value| value.as_str()).map(str::to_owned);
-    let broken = || Error::JobState { id: context.live.id.clone(), problem: "it names no classifier" };
-    let (id, name) = (text("classifier").ok_or_else(broken)?, text("name").ok_or_else(broken)?);
+async fn row(context: &JobContext, plan: TrainPlan) -> Result<StoredClassifier, JobError> {
+    let TrainPlan { classifier: id, name } = plan;
     let reading = context.state()?;
     let found = blocking(move || Ok(reading.catalog.classifier_by_id(&id)?)).await?;
-    let name = crate::domain::ClassifierName::parse(&name).map_err(Error::from)?;
     found.ok_or_else(|| Error::from(ClassifierError::NotFound { name }).into())
 }
 

@@ -1,14 +1,16 @@
 //! What a job's task works with: the service, its own progress, and whether to stop.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use serde::Serialize;
+
 use super::running::RunningJob;
-use crate::domain::Metadata;
+use super::stored;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::locks::lock;
 use crate::service::state::State;
 
 /// Time between two notes of a job's progress in the catalog.
@@ -65,16 +67,16 @@ impl JobContext {
     }
 
     /// Says how far the job is, to whoever watches and now and then to the catalog.
-    pub(crate) async fn progress(&self, done: u64, details: Metadata) -> Result<(), JobError> {
+    pub(crate) async fn progress(&self, done: u64, details: &(impl Serialize + Sync)) -> Result<(), JobError> {
         self.live.progress.send_modify(|progress| {
             progress.done = done;
-            progress.details = details;
+            progress.details = stored::write(details);
         });
-        let due = lock(&self.noted).is_none_or(|noted| noted.elapsed() >= NOTE_PAUSE);
+        let due = self.noted.lock().is_none_or(|noted| noted.elapsed() >= NOTE_PAUSE);
         if due {
             let state = self.state()?;
             self.note(&state).await?;
-            *lock(&self.noted) = Some(Instant::now());
+            *self.noted.lock() = Some(Instant::now());
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,9 @@ use super::mine::request::{self, PlannedSide};
 use super::mine::results::ResultsFile;
 use super::mine::size::Size;
 use super::mine::steps::{Exclusion, Steps, recovered};
-use super::mine::{Corpus, MineError, of_collection};
-use super::{JobContext, JobError, NewJob, new_job_id};
-use crate::domain::{CollectionName, Filter, Job, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey};
+use super::mine::{Corpus, MineError, keep_results, of_collection};
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::domain::{CollectionName, Filter, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope};
 use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -63,15 +64,29 @@ pub enum LanguageRule {
     Different,
 }
 
+/// Finds clusters of near-duplicates and translations.
+pub(super) struct DuplicatesJob;
+
 /// What the job keeps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plan {
+pub(super) struct DuplicatesPlan {
     side: PlannedSide,
     score_min: f32,
     neighbors: usize,
     size_max: u32,
     pairs: String,
+}
+
+/// What the job tells from the beginning: how many passages, or documents, are compared, and what that needs.
+#[derive(Debug, Serialize)]
+pub(super) struct DuplicatesDetails {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passages: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<u64>,
+    memory_bytes: u64,
+    disk_bytes: u64,
 }
 
 /// What is known of each passage.
@@ -165,7 +180,7 @@ impl Service {
         name: CollectionName,
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
-    ) -> Result<(NewJob, Folder), Error> {
+    ) -> Result<(NewJob<DuplicatesJob>, Folder), Error> {
         let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
         let dimension = collection.row.dimension;
         let found = of_collection(name.clone(), collection, languages, filter)?.by(unit)?;
@@ -177,14 +192,14 @@ impl Service {
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         request::write_files(&self.state.job_dir(&id), "side", &found.ids, &[])?;
-        let plan = Plan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
-        let details = [(counted(unit), places), ("memory_bytes", memory_bytes), ("disk_bytes", disk_bytes)];
+        let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
+        let of = |counted| Some(places).filter(|_| counted == unit);
+        let (passages, documents) = (of(MiningUnit::Passage), of(MiningUnit::Document));
         let new = NewJob {
             id,
-            kind: JobType::Duplicates,
             collection: Some(name),
-            request: request::write(&plan),
-            details: details.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect::<Metadata>(),
+            request: plan,
+            details: DuplicatesDetails { passages, documents, memory_bytes, disk_bytes },
             total: places,
             unit: JobUnit::Sentences,
         };
@@ -200,18 +215,29 @@ fn counted(unit: MiningUnit) -> &'static str {
     }
 }
 
-/// Finds the clusters that the job's request asks for.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let plan: Plan = request::read(&context.live.id, &context.live.request)?;
-    let result = find(context, &plan).await;
-    if let Err(JobError::Failed(_)) = &result {
-        // What fails because the collection goes away says so.
-        Service { state: context.state()? }.planned_collection(&plan.side)?;
+impl JobKind for DuplicatesJob {
+    type Request = DuplicatesPlan;
+    type Details = DuplicatesDetails;
+
+    fn access(_: &DuplicatesPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
     }
-    result
+
+    async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
+        let result = find(context, &plan).await;
+        if let Err(JobError::Failed(_)) = &result {
+            // What fails because the collection goes away says so.
+            Service { state: context.state()? }.planned_collection(&plan.side)?;
+        }
+        result
+    }
+
+    fn clean_up(folder: &Path) {
+        keep_results(folder);
+    }
 }
 
-async fn find(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
+async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
     let rule = request::named(&context.live.id, &LANGUAGE_RULES, &plan.pairs)?;
     let (side, traits) = open(context, plan).await?;
     let mut details = context.live.progress().1;
@@ -242,10 +268,10 @@ async fn find(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
     context.check()?;
     steps.details().extend(written?);
     let details = steps.details().clone();
-    context.progress(context.live.progress().0.total, details).await
+    context.progress(context.live.progress().0.total, &details).await
 }
 
-async fn open(context: &JobContext, plan: &Plan) -> Result<(Arc<Corpus>, Traits), JobError> {
+async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus>, Traits), JobError> {
     let state = context.state()?;
     let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
     recovered(context, &collection).await?;

@@ -9,12 +9,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::context::{JobContext, JobError};
+use super::kind_of;
 use super::running::RunningJob;
-use super::work;
 use crate::domain::{Blame, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::locks::lock;
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 
@@ -24,13 +23,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 impl State {
     /// Lets a job wait for its turn, which may have come already.
     pub(crate) fn enqueue(self: &Arc<Self>, live: Arc<RunningJob>) {
-        lock(&self.jobs.lists).waiting.push_back(live);
+        self.jobs.lists.lock().waiting.push_back(live);
         self.start_jobs();
     }
 
     /// Starts jobs as long as there is room.
     fn start_jobs(self: &Arc<Self>) {
-        let mut lists = lock(&self.jobs.lists);
+        let mut lists = self.jobs.lists.lock();
         lists.tasks.retain(|task| !task.is_finished());
         while !lists.stopped && lists.running.len() < self.jobs.running_max {
             let Some(live) = lists.waiting.pop_front() else { return };
@@ -47,12 +46,12 @@ async fn run(context: JobContext) {
     // In a task of its own: a panic ends the job, not the engine.
     let worked = tokio::spawn(async move {
         working.begin().await?;
-        work(&working).await
+        kind_of(working.live.kind).run(&working).await
     });
     let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
     context.end(&state, ended).await;
-    lock(&state.jobs.lists).running.remove(&context.live.id);
+    state.jobs.lists.lock().running.remove(&context.live.id);
     context.live.progress.send_modify(|_| ());
     state.start_jobs();
 }
@@ -94,7 +93,7 @@ impl JobContext {
     async fn try_end(&self, state: &Arc<State>, status: JobStatus, error: Option<JobFailure>) -> Result<(), Error> {
         let (of, live) = (Arc::clone(state), Arc::clone(&self.live));
         blocking(move || {
-            of.make_room_after(&live);
+            kind_of(live.kind).free_space(&of, &live);
             Ok(())
         })
         .await?;

@@ -1,12 +1,14 @@
-//! Jobs: accepting, listing, watching and canceling them. `engine` runs them; each type is a file of its own, which `work`
-//! names: a new type is a variant of `JobType`, its file, and a line there.
+//! Jobs: accepting, listing, watching and canceling them. `engine` runs them. A type of job is an implementation of
+//! `kind::JobKind` in a file of its own, a variant of `JobType`, and a line of `job_types!`.
 
+mod access;
 mod context;
 pub mod duplicates;
 mod embedding;
 mod engine;
 mod folder;
 pub mod import;
+mod kind;
 pub mod mine;
 mod new_job;
 mod project;
@@ -14,15 +16,19 @@ pub(super) mod reembed;
 mod restore;
 mod running;
 mod snapshot;
+mod stored;
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use access::{JobAccess, JobReach};
 pub(super) use context::{JobContext, JobError};
 pub(super) use embedding::embed_patiently;
+pub(super) use kind::JobKind;
 pub(super) use new_job::{NewJob, new_job_id};
 pub(super) use running::{Jobs, RunningJob};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -30,30 +36,49 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::{Service, State};
-use crate::domain::{Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
+use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
 use folder::Folder;
+use kind::{AnyJobKind, Named, Reading};
 
 /// The folder of the data directory that holds one folder per job that has files.
 const JOBS_DIR: &str = "jobs";
 /// Least time between two states of a job that a watcher gets.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
 
-/// Does what the job is for.
-async fn work(context: &JobContext) -> Result<(), JobError> {
-    match context.live.kind {
-        JobType::Import => import::run(context).await,
-        JobType::Snapshot => snapshot::run(context).await,
-        JobType::Restore => restore::run(context).await,
-        JobType::Train => super::classifiers::run_training(context).await,
-        JobType::Classify => super::classifiers::run_apply(context).await,
-        JobType::Evaluate => super::classifiers::run_evaluation(context).await,
-        JobType::Mine => mine::run(context).await,
-        JobType::Duplicates => duplicates::run(context).await,
-        JobType::Reembed => reembed::run(context).await,
-        JobType::Project => project::run(context).await,
-    }
+/// Names the implementation of every type of job.
+macro_rules! job_types {
+    ($($variant:ident: $job:ty,)+) => {
+        $(impl Named for $job {
+            const TYPE: JobType = JobType::$variant;
+        })+
+
+        /// The type of this name.
+        fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
+            match name {
+                $(JobType::$variant => &Reading::<$job>(PhantomData),)+
+            }
+        }
+    };
+}
+
+job_types! {
+    Import: import::ImportJob,
+    Snapshot: snapshot::SnapshotJob,
+    Restore: restore::RestoreJob,
+    Train: super::classifiers::TrainJob,
+    Classify: super::classifiers::ClassifyJob,
+    Evaluate: super::classifiers::EvaluateJob,
+    Mine: mine::MineJob,
+    Duplicates: duplicates::DuplicatesJob,
+    Reembed: reembed::ReembedJob,
+    Project: project::ProjectJob,
+}
+
+/// The collections that these jobs make in folders of their own.
+pub(super) fn made_by(jobs: &[Job]) -> HashSet<CollectionId> {
+    jobs.iter().filter_map(|job| kind_of(job.kind).makes(&job.id, &job.request)).collect()
 }
 
 /// Follows a job until it ends.
@@ -71,6 +96,11 @@ impl Service {
     pub async fn get_job(&self, id: &JobId) -> Result<Job, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || state.job(&id)).await
+    }
+
+    /// What a key must allow to see a job and to cancel it.
+    pub fn job_access(job: &Job) -> JobAccess {
+        kind_of(job.kind).access(job)
     }
 
     /// Lists jobs, the newest first; also says which is the last of the page, when there is a next one.
@@ -150,15 +180,15 @@ impl Service {
     }
 
     /// Accepts a job: durable when this is answered.
-    pub(super) async fn submit_job(&self, place: OwnedSemaphorePermit, new: NewJob) -> Result<Job, Error> {
+    pub(super) async fn submit_job<J: JobKind>(&self, place: OwnedSemaphorePermit, new: NewJob<J>) -> Result<Job, Error> {
         self.submit(place, new, None).await.map(|(job, _)| job)
     }
 
     /// Accepts a job whose files are in `folder`, unless a request of this key was accepted meanwhile: then it gives that job.
-    async fn submit_job_once(
+    async fn submit_job_once<J: JobKind>(
         &self,
         place: OwnedSemaphorePermit,
-        new: NewJob,
+        new: NewJob<J>,
         folder: Folder,
         request: Option<RequestKey>,
     ) -> Result<Job, Error> {
@@ -170,29 +200,29 @@ impl Service {
     }
 
     /// Gives the job, and whether it is a new one.
-    async fn submit(
+    async fn submit<J: JobKind>(
         &self,
         place: OwnedSemaphorePermit,
-        new: NewJob,
+        new: NewJob<J>,
         request_key: Option<RequestKey>,
     ) -> Result<(Job, bool), Error> {
         let state = Arc::clone(&self.state);
+        let NewJob { id, collection, request, details, total, unit } = new;
+        let job = Job {
+            id,
+            kind: J::TYPE,
+            status: JobStatus::Queued,
+            collection,
+            request: stored::write(&request),
+            details: stored::write(&details),
+            progress: JobProgress { done: 0, total, unit, rate: None, eta_s: None },
+            error: None,
+            cancel_requested: false,
+            created_at_ms: now_ms(),
+            started_at_ms: None,
+            finished_at_ms: None,
+        };
         blocking(move || {
-            let NewJob { id, kind, collection, request, details, total, unit } = new;
-            let job = Job {
-                id,
-                kind,
-                status: JobStatus::Queued,
-                collection,
-                request,
-                details,
-                progress: JobProgress { done: 0, total, unit, rate: None, eta_s: None },
-                error: None,
-                cancel_requested: false,
-                created_at_ms: now_ms(),
-                started_at_ms: None,
-                finished_at_ms: None,
-            };
             if let Some(request) = &request_key
                 && let Some(before) = state.catalog.create_job_once(&job, request)?
             {
@@ -229,17 +259,7 @@ impl Service {
             match state.catalog.job(&id)?.map(|job| job.kind) {
                 None => std::fs::remove_dir_all(&path).map_err(access(path))?,
                 // It ended right before the last stop, perhaps too soon before it for its files to be removed.
-                Some(JobType::Import) => import::clean_up(&path),
-                Some(JobType::Mine | JobType::Duplicates) => mine::clean_up(&path),
-                Some(
-                    JobType::Snapshot
-                    | JobType::Restore
-                    | JobType::Train
-                    | JobType::Classify
-                    | JobType::Evaluate
-                    | JobType::Reembed
-                    | JobType::Project,
-                ) => (),
+                Some(kind) => kind_of(kind).clean_up(&path),
             }
         }
         for job in unfinished {
@@ -294,53 +314,29 @@ impl State {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
     }
 
-    /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would begin
-    /// anew. Blocks.
-    pub(super) fn make_room_after(&self, live: &RunningJob) {
-        match live.kind {
-            JobType::Snapshot | JobType::Restore => self.clean_up_snapshot(live),
-            JobType::Reembed => self.clean_up_reembedding(live),
-            JobType::Import | JobType::Train | JobType::Evaluate | JobType::Classify | JobType::Project => (),
-            // Mining writes its results last.
-            JobType::Mine | JobType::Duplicates => (),
-        }
-    }
-
     /// Notes how a job ended and removes what it does not need any more. Blocks.
     pub(super) fn finish(&self, live: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         // Before anybody can know: who sees that it is over must find room.
         live.give_up_place();
-        if live.kind == JobType::Train {
-            // Before the job: who sees that it is over must see what became of the classifier.
-            self.end_training(live, status, error)?;
-        }
+        let kind = kind_of(live.kind);
+        kind.before_end(self, &live.id, status, error)?;
         self.catalog.finish_job(&live.id, status, error, now_ms())?;
-        match live.kind {
-            JobType::Import => {
-                import::clean_up(&self.job_dir(&live.id));
-                self.forget_checkpoints(live);
-            }
-            JobType::Snapshot | JobType::Restore | JobType::Train | JobType::Evaluate => (),
-            JobType::Classify => self.forget_checkpoints(live),
-            JobType::Mine | JobType::Duplicates => mine::clean_up(&self.job_dir(&live.id)),
-            JobType::Reembed | JobType::Project => (),
-        }
+        kind.finish(self, live, &self.job_dir(&live.id));
         self.forget_old_jobs()
     }
 
-    /// Forgets the checkpoint of a job that is over. What fails here is mended by the next start.
-    fn forget_checkpoints(&self, live: &RunningJob) {
+    /// Forgets the checkpoint that a job which is over has in a collection. What fails here is mended by the next start.
+    pub(super) fn forget_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
-            let id = live.request.get("collection_id").and_then(|id| id.as_str());
-            let open = self.open.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let collection = open.values().find(|collection| Some(collection.row.id.0.as_str()) == id).cloned();
+            let open = self.open.read();
+            let collection = open.values().find(|collection| collection.row.id == *collection_id).cloned();
             drop(open);
             collection.map_or(Ok(()), |collection| collection.store.forget_job_checkpoints(&kept))
         };
         let forgotten: Result<(), StoreError> = forget();
         if let Err(error) = forgotten {
-            tracing::warn!(job = %live.id, error = &error as &dyn std::error::Error, "forgetting a job's checkpoint failed");
+            tracing::warn!(%job, error = &error as &dyn std::error::Error, "forgetting a job's checkpoint failed");
         }
     }
 

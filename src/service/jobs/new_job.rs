@@ -2,21 +2,20 @@
 
 use uuid::Uuid;
 
-use crate::domain::{CollectionName, JobId, JobType, JobUnit, Metadata};
+use super::kind::JobKind;
+use crate::domain::{CollectionName, JobId, JobUnit};
 use crate::service::error::Error;
 
 /// A job to be accepted.
-pub(crate) struct NewJob {
+pub(crate) struct NewJob<J: JobKind> {
     /// The id.
     pub(crate) id: JobId,
-    /// What it does.
-    pub(crate) kind: JobType,
     /// What it is about.
     pub(crate) collection: Option<CollectionName>,
-    /// What the type needs to run.
-    pub(crate) request: Metadata,
+    /// What it needs to run.
+    pub(crate) request: J::Request,
     /// What it has to tell from the beginning.
-    pub(crate) details: Metadata,
+    pub(crate) details: J::Details,
     /// What there is to be done in all.
     pub(crate) total: u64,
     /// What is counted.

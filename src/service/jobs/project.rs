@@ -9,14 +9,15 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::kind::Named as _;
 use super::mine::parallelism::{in_parallel, parallelism};
-use super::mine::{MineError, memory, request};
-use super::{JobContext, JobError, NewJob, new_job_id};
+use super::mine::{MineError, memory};
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
 use crate::domain::{
-    CollectionName, Embedding, Job, JobId, JobType, JobUnit, Metadata, ProjectionCenter, ProjectionRequest, RequestKey,
+    CollectionName, Embedding, Job, JobId, JobUnit, Metadata, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
 };
 use crate::mining::{BLOCK_SENTENCES, NeighborLists};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
@@ -40,13 +41,16 @@ const BLOCKS_PER_CORE: usize = 4;
 /// Bytes in memory and on the disk of a point with its id, about.
 const POINT_BYTES: u64 = 128;
 
-/// What the job keeps.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plan {
+/// Places the documents of a collection on a plane.
+pub(super) struct ProjectJob;
+
+/// What the job tells from the beginning: how many documents it shows, and what that needs.
+#[derive(Debug, Serialize)]
+pub(super) struct ProjectDetails {
     center: ProjectionCenter,
-    documents_max: usize,
-    neighbors: usize,
+    documents: u64,
+    memory_bytes: u64,
+    disk_bytes: u64,
 }
 
 /// Documents with what they are compared by.
@@ -91,17 +95,11 @@ impl Service {
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
-        let new = NewJob {
+        let new: NewJob<ProjectJob> = NewJob {
             id: new_job_id()?,
-            kind: JobType::Project,
             collection: Some(collection.row.name.clone()),
-            request: request::write(&Plan { center, documents_max, neighbors }),
-            details: Metadata::from_iter([
-                ("center".to_owned(), center.name().into()),
-                ("documents".to_owned(), documents.into()),
-                ("memory_bytes".to_owned(), memory_bytes.into()),
-                ("disk_bytes".to_owned(), disk_bytes.into()),
-            ]),
+            request,
+            details: ProjectDetails { center, documents, memory_bytes, disk_bytes },
             total: steps(documents),
             unit: JobUnit::Steps,
         };
@@ -123,32 +121,39 @@ impl State {
     /// The unfinished job that projects a collection with this center. Blocks.
     fn projecting(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
         let same = |job: &Job| {
-            let center_of_job = job.request.get("center").and_then(|center| center.as_str());
-            job.kind == JobType::Project && job.collection.as_ref() == Some(name) && center_of_job == Some(center.name())
+            let planned = || stored::read::<ProjectionRequest>(&job.id, &job.request).is_ok_and(|plan| plan.center == center);
+            job.kind == ProjectJob::TYPE && job.collection.as_ref() == Some(name) && planned()
         };
         Ok(self.catalog.unfinished_jobs()?.into_iter().find(same).map(|job| job.id))
     }
 }
 
-/// Projects the collection that the job's request names.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let plan: Plan = request::read(&context.live.id, &context.live.request)?;
-    let Some(name) = &context.live.collection else {
-        return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
-    };
-    loop {
-        let collection = context.state()?.collection(name)?;
-        let projected = project(context, plan, &collection).await;
-        // Work that was told to stop fails; that is no failure of the job.
-        context.check()?;
-        // What was deleted meanwhile is not found any more.
-        if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
-            return projected;
+impl JobKind for ProjectJob {
+    type Request = ProjectionRequest;
+    type Details = ProjectDetails;
+
+    fn access(_: &ProjectionRequest, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
+        let Some(name) = &context.live.collection else {
+            return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
+        };
+        loop {
+            let collection = context.state()?.collection(name)?;
+            let projected = project(context, plan, &collection).await;
+            // Work that was told to stop fails; that is no failure of the job.
+            context.check()?;
+            // What was deleted meanwhile is not found any more.
+            if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
+                return projected;
+            }
         }
     }
 }
 
-async fn project(context: &JobContext, plan: Plan, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
+async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     let mut steps = Steps { context, done: 0, details: context.live.progress().1 };
     steps.begin("reading").await?;
     let begun = Instant::now();
@@ -186,11 +191,11 @@ async fn project(context: &JobContext, plan: Plan, collection: &Arc<OpenCollecti
     .await?;
     steps.end("layout_ms", begun);
     let details = steps.details;
-    context.progress(context.live.progress().0.total, details).await
+    context.progress(context.live.progress().0.total, &details).await
 }
 
 /// Reads the documents that are to be shown, and their embeddings. Blocks.
-fn read(context: &JobContext, collection: &OpenCollection, plan: Plan) -> Result<Sample, Error> {
+fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionRequest) -> Result<Sample, Error> {
     let (store, row) = (&collection.store, &collection.row);
     // First: what changes from now on makes the projection stale.
     let sequence = store.sequence()?.0;
@@ -280,7 +285,7 @@ impl Steps<'_> {
     async fn begin(&mut self, phase: &str) -> Result<(), JobError> {
         self.context.check()?;
         self.details.insert("phase".to_owned(), phase.into());
-        self.context.progress(self.done, self.details.clone()).await
+        self.context.progress(self.done, &self.details).await
     }
 
     /// Says how long that took.

@@ -3,15 +3,21 @@
 //! the next start removes; after it, the new state.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{JobContext, JobError};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::domain::settings::{DIMENSION, EF, M};
-use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName, ModelInfo, SnapshotId, chain};
+use crate::domain::{
+    Alias, ClassifierName, Collection, CollectionId, CollectionName, Job, JobId, JobUnit, ModelInfo, RestoreRequest, Scope,
+    SnapshotId, chain,
+};
 use crate::embed::passage_terms;
 use crate::index::IndexError;
-use crate::service::archive::{ArchiveBounds, CATALOG, file_name, invalid, unpack};
+use crate::service::archive::{ArchiveBounds, CATALOG, ShownRest, file_name, invalid, unpack};
 use crate::service::blocking::blocking;
 use crate::service::classifiers::check_carried;
 use crate::service::error::Error;
@@ -20,14 +26,63 @@ use crate::service::orphaned_folders::{self, DATABASE};
 use crate::service::repair::recover;
 use crate::service::runtime::OpenCollection;
 use crate::service::search;
-use crate::service::snapshots::{ClassifierTarget, Target, classifier_exists};
-use crate::service::state::State;
+use crate::service::snapshots::{Description, classifier_exists};
+use crate::service::state::{Service, State};
+use crate::service::upload_receiver::check_room;
 use crate::store::{Adoption, Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError};
 
 /// Time between two looks at whether to stop while an index is built.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is asked.
+/// A collection that a restore makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The name in the snapshot.
+    from: CollectionName,
+    /// The name that it gets.
+    name: CollectionName,
+    /// Its new id, fixed before the job begins: a job that is repeated after a crash finds what it has done.
+    id: String,
+}
+
+/// A classifier that a restore makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClassifierTarget {
+    /// The name, in the snapshot and here.
+    name: ClassifierName,
+    /// Its new id, fixed before the job begins.
+    id: String,
+}
+
+/// Makes collections of an archive.
+pub(super) struct RestoreJob;
+
+/// What a restore needs to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RestorePlan {
+    snapshot: SnapshotId,
+    /// Each with its collection.
+    #[serde(default)]
+    aliases: Vec<(CollectionName, CollectionName)>,
+    #[serde(default)]
+    classifiers: Vec<ClassifierTarget>,
+    targets: Vec<Target>,
+    #[serde(default)]
+    replace: bool,
+}
+
+/// What a restore tells: the names that it makes.
+#[derive(Debug, Serialize)]
+pub(super) struct RestoreDetails {
+    snapshot: SnapshotId,
+    collections: Vec<CollectionName>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    aliases: Vec<CollectionName>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classifiers: Vec<ClassifierName>,
+}
+
+/// A restore at work.
 #[derive(Clone)]
 struct Restore {
     snapshot: SnapshotId,
@@ -40,10 +95,107 @@ struct Restore {
     folder: PathBuf,
 }
 
-/// Restores what the job's request names.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
+impl Service {
+    /// Accepts a job that makes collections of a snapshot. What can be refused is refused here; the job looks again.
+    pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
+        self.check_running()?;
+        let place = self.job_place()?;
+        let (service, id) = (self.clone(), id.clone());
+        let asked = request.clone();
+        let (targets, rest, total, id) = blocking(move || {
+            let description = service.state.describe(&id)?;
+            let targets = service.targets(&description, &asked)?;
+            let rest = service.state.rest(&description, &asked)?;
+            let total = description.manifest.unpacked_bytes();
+            // The databases, those that are made of them, and indexes that are about as large.
+            check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
+            Ok((targets, rest, total, id))
+        })
+        .await?;
+        let collection = match &targets[..] {
+            [only] => Some(only.name.clone()),
+            _ => None,
+        };
+        let ShownRest { aliases, classifiers } = rest;
+        let details = RestoreDetails {
+            snapshot: id.clone(),
+            collections: targets.iter().map(|target| target.name.clone()).collect(),
+            aliases: aliases.iter().map(|alias| alias.name.clone()).collect(),
+            classifiers: classifiers.iter().map(|one| one.name.clone()).collect(),
+        };
+        let request = RestorePlan {
+            snapshot: id,
+            aliases: aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect(),
+            classifiers: classifiers.into_iter().map(|one| ClassifierTarget::new(one.name)).collect(),
+            targets,
+            replace: request.replace,
+        };
+        let new: NewJob<RestoreJob> = NewJob { id: new_job_id()?, collection, request, details, total, unit: JobUnit::Bytes };
+        self.submit_job(place, new).await
+    }
+
+    /// Which collections a restore makes, each with a new id.
+    fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
+        let mut targets = Vec::new();
+        for entry in description.manifest.shown()? {
+            if request.collection.as_ref().is_some_and(|wanted| *wanted != entry.name) {
+                continue;
+            }
+            let name = request.rename_to.clone().unwrap_or_else(|| entry.name.clone());
+            if let Some(collection) = self.state.own_name(&name) {
+                return Err(Error::AliasExists { name, collection });
+            }
+            if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
+                return Err(Error::CollectionExists { name });
+            }
+            targets.push(Target { from: entry.name, name, id: Uuid::now_v7().to_string() });
+        }
+        match &request.collection {
+            Some(name) if targets.is_empty() => Err(Error::CollectionNotFound { name: name.clone() }),
+            _ => Ok(targets),
+        }
+    }
+}
+
+impl JobKind for RestoreJob {
+    type Request = RestorePlan;
+    type Details = RestoreDetails;
+
+    fn access(_: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
+        restore(context, plan).await
+    }
+
+    fn free_space(state: &State, id: &JobId, _: &RestorePlan) {
+        state.clean_up_snapshot(id);
+    }
+}
+
+impl ClassifierTarget {
+    fn new(name: ClassifierName) -> Self {
+        Self { name, id: Uuid::now_v7().to_string() }
+    }
+}
+
+impl State {
+    /// What a restore makes besides collections: nothing when it is of one collection.
+    fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
+        if request.collection.is_some() {
+            return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
+        }
+        let rest = description.manifest.shown_rest()?;
+        let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
+        self.check_carried_names(&rest.aliases, &names, request.replace)?;
+        Ok(rest)
+    }
+}
+
+async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
     let state = context.state()?;
-    let restore = Restore::of(context, &state)?;
+    let restore = Restore::of(context, &state, plan);
     if restore.is_done(&state) {
         return Ok(());
     }
@@ -121,8 +273,8 @@ pub(super) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let names = || opened.iter().map(|new| &new.row.name);
     let (old, broken) = {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
-        let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
+        let open = state.open.read();
+        let broken = state.broken.read();
         let limit = state.limits.collections_max;
         let old: Vec<Arc<OpenCollection>> = names().filter_map(|name| open.get(name).cloned()).collect();
         let old_broken: Vec<Collection> = names().filter_map(|name| Some(broken.get(name)?.row.clone())).collect();
@@ -139,14 +291,10 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
     orphaned_folders::removing_on_error(&folders, || restore.change(state, replaced, new))?;
     opened.iter().for_each(|new| orphaned_folders::unmark(&new.folder));
-    state
-        .aliases
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
+    state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
     {
-        let mut open = state.open.write().unwrap_or_else(PoisonError::into_inner);
-        let mut broken = state.broken.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = state.open.write();
+        let mut broken = state.broken.write();
         for new in opened {
             broken.remove(&new.row.name);
             open.insert(new.row.name.clone(), Arc::clone(new));
@@ -192,36 +340,23 @@ fn usable(error: Error) -> Error {
 }
 
 impl Restore {
-    fn of(context: &JobContext, state: &State) -> Result<Self, Error> {
-        let request = &context.live.request;
-        let broken = |problem| Error::JobState { id: context.live.id.clone(), problem };
-        let snapshot = request.get("snapshot").and_then(|id| SnapshotId::parse(id.as_str()?).ok());
-        let targets = request.get("targets").and_then(|targets| serde_json::from_value(targets.clone()).ok());
-        let classifiers = request.get("classifiers").cloned().unwrap_or_default();
-        let classifiers: Vec<ClassifierTarget> = serde_json::from_value(classifiers).unwrap_or_default();
-        let aliases = request.get("aliases").and_then(|aliases| aliases.as_array()).cloned().unwrap_or_default();
-        let name = |value: &serde_json::Value| CollectionName::parse(value.as_str()?).ok();
-        let alias = |pair: &serde_json::Value| Some(Alias { name: name(&pair[0])?, collection: name(&pair[1])? });
-        Ok(Self {
-            aliases: aliases.iter().filter_map(alias).collect(),
-            classifiers,
-            snapshot: snapshot.ok_or_else(|| broken("it names no snapshot"))?,
-            targets: targets.ok_or_else(|| broken("it names no collections"))?,
-            replace: request.get("replace").and_then(|replace| replace.as_bool()).unwrap_or(false),
-            folder: state.snapshot_partial(context.live.id.as_str()),
-        })
+    fn of(context: &JobContext, state: &State, plan: RestorePlan) -> Self {
+        let RestorePlan { snapshot, aliases, classifiers, targets, replace } = plan;
+        let aliases = aliases.into_iter().map(|(name, collection)| Alias { name, collection }).collect();
+        let folder = state.snapshot_partial(context.live.id.as_str());
+        Self { snapshot, targets, aliases, classifiers, replace, folder }
     }
 
     /// Whether an earlier run of the job came to its end before that was noted. All targets come in one transaction.
     fn is_done(&self, state: &State) -> bool {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = state.open.read();
         self.targets.iter().any(|target| open.values().any(|collection| collection.row.id.0 == target.id))
             || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
     }
 
     /// Changes the catalog, all at once. Blocks.
     fn change(&self, state: &State, replaced: Vec<Collection>, new: Vec<Collection>) -> Result<(), Error> {
-        let names: Vec<ClassifierName> = self.classifier_names()?;
+        let names = self.classifier_names();
         state.check_carried_names(&self.aliases, &names, self.replace)?;
         for row in &new {
             if let Some(collection) = state.own_name(&row.name) {
@@ -243,8 +378,8 @@ impl Restore {
         })
     }
 
-    fn classifier_names(&self) -> Result<Vec<ClassifierName>, Error> {
-        self.classifiers.iter().map(|target| Ok(ClassifierName::parse(&target.name)?)).collect()
+    fn classifier_names(&self) -> Vec<ClassifierName> {
+        self.classifiers.iter().map(|target| target.name.clone()).collect()
     }
 
     fn remove_folders(&self, state: &State) {
@@ -275,7 +410,7 @@ impl Restore {
         let place = |name: &str| foreign.join(name.replace('/', "-"));
         let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
         for target in &self.targets {
-            let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from);
+            let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from.as_str());
             let entry = entry.ok_or_else(|| invalid(format!("does not hold {}", target.from)))?;
             let folder = self.folder.join(&target.id);
             std::fs::create_dir(&folder).map_err(access)?;
@@ -313,7 +448,7 @@ impl Restore {
             return Err(invalid(format!("has no alias {} of {}, which its manifest names", alias.name, alias.collection)));
         }
         let loaded = state.embedder.model();
-        self.classifier_names()?.iter().try_for_each(|name| check_carried(catalog, name, loaded))
+        self.classifier_names().iter().try_for_each(|name| check_carried(catalog, name, loaded))
     }
 
     /// Moves a checked database to its place and opens it. Blocks.
@@ -333,9 +468,9 @@ impl Restore {
 
 /// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any dimension.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
-    let from = CollectionName::parse(&target.from)?;
-    let row = catalog.get(&from)?.ok_or_else(|| invalid(format!("has no row of {from}")))?;
-    let row = Collection { id: CollectionId(target.id.clone()), name: CollectionName::parse(&target.name)?, ..row };
+    let from = &target.from;
+    let row = catalog.get(from)?.ok_or_else(|| invalid(format!("has no row of {from}")))?;
+    let row = Collection { id: CollectionId(target.id.clone()), name: target.name.clone(), ..row };
     let hnsw = &row.hnsw;
     let of_loaded = row.model.as_ref().is_some_and(|model| model.fingerprint == loaded.fingerprint);
     let fits = DIMENSION.contains(&row.dimension)

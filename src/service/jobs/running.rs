@@ -1,16 +1,16 @@
 //! The jobs that are not finished: which wait, which run, and how far each is.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata};
 use crate::service::error::Error;
-use crate::service::locks::lock;
 
 /// The jobs that are not finished.
 pub(crate) struct Jobs {
@@ -71,13 +71,13 @@ impl Jobs {
 
     /// Finds a job that is not finished.
     pub(crate) fn find(&self, id: &JobId) -> Option<Arc<RunningJob>> {
-        let lists = lock(&self.lists);
+        let lists = self.lists.lock();
         lists.running.get(id).or_else(|| lists.waiting.iter().find(|live| live.id == *id)).cloned()
     }
 
     /// Tells a running job to stop. Gives one that still waits: it will not run any more, and the caller finishes it.
     pub(crate) fn cancel(&self, id: &JobId) -> Option<Arc<RunningJob>> {
-        let mut lists = lock(&self.lists);
+        let mut lists = self.lists.lock();
         if let Some(live) = lists.running.get(id) {
             live.canceled.store(true, Ordering::Release);
             live.wake.notify_one();
@@ -90,7 +90,7 @@ impl Jobs {
     /// Interrupts what runs and starts nothing more.
     pub(crate) async fn stop(&self) {
         let tasks = {
-            let mut lists = lock(&self.lists);
+            let mut lists = self.lists.lock();
             lists.stopped = true;
             lists.waiting.clear();
             for live in lists.running.values() {
@@ -125,7 +125,7 @@ impl RunningJob {
 
     /// Makes room for another job: this one is about to be over.
     pub(crate) fn give_up_place(&self) {
-        drop(lock(&self.place).take());
+        drop(self.place.lock().take());
     }
 
     /// Changes whenever the job's progress does; closes when it ends.

@@ -6,14 +6,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{JobContext, JobError};
-use crate::domain::{Collection, CollectionName, Metadata, Page, SnapshotId, chain};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::domain::{Collection, CollectionName, Job, JobId, JobUnit, Page, Scope, SnapshotId, chain};
 use crate::service::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::runtime::OpenCollection;
 use crate::service::snapshots::Description;
-use crate::service::state::State;
+use crate::service::state::{Service, State};
+use crate::service::upload_receiver::check_room;
 use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_foreign};
 
@@ -30,29 +34,94 @@ struct Making {
     whole: bool,
 }
 
-/// Makes the snapshot that the job's request names.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
+/// Copies collections into an archive.
+pub(super) struct SnapshotJob;
+
+/// What making a snapshot needs to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SnapshotPlan {
+    /// Its id, fixed before the job begins.
+    snapshot: SnapshotId,
+    /// Empty for the whole server.
+    #[serde(default)]
+    collections: Vec<CollectionName>,
+}
+
+/// What making a snapshot tells.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct SnapshotDetails {
+    snapshot: SnapshotId,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<CollectionName>,
+}
+
+impl Service {
+    /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
+    pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
+        self.check_running()?;
+        for name in &collections {
+            self.collection(name)?;
+        }
+        let place = self.job_place()?;
+        let state = Arc::clone(&self.state);
+        let wanted = collections.clone();
+        let total = blocking(move || {
+            let found = state.wanted(&wanted)?;
+            let bytes: Vec<u64> = found.iter().map(|collection| collection.store.bytes()).collect();
+            // All of it packed, which may save nothing, beside the largest one's copy.
+            let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
+            let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
+            let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
+            check_room(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
+            Ok(found.len() as u64)
+        })
+        .await?;
+        let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
+        let collection = match &collections[..] {
+            [only] => Some(only.clone()),
+            _ => None,
+        };
+        let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
+        let (id, request, unit) = (new_job_id()?, SnapshotPlan { snapshot, collections }, JobUnit::Collections);
+        let new: NewJob<SnapshotJob> = NewJob { id, collection, request, details, total, unit };
+        self.submit_job(place, new).await
+    }
+}
+
+impl JobKind for SnapshotJob {
+    type Request = SnapshotPlan;
+    type Details = SnapshotDetails;
+
+    fn access(_: &SnapshotPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
+        make(context, plan).await
+    }
+
+    fn free_space(state: &State, id: &JobId, _: &SnapshotPlan) {
+        state.clean_up_snapshot(id);
+    }
+}
+
+async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
     let (state, live) = (context.state()?, Arc::clone(&context.live));
-    let broken = |problem| Error::JobState { id: context.live.id.clone(), problem };
-    let text = |name: &str| live.request.get(name).and_then(|value| value.as_str());
-    let id = text("snapshot").and_then(|id| SnapshotId::parse(id).ok()).ok_or_else(|| broken("it names no snapshot"))?;
+    let SnapshotPlan { snapshot: id, collections: names } = plan;
     if state.describe(&id).is_ok() {
         // Made before the last restart, which came before that was noted.
         return Ok(());
     }
-    let names = live.request.get("collections").and_then(|names| names.as_array()).cloned().unwrap_or_default();
-    let names = names.iter().filter_map(|name| CollectionName::parse(name.as_str()?).ok()).collect::<Vec<_>>();
     let collections = state.wanted(&names)?;
     context.measure(0, collections.len() as u64);
     let folder = state.snapshot_partial(live.id.as_str());
     let (begun, whole) = (id.clone(), names.is_empty());
     let of = Arc::clone(&state);
     let mut making = blocking(move || Making::begin(of, begun, folder, whole)).await?;
-    let mut details = Metadata::from_iter([("snapshot".to_owned(), id.as_str().into())]);
-    let mut skipped: Vec<String> = Vec::new();
+    let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
     for (done, collection) in collections.into_iter().enumerate() {
         context.check()?;
-        context.progress(done as u64, details.clone()).await?;
+        context.progress(done as u64, &details).await?;
         let name = collection.row.name.clone();
         let (with_it, added) = making.add_newest(context, &state, collection.latest()).await?;
         making = with_it;
@@ -60,10 +129,9 @@ pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
             return Err(Error::CollectionNotFound { name }.into());
         }
         if !added {
-            skipped.push(name.as_str().to_owned());
-            details.insert("skipped".to_owned(), skipped.clone().into());
+            details.skipped.push(name);
         }
-        context.progress(done as u64 + 1, details.clone()).await?;
+        context.progress(done as u64 + 1, &details).await?;
     }
     Ok(blocking(move || making.finish()).await?)
 }

@@ -1,6 +1,6 @@
 //! What is known of the tokens and words of a collection's passages, true of one state of its database.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::domain::{PassageId, Sequence, TokenSet};
 use crate::ranking::{TokenIndex, Translations, WordIndex};
@@ -29,17 +29,13 @@ pub(super) struct Known {
 
 impl CollectionTokens {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.read()
     }
 
     /// Takes in what was read when there had been so many steps of filling, unless that is no longer all there is to read, or
     /// another search was faster.
     pub(super) fn take(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
-        let mut state = self.write();
+        let mut state = self.0.write();
         if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
             return;
         }
@@ -63,14 +59,14 @@ impl CollectionTokens {
 
     /// Forgets everything: passages got words that the sequence does not tell of.
     pub(super) fn forget(&self) {
-        let mut state = self.write();
+        let mut state = self.0.write();
         state.filled += 1;
         state.known = None;
     }
 
     /// Adds what passages lacked, if anything is known yet.
     pub(super) fn fill(&self, passages: &[(PassageId, TokenSet)]) {
-        let mut state = self.write();
+        let mut state = self.0.write();
         state.filled += 1;
         if let Some(known) = state.known.as_mut() {
             passages.iter().for_each(|(passage, tokens)| known.index.insert(*passage, tokens));

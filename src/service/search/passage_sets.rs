@@ -1,11 +1,11 @@
 //! Sets of passages that filters leave, as far as a collection remembers them: bounded, the least recently used go first.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use roaring::RoaringTreemap;
 
 use crate::domain::{PassageId, Sequence};
-use crate::service::locks::lock;
 use crate::store::SearchFilter;
 
 /// Bytes that the sets of one collection may take together. A set of a tenth of a million passages, in no order, takes 200 kB.
@@ -69,13 +69,13 @@ impl FromIterator<PassageId> for PassageSet {
 impl PassageSets {
     /// The entry of a filter.
     pub(super) fn take(&self, filter: &SearchFilter) -> Option<Entry> {
-        let entries = lock(&self.entries);
+        let entries = self.entries.lock();
         entries.iter().find(|entry| entry.filter == *filter).cloned()
     }
 
     /// Puts an entry last, unless a newer one of the same filter came meanwhile, and drops the first ones beyond the bound.
     pub(super) fn put(&self, entry: Entry) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let place = entries.iter().position(|other| other.filter == entry.filter);
         let known = place.map(|place| entries.remove(place));
         let newest = match known {
@@ -118,7 +118,7 @@ mod tests {
         let sets = PassageSets::default();
         sets.put(entry("a", 1, 10));
         sets.put(entry("b", 1, BYTES_MAX + 1));
-        assert_eq!(lock(&sets.entries).len(), 1);
+        assert_eq!(sets.entries.lock().len(), 1);
     }
 
     #[test]

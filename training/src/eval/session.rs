@@ -1,7 +1,6 @@
 //! Runs an exported graph: token ids in, embeddings out.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use dragoman::evaluation::Embeddings;
 use dragoman::ranking::LateInteraction;
@@ -10,6 +9,7 @@ use ort::inputs;
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 use ort::value::TensorRef;
+use parking_lot::Mutex;
 
 use super::encoder::{PaddedBatch, TokenEncoder};
 use crate::error::Error;
@@ -103,7 +103,7 @@ impl TokenEncoder for OnnxEncoder {
 /// ONNX Runtime's environment, of which a process has one.
 fn environment() -> Result<Environment, Error> {
     static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
-    let mut environment = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut environment = ENVIRONMENT.lock();
     if let Some(environment) = &*environment {
         return Ok(environment.clone());
     }

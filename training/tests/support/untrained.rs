@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test target uses its part")]
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dragoman::bundle::TOKENIZER;
 use dragoman::text::Tokenizer;
@@ -14,6 +13,7 @@ use dragoman_training::eval::TorchEncoder;
 use dragoman_training::export::{EncoderShape, EncoderWeights, ExportOptions, Exported, Origin, export, golden};
 use dragoman_training::model::encoder::{self, LATE_TOKENS};
 use dragoman_training::model::parameters::Parameters;
+use parking_lot::{Mutex, MutexGuard};
 use tch::{Device, Kind, Tensor};
 
 pub const WIDTH: i64 = 48;
@@ -110,7 +110,7 @@ impl Model {
 /// libtorch has one random generator for the whole process: tests side by side would draw each other's numbers.
 pub fn alone() -> MutexGuard<'static, ()> {
     static GENERATOR: Mutex<()> = Mutex::new(());
-    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
+    GENERATOR.lock()
 }
 
 fn config(norm: Norm) -> Config {

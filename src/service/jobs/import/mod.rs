@@ -11,12 +11,13 @@ mod results;
 mod table;
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::folder::Folder;
-use super::{JobContext, JobError, NewJob, new_job_id};
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::service::blocking::blocking;
+use crate::service::document_input::read_document;
 use crate::service::error::Error;
 use crate::service::ingest::{new_id, prepare};
 use crate::service::runtime::OpenCollection;
@@ -25,11 +26,12 @@ use crate::service::upload_receiver::{UploadBounds, check_room, receive};
 use futures::Stream;
 use records::{Record, Records};
 pub(super) use results::open as open_results;
-use results::{Checkpoint, Line, Results};
+use results::{Checkpoint, Counts, Line, Results};
+use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Collection, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobType, JobUnit, Metadata, NewDocument,
-    RefusedDocument,
+    Collection, CollectionId, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit, NewDocument,
+    RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, Upserted};
 
@@ -77,46 +79,66 @@ impl Service {
         // Only to look at the header row, while the caller is still there to be told.
         blocking(move || Records::open(&source, file.format, line_bytes_max).map(drop)).await?;
 
-        let request = Metadata::from_iter([
-            ("format".to_owned(), file.format.name().into()),
-            ("collection_id".to_owned(), collection.row.id.0.clone().into()),
-        ]);
-        let kind = JobType::Import;
+        let request = ImportPlan { format: file.format, collection_id: collection.row.id.clone() };
         // As it was asked for: a key that is restricted to an alias sees the job. Its collection is told by the id.
-        let (collection, details) = (Some(name.clone()), Metadata::new());
-        let new = NewJob { id, kind, collection, request, details, total, unit: JobUnit::Bytes };
+        let collection = Some(name.clone());
+        let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
         let job = self.submit_job(place, new).await?;
         folder.keep();
         Ok(job)
     }
 }
 
-/// Removes what a finished job does not need any more: its file. Its results stay until the job is forgotten.
-pub(super) fn clean_up(folder: &Path) {
-    if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
-    }
+/// Stores the documents of a file.
+pub(crate) struct ImportJob;
+
+/// What an import needs to run, besides the file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ImportPlan {
+    format: FileFormat,
+    collection_id: CollectionId,
 }
 
-/// Stores the file's documents, from the last checkpoint on.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let collection = collection(context)?;
-    let ended = store_all(context, &collection).await;
-    match ended {
-        Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
-        Err(JobError::Failed(error)) => {
-            let told = blocking(move || Ok(collection.tell_damage(error))).await;
-            Err(JobError::Failed(told.unwrap_or_else(|failed| failed)))
+impl JobKind for ImportJob {
+    type Request = ImportPlan;
+    /// None before anything is stored.
+    type Details = Option<Counts>;
+
+    fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+    }
+
+    /// Stores the file's documents, from the last checkpoint on.
+    async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
+        let collection = collection(context, &plan.collection_id)?;
+        let ended = store_all(context, &collection, plan.format).await;
+        match ended {
+            Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
+            Err(JobError::Failed(error)) => {
+                let told = blocking(move || Ok(collection.tell_damage(error))).await;
+                Err(JobError::Failed(told.unwrap_or_else(|failed| failed)))
+            }
+            other => other,
         }
-        other => other,
+    }
+
+    fn finish(state: &State, id: &JobId, plan: &ImportPlan) {
+        state.forget_checkpoints(id, &plan.collection_id);
+    }
+
+    /// Removes the file. The results stay.
+    fn clean_up(folder: &Path) {
+        if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
+        }
     }
 }
 
-async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
-    let (state, of, live) = (context.state()?, Arc::clone(collection), Arc::clone(&context.live));
-    let mut import = blocking(move || Import::open(&state, of, &live.id, &live.request)).await?;
+async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>, format: FileFormat) -> Result<(), JobError> {
+    let (state, of, id) = (context.state()?, Arc::clone(collection), context.live.id.clone());
+    let mut import = blocking(move || Import::open(&state, of, &id, format)).await?;
     context.measure(import.done.place.offset, import.bytes);
     loop {
         context.check()?;
@@ -128,7 +150,7 @@ async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>) -> Re
         })
         .await?;
         import = back;
-        context.progress(import.done.place.offset, import.done.details()).await?;
+        context.progress(import.done.place.offset, &import.done.counts()).await?;
         if !more {
             break;
         }
@@ -163,20 +185,17 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
 }
 
 /// The collection that the file was sent to, by its id: another one may have its name or its alias by now.
-fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
+fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
-    let Some(id) = context.live.request.get("collection_id").and_then(|id| id.as_str()) else {
-        return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
-    };
     {
-        let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(broken) = broken.values().find(|broken| broken.row.id.0 == id) {
+        let broken = state.broken.read();
+        if let Some(broken) = broken.values().find(|broken| broken.row.id == *id) {
             return Err(broken.refusal().into());
         }
     }
     let found = {
-        let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.values().find(|collection| collection.row.id.0 == id).cloned()
+        let open = state.open.read();
+        open.values().find(|collection| collection.row.id == *id).cloned()
     };
     let collection = found.ok_or_else(|| deleted(context))?;
     collection.check_model(state.embedder.model())?;
@@ -201,10 +220,8 @@ struct Import {
 }
 
 impl Import {
-    fn open(state: &State, collection: Arc<OpenCollection>, job: &JobId, request: &Metadata) -> Result<Self, Error> {
+    fn open(state: &State, collection: Arc<OpenCollection>, job: &JobId, format: FileFormat) -> Result<Self, Error> {
         let broken = |problem| Error::JobState { id: job.clone(), problem };
-        let format = request.get("format").and_then(|name| name.as_str()).and_then(FileFormat::parse);
-        let format = format.ok_or_else(|| broken("its format is unknown"))?;
         let folder = state.job_dir(job);
         let source = folder.join(SOURCE);
         let bytes = source.metadata().map_err(|_| broken("its file is gone"))?.len();
@@ -234,7 +251,7 @@ impl Import {
                 break;
             };
             bytes += content.as_ref().map_or(0, Vec::len);
-            let read = content.and_then(|json| (state.read_document)(&json, row, &state.limits));
+            let read = content.and_then(|json| read_document(&json, row, &state.limits));
             lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
                 Ok(document) => {
                     prepared.push(document);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::Place;
-use crate::domain::{Metadata, RefusedDocument};
+use crate::domain::RefusedDocument;
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 
@@ -35,6 +35,15 @@ pub(super) struct Checkpoint {
     results_bytes: u64,
     /// The last batch's results: lines of JSON.
     pub(super) results: String,
+}
+
+/// What became of the lines so far.
+#[derive(Debug, Serialize)]
+pub(crate) struct Counts {
+    lines: u64,
+    created: u64,
+    updated: u64,
+    failed: u64,
 }
 
 impl Checkpoint {
@@ -84,9 +93,8 @@ impl Checkpoint {
     }
 
     /// What the job tells.
-    pub(super) fn details(&self) -> Metadata {
-        let counts = [("lines", self.place.line), ("created", self.created), ("updated", self.updated), ("failed", self.failed)];
-        counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect()
+    pub(super) fn counts(&self) -> Counts {
+        Counts { lines: self.place.line, created: self.created, updated: self.updated, failed: self.failed }
     }
 }
 

@@ -2,7 +2,9 @@
 //! read once, some blocks at a time.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::MineError;
 use super::corpus::Corpus;
@@ -12,7 +14,6 @@ use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
-use crate::service::locks::lock;
 
 /// The neighbors of the first side among the second, and the other way round.
 pub(super) type BothWays = (NeighborLists, NeighborLists);
@@ -90,7 +91,7 @@ impl Held {
         for at in 0..self.blocks.len() {
             let (held, of_held) = &self.blocks[(at + turn) % self.blocks.len()];
             let skip = |read, held| overlap && same_passage(held, read);
-            comparison.with(&mut nearest, (held, &mut *lock(of_held)), skip).map_err(MineError::from)?;
+            comparison.with(&mut nearest, (held, &mut *of_held.lock()), skip).map_err(MineError::from)?;
         }
         Ok((block, nearest))
     }
@@ -98,7 +99,7 @@ impl Held {
     fn lists(&self, others: usize) -> Result<NeighborLists, Error> {
         let mut lists = lists(self.side.sentences(), others, self.per_query)?;
         for (block, nearest) in &self.blocks {
-            put(&mut lists, block, &lock(nearest))?;
+            put(&mut lists, block, &nearest.lock())?;
         }
         Ok(lists)
     }

@@ -31,8 +31,8 @@ pub use error::MineError;
 pub use request::{Cut, MineRequest, Sentences};
 pub(super) use submit::of_collection;
 
-use super::{JobContext, JobError};
-use crate::domain::Metadata;
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach};
+use crate::domain::{CollectionName, Metadata, Scope};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
@@ -41,7 +41,7 @@ use crate::service::state::{Service, State};
 use comparing::BothWays;
 use corpus::{EqualTexts, Shown, Source};
 use embedding_file::EmbeddingFile;
-use request::{MARGINS, Plan, STRATEGIES, named};
+use request::{MARGINS, MinePlan, STRATEGIES, named};
 use results::ResultsFile;
 use size::Size;
 use steps::{Exclusion, Steps, recovered};
@@ -59,21 +59,50 @@ struct Pair {
     second: Shown,
 }
 
-/// Finds the pairs that the job's request asks for.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let plan: Plan = request::read(&context.live.id, &context.live.request)?;
-    let result = mine(context, &plan).await;
-    // What fails because a collection goes away says so.
-    let service = Service { state: context.state()? };
-    for side in [&plan.first, &plan.second] {
-        if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
-            service.planned_collection(side)?;
-        }
-    }
-    result
+/// Finds translation pairs.
+pub(crate) struct MineJob;
+
+/// What mining tells from the beginning.
+#[derive(Debug, Serialize)]
+pub(crate) struct MineDetails {
+    first_sentences: u64,
+    second_sentences: u64,
+    memory_bytes: u64,
+    disk_bytes: u64,
 }
 
-async fn mine(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
+impl JobKind for MineJob {
+    type Request = MinePlan;
+    type Details = MineDetails;
+
+    /// The job may be about two collections, and has texts of both.
+    fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
+        let collections = plan.collections.clone();
+        let reach = match plan.has_lists() {
+            true => JobReach::Texts { collections, sender: plan.key.clone() },
+            false => JobReach::Collections(collections),
+        };
+        JobAccess { scope: Scope::Write, reach }
+    }
+
+    async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
+        let result = mine(context, &plan).await;
+        // What fails because a collection goes away says so.
+        let service = Service { state: context.state()? };
+        for side in [&plan.first, &plan.second] {
+            if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
+                service.planned_collection(side)?;
+            }
+        }
+        result
+    }
+
+    fn clean_up(folder: &Path) {
+        keep_results(folder);
+    }
+}
+
+async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let begun = Instant::now();
     let (first, second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
     for (side, name) in [(&first, "first"), (&second, "second")] {
@@ -129,11 +158,16 @@ async fn mine(context: &JobContext, plan: &Plan) -> Result<(), JobError> {
     note_time(&mut steps, "writing_ms", begun);
     let details = steps.details().clone();
     let done = context.live.progress().0.total;
-    context.progress(done, details).await
+    context.progress(done, &details).await
 }
 
 /// The neighbors of each side among the other.
-async fn neighbors(steps: &mut Steps<'_>, plan: &Plan, first: &Arc<Corpus>, second: &Arc<Corpus>) -> Result<BothWays, JobError> {
+async fn neighbors(
+    steps: &mut Steps<'_>,
+    plan: &MinePlan,
+    first: &Arc<Corpus>,
+    second: &Arc<Corpus>,
+) -> Result<BothWays, JobError> {
     let (sizes, per_query) = ((Size::of(first), Size::of(second)), plan.neighbors);
     let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
     let mut efs = None;
@@ -174,7 +208,7 @@ fn note_time(steps: &mut Steps<'_>, name: &str, begun: Instant) {
 }
 
 /// Opens a side: reads its sentences, and finds out which are equal.
-async fn open(context: &JobContext, plan: &Plan, name: &'static str) -> Result<Arc<Corpus>, JobError> {
+async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Result<Arc<Corpus>, JobError> {
     let state = context.state()?;
     let planned = if name == "first" { &plan.first } else { &plan.second };
     let service = Service { state: Arc::clone(&state) };
@@ -213,7 +247,7 @@ fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, stra
 }
 
 /// Leaves the pairs that are believed; tells the threshold, and what the known pairs say about it.
-fn cut(pairs: &mut Vec<Candidate>, plan: &Plan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
+fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
     let mut told = Metadata::new();
     told.insert("proposed".to_owned(), pairs.len().into());
     let mut threshold = plan.threshold;
@@ -279,7 +313,7 @@ fn write(
 }
 
 /// Removes what a finished job does not need any more: everything but its results.
-pub(super) fn clean_up(folder: &Path) {
+pub(super) fn keep_results(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {
         if let Err(error) = std::fs::remove_file(entry.path()) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::results::write_durably;
-use crate::domain::{CollectionName, Filter, JobId, KeyId, Language, Metadata, MiningUnit};
+use crate::domain::{CollectionId, CollectionName, Filter, JobId, KeyId, Language, MiningUnit};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
 
@@ -78,7 +78,7 @@ pub enum Cut {
 /// What a job of mining keeps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Plan {
+pub(crate) struct MinePlan {
     pub(super) first: PlannedSide,
     pub(super) second: PlannedSide,
     pub(super) neighbors: usize,
@@ -91,10 +91,10 @@ pub(super) struct Plan {
     pub(super) threshold: Option<f64>,
     /// Keys of passages, or places in the list.
     pub(super) known: Option<Vec<(u64, u64)>>,
-    /// Names of the collections: whoever looks at the job must reach them.
-    pub(super) collections: Vec<String>,
+    /// Whoever looks at the job must reach them.
+    pub(super) collections: Vec<CollectionName>,
     /// The key of who sent a list.
-    pub(super) key: Option<String>,
+    pub(super) key: Option<KeyId>,
 }
 
 /// What a job keeps of sentences, besides the files of its folder.
@@ -109,12 +109,19 @@ pub(crate) struct PlannedSide {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCollection {
-    pub(crate) name: String,
-    pub(crate) id: String,
+    pub(crate) name: CollectionName,
+    pub(crate) id: CollectionId,
     pub(crate) whole: bool,
     /// Whether documents are the sentences, not passages.
     #[serde(default)]
     pub(crate) documents: bool,
+}
+
+impl MinePlan {
+    /// Whether sentences came with the request.
+    pub(super) fn has_lists(&self) -> bool {
+        self.first.collection.is_none() || self.second.collection.is_none()
+    }
 }
 
 impl PlannedSide {
@@ -122,21 +129,6 @@ impl PlannedSide {
         let documents = self.collection.as_ref().is_some_and(|planned| planned.documents);
         if documents { MiningUnit::Document } else { MiningUnit::Passage }
     }
-}
-
-/// A value as the members of a job's request.
-pub(crate) fn write<T: Serialize>(plan: &T) -> Metadata {
-    match serde_json::to_value(plan) {
-        Ok(serde_json::Value::Object(members)) => members,
-        // Text, numbers and lists of them can always be written as JSON.
-        _ => Metadata::new(),
-    }
-}
-
-/// The value that a job's request is.
-pub(crate) fn read<T: for<'de> Deserialize<'de>>(id: &JobId, request: &Metadata) -> Result<T, Error> {
-    let value = serde_json::Value::Object(request.clone());
-    serde_json::from_value(value).map_err(|_| Error::JobState { id: id.clone(), problem: "its request is damaged" })
 }
 
 /// The one of a table that has this name.

@@ -112,7 +112,7 @@ impl<'a> Steps<'a> {
     /// Counts sentences that are done with.
     pub(super) async fn count(&mut self, more: u64) -> Result<(), JobError> {
         self.done += more;
-        self.context.progress(self.done, self.details.clone()).await
+        self.context.progress(self.done, &self.details).await
     }
 }
 

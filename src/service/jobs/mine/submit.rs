@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
-use super::request::{self, Cut, MARGINS, MineRequest, Plan, PlannedCollection, PlannedSide, STRATEGIES, Sentences, name_of};
+use super::request::{self, Cut, MARGINS, MinePlan, MineRequest, PlannedCollection, PlannedSide, STRATEGIES, Sentences, name_of};
 use super::size::Size;
-use super::{MineError, Strategy};
+use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
-    CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, ModelInfo,
-    PassageId, RequestKey,
+    CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, MiningUnit, ModelInfo, PassageId,
+    RequestKey,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -82,12 +82,11 @@ impl Service {
     pub(crate) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
         let found = {
-            let open = self.state.open.read().unwrap_or_else(PoisonError::into_inner);
-            open.values().find(|one| one.row.id.0 == planned.id).cloned()
+            let open = self.state.open.read();
+            open.values().find(|one| one.row.id == planned.id).cloned()
         };
         let found = found.filter(|found| !found.is_deleted());
-        let collection =
-            found.map_or_else(|| Err(Error::CollectionNotFound { name: CollectionName::parse(&planned.name)? }), Ok)?;
+        let collection = found.map_or_else(|| Err(Error::CollectionNotFound { name: planned.name.clone() }), Ok)?;
         collection.check_model(self.model())?;
         Ok(collection)
     }
@@ -107,7 +106,7 @@ impl Service {
         }
     }
 
-    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob, Folder), Error> {
+    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Folder), Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
             && first.ids == second.ids
@@ -140,10 +139,10 @@ impl Service {
         for (side, found) in [("first", first), ("second", second)] {
             request::write_files(&self.state.job_dir(&id), side, &found.ids, &found.texts)?;
         }
-        let names: BTreeSet<&str> =
-            [first, second].into_iter().filter_map(|found| Some(found.collection.as_ref()?.0.as_str())).collect();
+        let names: BTreeSet<&CollectionName> =
+            [first, second].into_iter().filter_map(|found| Some(&found.collection.as_ref()?.0)).collect();
         let lists = first.collection.is_none() || second.collection.is_none();
-        let plan = Plan {
+        let plan = MinePlan {
             first: first.planned(),
             second: second.planned(),
             neighbors: request.neighbors,
@@ -154,23 +153,17 @@ impl Service {
             deduplicate: request.deduplicate,
             threshold: if let Cut::Threshold(threshold) = request.cut { Some(threshold) } else { None },
             known,
-            collections: names.iter().map(|name| (*name).to_owned()).collect(),
-            key: request.key.as_ref().filter(|_| lists).map(|key| key.as_str().to_owned()),
+            collections: names.iter().map(|name| (*name).clone()).collect(),
+            key: request.key.clone().filter(|_| lists),
         };
-        let details = [
-            ("first_sentences", first.ids.len() as u64),
-            ("second_sentences", second.ids.len() as u64),
-            ("memory_bytes", memory_bytes),
-            ("disk_bytes", disk_bytes),
-        ];
+        let (first_sentences, second_sentences) = (first.ids.len() as u64, second.ids.len() as u64);
         let of_one = first.collection.as_ref().or(second.collection.as_ref()).filter(|_| names.len() == 1);
         let new = NewJob {
             id,
-            kind: JobType::Mine,
             collection: of_one.map(|(name, _)| name.clone()),
-            request: request::write(&plan),
-            details: details.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect::<Metadata>(),
-            total: (first.ids.len() + second.ids.len()) as u64,
+            request: plan,
+            details: MineDetails { first_sentences, second_sentences, memory_bytes, disk_bytes },
+            total: first_sentences + second_sentences,
             unit: JobUnit::Sentences,
         };
         Ok((new, folder))
@@ -181,8 +174,8 @@ impl Found {
     pub(crate) fn planned(&self) -> PlannedSide {
         PlannedSide {
             collection: self.collection.as_ref().map(|(name, collection)| PlannedCollection {
-                name: name.as_str().to_owned(),
-                id: collection.row.id.0.clone(),
+                name: name.clone(),
+                id: collection.row.id.clone(),
                 whole: self.whole,
                 documents: self.unit == MiningUnit::Document,
             }),

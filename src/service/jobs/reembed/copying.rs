@@ -109,7 +109,7 @@ impl<'c> Copying<'c> {
         self.context.set_total(total);
         self.details.insert("passages".to_owned(), counts.passages.into());
         self.details.insert("not_embedded".to_owned(), self.not_embedded.into());
-        self.context.progress(counts.documents, self.details.clone()).await
+        self.context.progress(counts.documents, &self.details).await
     }
 
     /// Removes documents that the collection has no more. One that it has in another revision is among the missing.

@@ -9,18 +9,19 @@
 
 mod copying;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedRwLockWriteGuard;
 use uuid::Uuid;
 
-use super::mine::{memory, request};
+use super::kind::Named as _;
+use super::mine::memory;
 use super::restore::build_index;
-use super::{JobContext, JobError, NewJob, RunningJob, new_job_id};
+use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
 use crate::domain::{
-    Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobType, JobUnit, Metadata, ModelInfo, PassageBounds,
+    Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobUnit, ModelInfo, PassageBounds, Scope,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
@@ -36,20 +37,34 @@ const RETIRE_PAUSE: Duration = Duration::from_millis(200);
 /// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its places in indexes.
 const PASSAGE_BYTES: u64 = 400;
 
-/// What the job is to do, as its request keeps it.
+/// Embeds a collection anew with the server's model.
+pub(super) struct ReembedJob;
+
+/// What the job is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Plan {
-    /// The collection, by its id.
-    collection_id: String,
+pub(super) struct ReembedPlan {
+    /// The collection.
+    collection_id: CollectionId,
     /// The id that it has afterwards.
     #[serde(alias = "successor")]
-    replacement: String,
+    replacement: CollectionId,
     /// The model that it is to have.
     model: String,
     model_fingerprint: String,
     dimension: usize,
     tokens_max: usize,
     overlap_tokens: usize,
+}
+
+/// What the job tells from the beginning.
+#[derive(Debug, Serialize)]
+pub(super) struct ReembedDetails {
+    from_model: String,
+    from_model_fingerprint: String,
+    to_model: String,
+    to_model_fingerprint: String,
+    memory_bytes: u64,
+    disk_bytes: u64,
 }
 
 impl Service {
@@ -70,9 +85,9 @@ impl Service {
             }
         }
         let bounds = bounds.unwrap_or_else(|| fitting(row.passages, loaded.tokens_max));
-        let plan = Plan {
-            collection_id: row.id.0.clone(),
-            replacement: Uuid::now_v7().to_string(),
+        let plan = ReembedPlan {
+            collection_id: row.id.clone(),
+            replacement: CollectionId(Uuid::now_v7().to_string()),
             model: loaded.name.clone(),
             model_fingerprint: loaded.fingerprint.clone(),
             dimension: loaded.dimension,
@@ -95,17 +110,18 @@ impl Service {
         let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
         let disk_bytes = collection.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
-        let details = Metadata::from_iter([
-            ("from_model".to_owned(), own.name.clone().into()),
-            ("from_model_fingerprint".to_owned(), own.fingerprint.clone().into()),
-            ("to_model".to_owned(), plan.model.clone().into()),
-            ("to_model_fingerprint".to_owned(), plan.model_fingerprint.clone().into()),
-            ("memory_bytes".to_owned(), memory_bytes.into()),
-            ("disk_bytes".to_owned(), disk_bytes.into()),
-        ]);
-        let (id, kind, unit) = (new_job_id()?, JobType::Reembed, JobUnit::Documents);
-        let (collection, request) = (Some(row.name.clone()), request::write(&plan));
-        self.submit_job(place, NewJob { id, kind, collection, request, details, total: counts.documents, unit }).await
+        let details = ReembedDetails {
+            from_model: own.name.clone(),
+            from_model_fingerprint: own.fingerprint.clone(),
+            to_model: plan.model.clone(),
+            to_model_fingerprint: plan.model_fingerprint.clone(),
+            memory_bytes,
+            disk_bytes,
+        };
+        let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
+        let collection = Some(row.name.clone());
+        let new: NewJob<ReembedJob> = NewJob { id, collection, request: plan, details, total, unit };
+        self.submit_job(place, new).await
     }
 }
 
@@ -118,33 +134,58 @@ fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     })
 }
 
-/// Makes the replacement that the job's request describes and puts it in place.
-pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
-    let plan: Plan = request::read(&context.live.id, &context.live.request)?;
-    let Some(old) = plan.collection(context)? else {
-        // Put in place before the last restart, which came before that was noted.
-        return Ok(());
-    };
-    let (opening, of, state) = (plan.clone(), Arc::clone(&old), context.state()?);
-    let next = blocking(move || opening.open(&state, &of)).await?;
-    let replaced = replace(context, &plan, &old, &next).await;
-    if let Err(halt) = &replaced {
-        let (next, goes_on) = (Arc::clone(&next), matches!(halt, JobError::Interrupted));
-        blocking(move || {
-            close(&next, goes_on);
-            Ok(())
-        })
-        .await?;
+impl JobKind for ReembedJob {
+    type Request = ReembedPlan;
+    type Details = ReembedDetails;
+
+    fn access(_: &ReembedPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
     }
-    match replaced {
-        Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
-        replaced => replaced,
+
+    /// Makes the replacement and puts it in place.
+    async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {
+        let Some(old) = plan.collection(context)? else {
+            // Put in place before the last restart, which came before that was noted.
+            return Ok(());
+        };
+        let (opening, of, state) = (plan.clone(), Arc::clone(&old), context.state()?);
+        let next = blocking(move || opening.open(&state, &of)).await?;
+        let replaced = replace(context, &plan, &old, &next).await;
+        if let Err(halt) = &replaced {
+            let (next, goes_on) = (Arc::clone(&next), matches!(halt, JobError::Interrupted));
+            blocking(move || {
+                close(&next, goes_on);
+                Ok(())
+            })
+            .await?;
+        }
+        match replaced {
+            Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
+            replaced => replaced,
+        }
+    }
+
+    /// Removes what a job that did not succeed has left of a replacement. What fails here the next start removes.
+    fn free_space(state: &State, _: &JobId, plan: &ReembedPlan) {
+        let Some(replacement) = Self::makes(plan) else { return };
+        let in_place = {
+            let open = state.open.read();
+            open.values().any(|collection| collection.row.id == replacement)
+        };
+        if !in_place {
+            let _ = orphaned_folders::remove(&state.collections_dir().join(replacement.0));
+        }
+    }
+
+    /// A name of a folder, so nothing but what was made for that.
+    fn makes(plan: &ReembedPlan) -> Option<CollectionId> {
+        Uuid::try_parse(&plan.replacement.0).ok().map(|_| plan.replacement.clone())
     }
 }
 
 async fn replace(
     context: &JobContext,
-    plan: &Plan,
+    plan: &ReembedPlan,
     old: &Arc<OpenCollection>,
     next: &Arc<OpenCollection>,
 ) -> Result<(), JobError> {
@@ -203,7 +244,7 @@ fn close(next: &OpenCollection, goes_on: bool) {
     }
 }
 
-impl Plan {
+impl ReembedPlan {
     /// The collection that the job is to replace; `None` when that was done.
     fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
         let service = Service { state: context.state()? };
@@ -211,11 +252,11 @@ impl Plan {
             return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
         };
         let found = service.collection(name)?;
-        if found.row.id.0 == self.replacement {
+        if found.row.id == self.replacement {
             return Ok(None);
         }
         // Another one may have the name by now.
-        if found.row.id.0 != self.collection_id {
+        if found.row.id != self.collection_id {
             return Err(Error::CollectionNotFound { name: name.clone() }.into());
         }
         self.check_model(service.model())?;
@@ -238,7 +279,7 @@ impl Plan {
     /// The replacement's row, of what the collection's is now.
     fn row(&self, old: &OpenCollection) -> Collection {
         Collection {
-            id: CollectionId(self.replacement.clone()),
+            id: self.replacement.clone(),
             model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
             dimension: self.dimension,
             passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
@@ -248,7 +289,7 @@ impl Plan {
 
     /// Opens the replacement's database, which an earlier run may have left. A damaged one is thrown away. Blocks.
     fn open(&self, state: &State, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
-        let folder = state.collections_dir().join(&self.replacement);
+        let folder = state.collections_dir().join(&self.replacement.0);
         let open = || {
             let access = |source| Error::Folder { path: folder.clone(), source };
             let there = folder.try_exists().map_err(access)?;
@@ -286,7 +327,7 @@ impl Plan {
         let name = &old.row.name;
         let not_found = || Error::CollectionNotFound { name: name.clone() };
         {
-            let open = state.open.read().unwrap_or_else(PoisonError::into_inner);
+            let open = state.open.read();
             open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
         }
         if next.store.metadata_indexes() != old.store.metadata_indexes() {
@@ -299,31 +340,20 @@ impl Plan {
         })?;
         orphaned_folders::unmark(&next.folder);
         next.set_current(row);
-        state.open.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Arc::clone(next));
+        state.open.write().insert(name.clone(), Arc::clone(next));
         *gate = Some(Arc::clone(next));
         state.start_worker(next);
-        tracing::info!(collection = %name, model = self.model, id = self.replacement, "collection embedded anew");
+        tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection embedded anew");
         Ok(())
     }
 }
 
 impl State {
     /// The unfinished job that embeds the collection with this id anew. Blocks.
-    fn reembedding(&self, collection_id: &str) -> Result<Option<JobId>, Error> {
+    fn reembedding(&self, collection: &CollectionId) -> Result<Option<JobId>, Error> {
         let jobs = self.catalog.unfinished_jobs()?;
-        let of = |job: &Job| job.request.get("collection_id").is_some_and(|id| id.as_str() == Some(collection_id));
-        Ok(jobs.into_iter().find(|job| job.kind == JobType::Reembed && of(job)).map(|job| job.id))
-    }
-
-    /// Removes what a job that did not succeed has left of a replacement. What fails here the next start removes. Blocks.
-    pub(super) fn clean_up_reembedding(&self, live: &RunningJob) {
-        let Some(replacement) = orphaned_folders::replacement(&live.request) else { return };
-        let in_place = {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            open.values().any(|collection| collection.row.id.0 == replacement)
-        };
-        if !in_place {
-            let _ = orphaned_folders::remove(&self.collections_dir().join(replacement));
-        }
+        let of =
+            |job: &Job| stored::read::<ReembedPlan>(&job.id, &job.request).is_ok_and(|plan| plan.collection_id == *collection);
+        Ok(jobs.into_iter().find(|job| job.kind == ReembedJob::TYPE && of(job)).map(|job| job.id))
     }
 }

@@ -1,9 +1,9 @@
-//! A document as a caller sends it, and what it is checked for.
+//! A document as a caller sends it, in a request or as a line of an import, and what it is checked for.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::extract::parse_json;
+use super::json::{JsonError, parse_object, shorten};
 use crate::domain::{
     self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, MetadataObject, NewDocument, RefusedDocument,
 };
@@ -46,39 +46,26 @@ pub struct DocumentInput {
     pub metadata: Option<MetadataObject>,
 }
 
-/// Why a document is refused before the service sees it, and its id if that is valid.
-pub struct Refusal {
-    /// The id.
-    pub id: Option<DocumentId>,
-    /// Why.
-    pub code: Code,
-    /// Pointer within the document.
-    pub member: &'static str,
-    /// The limit, what was expected and what came.
-    pub detail: String,
-}
-
 /// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
-    let input: DocumentInput = parse_json(json).map_err(|error| {
-        let place = error.errors.into_iter().next();
-        let (pointer, detail) = match place {
-            Some(place) => (place.pointer.unwrap_or_default(), place.detail),
-            None => (String::new(), error.detail.replacen("the body", "the line", 1).replace(" at line 1 column", " at column")),
-        };
-        RefusedDocument { id: None, code: error.code, pointer, detail }
+    let input: DocumentInput = parse_object(json).map_err(|error| match error {
+        JsonError::Malformed(problem) => {
+            let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
+            RefusedDocument { id: None, code: Code::MalformedJson, pointer: String::new(), detail }
+        }
+        JsonError::Invalid { pointer, problem } => {
+            RefusedDocument { id: None, code: Code::InvalidRequest, pointer, detail: shorten(problem) }
+        }
     })?;
-    check(input, collection, limits).map_err(|refusal| {
-        let Refusal { id, code, member, detail } = refusal;
-        RefusedDocument { id, code, pointer: member.to_owned(), detail }
-    })
+    check(input, collection, limits)
 }
 
 /// Checks a document by itself, and against what the collection asks of its documents.
-pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
+pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
     let id = input.id.as_deref().map(DocumentId::parse_new).transpose();
-    let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;
-    let refuse = |code, member, detail| Refusal { id: id.clone(), code, member, detail };
+    let refused = |id, code, member: &str, detail| RefusedDocument { id, code, pointer: member.to_owned(), detail };
+    let id = id.map_err(|error| refused(None, Code::InvalidRequest, "/id", error.to_string()))?;
+    let refuse = |code, member, detail| refused(id.clone(), code, member, detail);
     let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));
     if let Some(problem) = input.title.as_deref().and_then(|title| domain::check_title(title).err()) {
         return invalid("/title", problem);
@@ -119,8 +106,8 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     let language = match input.language {
         None => None,
         Some(tag) => {
-            let refused = |error: LanguageTagError| refuse(error.code(), "/language", error.to_string());
-            Language::of_text_from_tag(&tag).map_err(refused)?
+            let unknown = |error: LanguageTagError| refuse(error.code(), "/language", error.to_string());
+            Language::of_text_from_tag(&tag).map_err(unknown)?
         }
     };
     let metadata = input.metadata.unwrap_or_default().0;

@@ -12,11 +12,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Body as _;
 
-use super::access::{Access, Operation, Operations, Reach};
+use super::access::{Access, Reach};
 use super::api::Api;
 use super::error::ApiError;
 use super::hosts::Addressed;
-use super::in_flight::InFlight;
+use super::operations::{Operation, Operations};
+use super::permit_body::PermitBody;
 use super::settings::Settings;
 use super::traffic::{ClientAddress, Traffic, refused};
 use crate::domain::{Caller, Code, CollectionName, Payer, Scope};
@@ -26,20 +27,17 @@ use crate::service::shares::Bound;
 /// The scheme of the header `authorization`, in lower case, with the space after it.
 const BEARER: &str = "bearer ";
 
-/// What the guard looks at.
+/// What stands before the handlers: keys, bounds, the time limit.
 #[derive(Clone)]
-pub struct Gate {
+pub struct AuthMiddleware {
     service: Service,
     settings: Arc<Settings>,
     traffic: Arc<Traffic>,
     operations: &'static Operations,
 }
 
-/// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
-pub struct Sender(pub Caller);
-
-impl Gate {
-    /// A gate before `service`.
+impl AuthMiddleware {
+    /// Stands before the handlers of `service`.
     pub fn new(service: Service, settings: Settings, operations: &'static Operations) -> Self {
         let traffic = Traffic::new(&settings);
         Self { service, settings: Arc::new(settings), traffic, operations }
@@ -72,13 +70,13 @@ impl Gate {
 }
 
 /// Lets a request through to its handler, or refuses it.
-pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let operation = gate.operations.of(&request);
+pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
+    let operation = auth.operations.of(&request);
     let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
     if let Err(error) = addressed.host() {
         return error.into_response();
     }
-    if gate.settings.drain.has_begun() && operation.id != "check_health" {
+    if auth.settings.drain.has_begun() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
         return ([(CONNECTION, HeaderValue::from_static("close"))], error).into_response();
     }
@@ -87,25 +85,25 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
     let admitted = async {
         // Who watches a server is answered also when all places are taken, which is what it has to see.
         let watches = operation.id == "get_metrics";
-        if watches && gate.settings.metrics_open {
+        if watches && auth.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
         }
-        if !gate.service.is_guarded() {
+        if !auth.service.is_guarded() {
             let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
-            addressed.check(&gate.settings.hosts, &gate.settings.cors_origins)?;
+            addressed.check(&auth.settings.hosts, &auth.settings.cors_origins)?;
         }
-        let caller = match gate.caller(request.headers()) {
+        let caller = match auth.caller(request.headers()) {
             Ok(caller) => caller,
             // Whoever tries keys pays for it.
-            Err(error) => return Err(gate.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
+            Err(error) => return Err(auth.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
         let payer = Payer::of(&caller, address);
         let place = match operation.id.as_str() {
-            "watch_job" => Some(gate.traffic.listen(payer.clone())?),
+            "watch_job" => Some(auth.traffic.listen(payer.clone())?),
             _ if watches => None,
-            _ => Some(gate.traffic.enter(payer.clone())?),
+            _ => Some(auth.traffic.enter(payer.clone())?),
         };
-        let admission = gate.traffic.admit(payer)?;
+        let admission = auth.traffic.admit(payer)?;
         permit(&caller, scope, reach, &mut request).await?;
         Ok((place, Some(admission), caller))
     };
@@ -113,16 +111,16 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
         Ok(admitted) => admitted,
         Err(error) => return error.into_response(),
     };
-    let memory = gate.service.request_memory(Payer::of(&caller, address));
+    let memory = auth.service.request_memory(Payer::of(&caller, address));
     request.extensions_mut().insert(caller);
-    let response = memory.clone().scope(run(operation, &gate.settings, request, next)).await;
+    let response = memory.clone().scope(run(operation, &auth.settings, request, next)).await;
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
     // What was written is told in any case; its answer is small beside the request.
     if let (Err(refusal), Scope::Read) = (held, scope) {
         return refused(refusal).into_response();
     }
-    response.map(|body| Body::new(InFlight::new(body, (place, admission, memory))))
+    response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
 }
 
 /// Checks what the caller may do and touch.
@@ -174,11 +172,12 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
     }
 }
 
-impl FromRequestParts<Api> for Sender {
+/// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
+impl FromRequestParts<Api> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Caller>().cloned();
-        caller.map(Self).ok_or_else(|| ApiError::internal("a handler asks who called, but its route is not guarded"))
+        caller.ok_or_else(|| ApiError::internal("a handler asks who called, but its route asks for no key"))
     }
 }

@@ -11,14 +11,14 @@ use axum::response::Response;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
-use super::access::Operations;
 use super::browsers;
 use super::error::{self, ApiError, Shape};
 use super::metrics::RequestMeter;
+use super::operations::Operations;
 use super::request_id::{REQUEST_ID, request_id};
 use crate::domain::Blame;
 
-/// Puts `routes` into the envelope: every path, also one that no route has, and every handler, also one that panics.
+/// Puts the middleware around `routes`: every path, also one that no route has, and every handler, also one that panics.
 pub fn wrap<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     requests: RequestMeter,

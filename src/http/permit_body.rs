@@ -8,20 +8,20 @@ use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
 /// An answer that keeps `places` while it is sent.
-pub struct InFlight<T> {
+pub struct PermitBody<T> {
     body: Body,
     places: Option<T>,
     begun: bool,
 }
 
-impl<T: Unpin> InFlight<T> {
+impl<T: Unpin> PermitBody<T> {
     /// Has `body` keep `places`.
     pub fn new(body: Body, places: T) -> Self {
         Self { body, places: Some(places), begun: false }
     }
 }
 
-impl<T: Unpin> hyper::body::Body for InFlight<T> {
+impl<T: Unpin> hyper::body::Body for PermitBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -58,7 +58,7 @@ mod tests {
     async fn places_are_kept_until_the_answer_is_sent() {
         let place = Arc::new(());
         let pieces = stream::iter(["one", "two"]).map(Ok::<_, axum::Error>);
-        let mut answer = InFlight::new(Body::from_stream(pieces), Arc::clone(&place));
+        let mut answer = PermitBody::new(Body::from_stream(pieces), Arc::clone(&place));
         for expect in ["one", "two"] {
             assert_eq!(answer.frame().await.unwrap().unwrap().into_data().unwrap(), expect);
             assert_eq!(Arc::strong_count(&place), 2);
@@ -70,24 +70,24 @@ mod tests {
     #[tokio::test]
     async fn places_are_free_when_nobody_waits_for_the_answer() {
         let place = Arc::new(());
-        let answer = InFlight::new(Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>()), Arc::clone(&place));
+        let answer = PermitBody::new(Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>()), Arc::clone(&place));
         drop(answer);
         assert_eq!(Arc::strong_count(&place), 1);
     }
 
     #[tokio::test]
     async fn an_answer_of_one_piece_has_not_ended_with_it() {
-        let mut answer = InFlight::new(Body::from("whole"), ());
+        let mut answer = PermitBody::new(Body::from("whole"), ());
         assert!(answer.frame().await.unwrap().unwrap().is_data());
         assert!(!answer.is_end_stream());
         assert!(answer.frame().await.is_none());
         assert!(answer.is_end_stream());
-        assert!(InFlight::new(Body::empty(), ()).is_end_stream(), "nothing is to be sent");
+        assert!(PermitBody::new(Body::empty(), ()).is_end_stream(), "nothing is to be sent");
     }
 
     #[test]
     fn the_length_of_an_answer_stays_known() {
-        let answer = InFlight::new(Body::from("four"), ());
+        let answer = PermitBody::new(Body::from("four"), ());
         assert_eq!(answer.size_hint().exact(), Some(4));
     }
 }

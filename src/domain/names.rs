@@ -1,0 +1,23 @@
+//! The names of values without content, as the wire and the catalog have them.
+
+/// Gives an enum `ALL`, `name` and `parse`.
+macro_rules! names {
+    ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// All of them.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The name on the wire and in the catalog.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// The one of this name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+        }
+    };
+}
+
+pub(crate) use names;

@@ -1,0 +1,137 @@
+//! What a type of job consists of. Each type is one implementation of `JobKind`, in a file of its own, and a line of
+//! `job_types!` in the module above.
+
+use std::marker::PhantomData;
+use std::path::Path;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::access::{JobAccess, JobReach};
+use super::context::{JobContext, JobError};
+use super::running::RunningJob;
+use super::stored;
+use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, Metadata, Scope};
+use crate::service::error::Error;
+use crate::service::state::State;
+
+/// The name of a type of job, which `job_types!` gives it.
+pub(crate) trait Named {
+    /// The name on the wire and in the catalog.
+    const TYPE: JobType;
+}
+
+/// A type of job.
+///
+/// Only `access` and `run` are required. The methods that remove something may run twice: a crash can come before the end of the
+/// job is noted.
+pub(crate) trait JobKind: Named + Send + Sync + 'static {
+    /// What it needs to run. The catalog keeps it: what earlier versions wrote must stay readable.
+    type Request: Serialize + DeserializeOwned + Send;
+    /// What it tells from the beginning; while it runs it may tell more.
+    type Details: Serialize;
+
+    /// Which key may see the job, and which may cancel it. `collection` is the one that the job is about, if it is about one.
+    fn access(request: &Self::Request, collection: Option<&CollectionName>) -> JobAccess;
+
+    /// Does what the job is for. After a restart of the server it runs again.
+    fn run(context: &JobContext, request: Self::Request) -> impl Future<Output = Result<(), JobError>> + Send;
+
+    /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would
+    /// begin anew. Blocks.
+    fn free_space(_state: &State, _id: &JobId, _request: &Self::Request) {}
+
+    /// Records elsewhere how the job ended, before its end is noted: whoever sees that it is over must see that, too. Blocks.
+    fn before_end(_state: &State, _id: &JobId, _status: JobStatus, _error: Option<&JobFailure>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Removes what the job keeps elsewhere, once its end is noted. Blocks.
+    fn finish(_state: &State, _id: &JobId, _request: &Self::Request) {}
+
+    /// Removes files from the job's folder that nobody needs after its end. The others stay until the job is forgotten. Blocks.
+    fn clean_up(_folder: &Path) {}
+
+    /// The collection that the job makes in a folder of its own. After a restart it continues with what is there.
+    fn makes(_request: &Self::Request) -> Option<CollectionId> {
+        None
+    }
+}
+
+/// A type of job that reads requests itself, so that all types have one form.
+pub(super) trait AnyJobKind: Send + Sync {
+    /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
+    fn access(&self, job: &Job) -> JobAccess;
+
+    /// `JobKind::run`.
+    fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>>;
+
+    /// `JobKind::free_space`.
+    fn free_space(&self, state: &State, job: &RunningJob);
+
+    /// `JobKind::before_end`.
+    fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error>;
+
+    /// `JobKind::finish`, and `JobKind::clean_up` of `folder`.
+    fn finish(&self, state: &State, job: &RunningJob, folder: &Path);
+
+    /// `JobKind::clean_up`.
+    fn clean_up(&self, folder: &Path);
+
+    /// `JobKind::makes`.
+    fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
+}
+
+/// Reads requests for the type of job `J`.
+pub(super) struct Reading<J>(pub(super) PhantomData<fn() -> J>);
+
+impl<J: JobKind> Reading<J> {
+    /// Reads a request. What a job with a damaged request leaves on the disk stays until the job is forgotten.
+    fn read(id: &JobId, request: &Metadata) -> Option<J::Request> {
+        let read = stored::read(id, request);
+        if let Err(error) = &read {
+            tracing::warn!(job = %id, error = error as &dyn std::error::Error, "a job's request cannot be read");
+        }
+        read.ok()
+    }
+}
+
+impl<J: JobKind> AnyJobKind for Reading<J> {
+    fn access(&self, job: &Job) -> JobAccess {
+        match stored::read(&job.id, &job.request) {
+            Ok(request) => J::access(&request, job.collection.as_ref()),
+            Err(_) => JobAccess { scope: Scope::Admin, reach: JobReach::Everything },
+        }
+    }
+
+    fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>> {
+        async move { J::run(context, stored::read(&context.live.id, &context.live.request)?).await }.boxed()
+    }
+
+    fn free_space(&self, state: &State, job: &RunningJob) {
+        if let Some(request) = Self::read(&job.id, &job.request) {
+            J::free_space(state, &job.id, &request);
+        }
+    }
+
+    fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        J::before_end(state, id, status, error)
+    }
+
+    fn finish(&self, state: &State, job: &RunningJob, folder: &Path) {
+        J::clean_up(folder);
+        if let Some(request) = Self::read(&job.id, &job.request) {
+            J::finish(state, &job.id, &request);
+        }
+    }
+
+    fn clean_up(&self, folder: &Path) {
+        J::clean_up(folder);
+    }
+
+    fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {
+        J::makes(&Self::read(id, request)?)
+    }
+}

@@ -1,0 +1,126 @@
+//! Reads JSON objects and says where and why one does not fit: the bodies of requests, the lines of imports.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_path_to_error::Segment;
+
+/// Why bytes cannot be read as the JSON object that is expected.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JsonError {
+    /// They are no JSON; the text goes on where it names what was read.
+    Malformed(String),
+    /// They are JSON of another form.
+    Invalid {
+        /// JSON pointer to the wrong place.
+        pointer: String,
+        /// What was expected and what came.
+        problem: String,
+    },
+}
+
+/// A value that only a JSON object can be read into. A derived struct alone would take an array of its members, too.
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+/// Reads an array of objects.
+pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(objects.into_iter().map(|Object(value)| value).collect())
+}
+
+/// Reads an array of objects that may be left out or null.
+pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
+    let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
+}
+
+/// Reads a JSON object and says where and why it does not fit.
+pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| JsonError::Malformed(format!("is not valid UTF-8 after byte {}", error.valid_up_to())))?;
+    if text.trim_ascii().is_empty() {
+        return Err(JsonError::Malformed("is empty, expected JSON".to_owned()));
+    }
+    // Keeping track of the place takes longer than all else in a body of vectors: it is done only when there is an error to place.
+    if let Ok(Object(value)) = serde_json::from_str(text) {
+        return Ok(value);
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        if error.inner().is_data() {
+            JsonError::Invalid { pointer: pointer(error.path()), problem: readable(error.inner()) }
+        } else {
+            malformed(error.inner())
+        }
+    })?;
+    json.end().map_err(|error| malformed(&error))?;
+    Ok(value)
+}
+
+fn malformed(error: &serde_json::Error) -> JsonError {
+    JsonError::Malformed(format!("is not well-formed JSON: {error}"))
+}
+
+/// The place of an error as a JSON pointer.
+pub fn pointer(path: &serde_path_to_error::Path) -> String {
+    let mut pointer = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// An error of serde in the words of JSON, without the position, which the pointer tells better.
+pub fn readable(error: &serde_json::Error) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("invalid type: map", "invalid type: object"),
+        ("invalid type: sequence", "invalid type: array"),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+        ("expected usize", "expected a non-negative integer"),
+        ("expected u32", "expected a non-negative integer"),
+        ("expected f32", "expected a number"),
+    ];
+    let text = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&position).unwrap_or(&text);
+    WORDS.iter().fold(text.to_owned(), |text, (rust, json)| text.replace(rust, json))
+}
+
+/// Bounds a text that may quote the request: a wrong value can be as long as the body.
+pub fn shorten(mut text: String) -> String {
+    const BYTES_MAX: usize = 600;
+    if text.len() > BYTES_MAX {
+        let end = (0..=BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
