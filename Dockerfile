@@ -1,38 +1,87 @@
-# syntax=docker/dockerfile:1
-# The server with its CPU runtime and the shipped model. Build: docker build -t dragoman . (x86-64 Linux only, as the pinned
-# libraries are).
+# Images of the server: `cpu` (the default), as small as it can be, and `gpu` for NVIDIA's processors. Needs BuildKit (Docker 20.10
+# or newer).
+#
+#     docker build --tag dragoman .
+#     docker build --tag dragoman:gpu --target gpu .
+#
+# A program that is built already becomes an image without a toolchain; the context is then a folder that `make release` made:
+#
+#     docker build --tag dragoman --build-arg PROGRAM=packaged --file Dockerfile dist/dragoman-0.1.0-x86_64-linux
 
-FROM rust:1.95-bookworm AS build
+# Where the program comes from: the stage `build` or `packaged`.
+ARG PROGRAM=build
+# Base images, for those who have them from elsewhere.
+ARG RUST=rust:1.95-bookworm
+ARG DEBIAN=debian:bookworm-slim
+ARG CUDA=nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04
+
+FROM ${RUST} AS tools
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends python3 python3-pip \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
-
-# ONNX Runtime, pinned and checked by hash. A layer of its own: it changes more seldom than the sources.
 COPY scripts/ scripts/
-RUN python3 scripts/fetch_runtime.py serving
 
+FROM tools AS cuda-runtime
+RUN python3 scripts/fetch_runtime.py serving-cuda
+
+FROM tools AS build
+# ONNX Runtime, pinned and checked by hash. A layer of its own: it changes more seldom than the sources.
+RUN python3 scripts/fetch_runtime.py serving
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
     cargo build --release --locked --bin dragoman \
-    && mkdir -p /opt/dragoman/models \
-    && cp target/release/dragoman /opt/dragoman/ \
-    && cp .runtime/onnxruntime/libonnxruntime.so /opt/dragoman/ \
-    && cp .runtime/onnxruntime/LICENSE /opt/dragoman/onnxruntime-LICENSE \
-    && cp .runtime/onnxruntime/ThirdPartyNotices.txt /opt/dragoman/onnxruntime-ThirdPartyNotices.txt \
-    && cp LICENSE /opt/dragoman/ \
-    && cp -r models/ems-small /opt/dragoman/models/
+    && scripts/package.sh target/release/dragoman /opt/dragoman
 
-# Has libstdc++ and libgcc, which is all that the program and ONNX Runtime need.
-FROM debian:bookworm-slim
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
-    && install --directory --owner dragoman --group dragoman /data
-COPY --from=build /opt/dragoman/ /opt/dragoman/
+FROM scratch AS packaged
+COPY . /opt/dragoman/
+
+FROM ${PROGRAM} AS program
+
+# What the program needs of a system: its libraries, two names, a place for temporary files and one for the data.
+FROM ${DEBIAN} AS system
+COPY --from=program /opt/dragoman/ /image/opt/dragoman/
+WORKDIR /image
+RUN mkdir -p etc usr/bin \
+    && install --directory --mode 1777 tmp \
+    && install --directory --mode 700 /data \
+    && printf 'root:x:0:0:root:/:/sbin/nologin\ndragoman:x:10001:10001:dragoman:/:/sbin/nologin\n' >etc/passwd \
+    && printf 'root:x:0:\ndragoman:x:10001:\n' >etc/group \
+    && printf 'hosts: files dns\n' >etc/nsswitch.conf \
+    && ln --symbolic /opt/dragoman/dragoman usr/bin/dragoman \
+    && ldd opt/dragoman/dragoman opt/dragoman/libonnxruntime.so >/libraries \
+    && ! grep 'not found' /libraries \
+    && sed --quiet --regexp-extended 's/^\s*(.* => )?(\/\S+) \(0x.*/\2/p' /libraries | sort --unique \
+        | xargs cp --parents --dereference --target-directory . \
+    && cp --parents /usr/share/doc/libc6/copyright /usr/share/doc/libgcc-s1/copyright /usr/share/doc/libstdc++6/copyright .
+
+FROM ${CUDA} AS gpu
+RUN groupadd --system --gid 10001 dragoman \
+    && useradd --system --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
+    && install --directory --owner 10001 --group 10001 --mode 700 /data \
+    && ln --symbolic /opt/dragoman/dragoman /usr/bin/dragoman
+COPY --from=program /opt/dragoman/ /opt/dragoman/
+COPY --from=cuda-runtime /build/.runtime/onnxruntime-cuda/*.so /opt/dragoman/
+WORKDIR /opt/dragoman
+USER 10001:10001
+ENV DRAGOMAN_LISTEN=0.0.0.0:7700 \
+    DRAGOMAN_DATA=/data \
+    DRAGOMAN_DEVICE=cuda
+EXPOSE 7700
+VOLUME /data
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["dragoman", "health"]
+ENTRYPOINT ["/opt/dragoman/dragoman"]
+CMD ["serve"]
+
+FROM scratch AS cpu
+COPY --from=system /image/ /
+# Alone, so that it has its owner whatever the builder does with owners.
+COPY --from=system --chown=10001:10001 /data/ /data/
 
 # The library and the model are found beside the program.
 WORKDIR /opt/dragoman
-USER dragoman
+USER 10001:10001
 ENV DRAGOMAN_LISTEN=0.0.0.0:7700 \
     DRAGOMAN_DATA=/data
 EXPOSE 7700
@@ -41,7 +90,7 @@ VOLUME /data
 # Reads the same DRAGOMAN_… variables and file as the server, so that it asks over TLS when the server speaks it. Flags of
 # `docker run … serve --listen …` it does not see: give settings as variables. A server lives while large indexes still
 # recover; `health --ready` would wait until every collection answers in full.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/opt/dragoman/dragoman", "health"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["dragoman", "health"]
 
 ENTRYPOINT ["/opt/dragoman/dragoman"]
 CMD ["serve"]

@@ -6,7 +6,7 @@ export CARGO_TERM_COLOR ?= auto
 
 FUZZ_SECONDS ?= 600
 
-.PHONY: run test fuzz bench bench-peers clients console-test train-smoke clean runtime training-runtime tools
+.PHONY: run test fuzz bench bench-peers clients console-test train-smoke container-test release clean runtime training-runtime tools
 
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
@@ -35,9 +35,21 @@ console-test: runtime ## Clicks through the web console in headless Chromium, wi
 train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
 	scripts/train_smoke.sh
 
+# A program that is built already can be packed instead: make release PROGRAM=…
+PROGRAM ?= target/release/dragoman
+
+container-test: runtime $(PROGRAM) ## Builds the image on this machine's Docker engine and uses it; skipped with a reason where there is none
+	scripts/container_test.sh $(PROGRAM)
+
+release: runtime $(PROGRAM) ## Packs the program for this machine with all that it needs: dist/dragoman-VERSION-MACHINE-linux.tar.gz
+	scripts/release.sh $(PROGRAM)
+
+target/release/dragoman: tools
+	$(CARGO) build --release --locked --bin dragoman
+
 clean: ## Removes what was built and fetched, not the data and not what was trained
 	$(CARGO) clean
-	rm -rf .runtime runs/smoke
+	rm -rf .runtime dist runs/smoke
 
 runtime: tools
 	@$(PYTHON) scripts/fetch_runtime.py serving

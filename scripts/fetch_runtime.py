@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fetches the shared libraries that cargo cannot bring into .runtime/.
 
-`fetch_runtime.py serving` brings ONNX Runtime, `fetch_runtime.py training` a CPU libtorch. Both come as wheels, by
-package name with pip, pinned to a version and checked by SHA-256 (the requirements files beside this script). A second
+`fetch_runtime.py serving` brings ONNX Runtime (Linux on x86-64 or arm64), `serving-cuda` the one that also runs on NVIDIA's
+processors, `training` a CPU libtorch (these two for x86-64). All come as wheels, by package name with pip, pinned to a version and checked by SHA-256 (the requirements files beside this script). A second
 run with unchanged pins does nothing. A folder appears under its final name only when it is complete.
 """
 
@@ -25,6 +25,11 @@ def fail(message):
     sys.exit(f"fetch_runtime: {message}")
 
 
+def machine():
+    """The processor as wheels call it."""
+    return {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
+
+
 def download(requirements, folder):
     """Downloads the pinned wheels with pip, which refuses a wheel whose hash differs."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode != 0:
@@ -33,7 +38,7 @@ def download(requirements, folder):
                "--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--implementation", "cp", "--require-hashes",
                "--dest", str(folder), "--requirement", str(requirements)]
     for name in PLATFORMS:
-        command += ["--platform", f"{name}_x86_64"]
+        command += ["--platform", f"{name}_{machine()}"]
     if subprocess.run(command).returncode != 0:
         fail(f"pip could not download the packages of {requirements.name}; its message is above")
 
@@ -67,6 +72,18 @@ def serving(wheels, out):
     extract(wheels, "onnxruntime", pick)
 
 
+def serving_cuda(wheels, out):
+    providers = ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_shared.so")
+
+    def pick(name):
+        base = name.rsplit("/", 1)[-1]
+        if "/capi/libonnxruntime.so" in name:
+            return out / "libonnxruntime.so"
+        return out / base if base in ("LICENSE", "ThirdPartyNotices.txt", *providers) else None
+
+    extract(wheels, "onnxruntime-gpu", pick)
+
+
 def training(wheels, out):
     def pick_torch(name):
         if name.startswith("torch/include/"):
@@ -88,17 +105,18 @@ def training(wheels, out):
 
 
 KINDS = {
-    "serving": ("runtime-requirements.txt", "onnxruntime", serving),
-    "training": ("training-requirements.txt", "libtorch", training),
+    "serving": ("runtime-requirements.txt", "onnxruntime", serving, ("x86_64", "aarch64")),
+    "serving-cuda": ("runtime-cuda-requirements.txt", "onnxruntime-cuda", serving_cuda, ("x86_64",)),
+    "training": ("training-requirements.txt", "libtorch", training, ("x86_64",)),
 }
 
 
 def main():
     if len(sys.argv) != 2 or sys.argv[1] not in KINDS:
-        fail("usage: fetch_runtime.py serving|training")
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        fail(f"no pinned libraries for {platform.system()} {platform.machine()}; set ORT_DYLIB_PATH (and LIBTORCH) to your own")
-    requirements_name, target_name, unpack = KINDS[sys.argv[1]]
+        fail(f"usage: fetch_runtime.py {'|'.join(KINDS)}")
+    requirements_name, target_name, unpack, machines = KINDS[sys.argv[1]]
+    if platform.system() != "Linux" or machine() not in machines:
+        fail(f"no pinned libraries for {platform.system()} {machine()}; set ORT_DYLIB_PATH (and LIBTORCH) to your own")
     requirements = ROOT / "scripts" / requirements_name
     target = RUNTIME / target_name
     stamp = hashlib.sha256(requirements.read_bytes() + pathlib.Path(__file__).read_bytes()).hexdigest()

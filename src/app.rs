@@ -1,11 +1,14 @@
 //! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
-//! allocator keeps, `private_files` keeps other users out.
+//! allocator keeps, `private_files` keeps other users out, `writable` says what is in the way of writing,
+//! `silence` keeps ONNX Runtime from reporting.
 
 mod arenas;
 mod error;
 mod open_files;
 mod private_files;
 mod settings;
+mod silence;
+mod writable;
 
 use std::time::Duration;
 
@@ -23,6 +26,7 @@ use crate::service::{Parts, Service};
 pub use arenas::bound_arenas;
 pub use error::AppError;
 pub use settings::check;
+pub use silence::silence_runtime;
 
 /// Runs the server until SIGTERM or SIGINT.
 ///
@@ -124,7 +128,13 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
         private_files::keep_private(&parts.data_dir);
         Service::open(parts)
     });
-    opening.await?.map_err(|source| AppError::Open { path, source: Box::new(source) })
+    opening.await?.map_err(|source| {
+        let (source, (user, group)) = (Box::new(source), writable::user());
+        match writable::obstacle(&path) {
+            Some(obstacle) => AppError::NotWritable { path, user, group, obstacle, source },
+            None => AppError::Open { path, source },
+        }
+    })
 }
 
 /// Becomes true at the first SIGTERM or SIGINT. Signals are caught from now on, also during start-up.

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use dragoman::cli::health::{self, HealthCheck};
 use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
@@ -13,6 +12,7 @@ use dragoman::{app, cli, telemetry};
 const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
+    app::silence_runtime();
     let done = match config::read(std::env::args_os()) {
         Ok(loaded) => match loaded.command_line.command {
             Command::Client(command) => return cli::run(*command),
@@ -43,7 +43,7 @@ fn serve(config: Config) -> Result<(), Box<dyn Error>> {
 
 fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
     let HealthSettings { ready, timeout_s, server } = settings;
-    let (certificate, timeout) = (server.access.tls_certificate.as_deref(), Duration::from_secs(*timeout_s));
+    let (certificate, timeout) = (server.access.tls_certificate.as_deref(), std::time::Duration::from_secs(*timeout_s));
     Ok(health::check(HealthCheck { listen: &server.listen, certificate, ready: *ready, timeout })?)
 }
 

@@ -56,6 +56,17 @@ const MISSES_MAX: usize = 2;
 /// How long tokens that are missing may take to be made again.
 const FILL_MAX: std::time::Duration = std::time::Duration::from_secs(20);
 
+/// ONNX Runtime would keep an id and a database of what it reports in `.cache` of the home folder, or where `XDG_CACHE_HOME` says.
+#[test]
+fn the_runtime_keeps_nothing_to_report() {
+    let (data, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = program::command(data.path(), MODEL);
+    command.env_remove("ORT_DISABLE_TELEMETRY").env("HOME", home.path()).env("XDG_CACHE_HOME", home.path().join("cache"));
+    assert!(Program::run(command).terminate().success());
+    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn questions_find_their_answers_in_other_languages() {
     if !std::path::Path::new(MODEL).join("manifest.json").exists() {

@@ -35,6 +35,11 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     (server.kill(), forbidden.iter().map(|word| (*word).to_owned()).collect())
 }
 
+/// The events that the server logs at `level` while it is used.
+fn events_at(level: &str) -> Vec<Value> {
+    log_at(level).0.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn no_key_and_no_text_is_logged_however_much_is() {
     for level in ["info", "debug", "trace"] {
@@ -49,13 +54,45 @@ fn no_key_and_no_text_is_logged_however_much_is() {
 
 #[test]
 fn each_request_has_a_line_with_its_id_operation_status_and_time() {
-    let (lines, _) = log_at("info");
-    let events: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = events_at("info");
     let search = events.iter().find(|event| event["operation"] == "search_documents").unwrap();
     assert_eq!((&search["message"], &search["level"], &search["status"]), (&json!("request"), &json!("INFO"), &json!(200)));
     assert_eq!((&search["method"], &search["route"]), (&json!("POST"), &json!("/v1/collections/{collection}/search")));
     assert!(search["took_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{search}");
     assert!(search["request_id"].as_str().is_some_and(|id| id.len() == 36), "{search}");
+    assert_eq!((&search["collection"], &search["caller"]), (&json!("news"), &json!("key")));
+    assert!(search["key"].as_str().is_some_and(|id| id.len() == 32), "{search}");
+    let created = events.iter().find(|event| event["operation"] == "create_collection").unwrap();
+    assert_eq!((&created["caller"], created.get("key"), created.get("collection")), (&json!("operator"), None, None));
+    let stranger = events.iter().find(|event| event["status"] == 401).unwrap();
+    assert_eq!((stranger.get("caller"), stranger.get("key")), (None, None));
     let refused = events.iter().find(|event| event["status"] == 403).unwrap();
+    assert_eq!((&refused["collection"], &refused["key"]), (&json!("news"), &search["key"]));
     assert_eq!((&refused["operation"], &refused["code"]), (&json!("upsert_documents"), &json!("forbidden")));
+}
+
+#[test]
+fn each_request_has_the_address_of_its_caller() {
+    for event in events_at("info").iter().filter(|event| event.get("operation").is_some()) {
+        assert_eq!(event["address"], "127.0.0.1", "{event}");
+    }
+}
+
+#[test]
+fn times_have_three_digits_at_most() {
+    for event in events_at("info").iter().filter(|event| event["message"] == "request") {
+        let digits: String = event["took_ms"].to_string().chars().filter(char::is_ascii_digit).collect();
+        let digits = digits.trim_start_matches('0').trim_end_matches('0');
+        assert!(digits.len() <= 3, "{event}");
+    }
+}
+
+#[test]
+fn probes_are_logged_at_debug_alone() {
+    let probes = |events: &[Value]| events.iter().filter(|event| event["operation"] == "check_readiness").count();
+    // Each start waits for `/readyz`.
+    assert_eq!(probes(&events_at("info")), 0);
+    let events = events_at("debug");
+    assert!(probes(&events) > 0, "{events:#?}");
+    assert!(events.iter().filter(|event| event["operation"] == "check_readiness").all(|event| event["level"] == "DEBUG"));
 }

@@ -7,7 +7,8 @@ mod program;
 
 use std::fs::Permissions;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -53,6 +54,48 @@ fn a_data_directory_in_use_is_named() {
 fn a_data_directory_that_cannot_be_made_is_named() {
     let error = failure(program::command(Path::new("/dev/null/data"), "fake:8"));
     assert!(error.starts_with("error: cannot open the data directory /dev/null/data: "), "{error}");
+}
+
+/// A user without any rights of its own.
+const NOBODY: u32 = 65_534;
+
+/// Closes `folder` to who runs the server on `data`: that is nobody where root runs the tests, else it is the folder's owner.
+fn as_another(folder: &Path, data: &Path) -> Command {
+    let mut command = program::command(data, "fake:8");
+    let is_root = folder.metadata().unwrap().uid() == 0;
+    if is_root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    std::fs::set_permissions(folder, Permissions::from_mode(if is_root { 0o755 } else { 0o500 })).unwrap();
+    command
+}
+
+#[test]
+fn a_data_directory_of_another_user_is_named_with_both_users() {
+    let parent = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).unwrap();
+    let folder = parent.path().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    let owner = folder.metadata().unwrap().uid();
+    let command = as_another(&folder, &folder);
+    let (user, mode) = if owner == 0 { (NOBODY, "755") } else { (owner, "500") };
+    let error = failure(command);
+    let begin = format!("error: user {user} of group ");
+    let belongs = format!("cannot write the data directory {0}: {0} belongs to user {owner} of group ", folder.display());
+    assert!(error.starts_with(&begin) && error.contains(&belongs), "{error}");
+    assert!(error.contains(&format!("has mode {mode}; give it to the server's user")), "{error}");
+    assert!(error.contains(&format!("chown -R {user}:")), "{error}");
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_folder_in_which_no_data_directory_can_be_made_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let error = failure(as_another(parent.path(), &parent.path().join("new/data")));
+    let (data, above) = (parent.path().join("new/data"), parent.path());
+    let expect = format!("cannot write the data directory {}: {} belongs to user ", data.display(), above.display());
+    assert!(error.contains(&expect), "{error}");
+    std::fs::set_permissions(parent.path(), Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]
@@ -137,6 +180,23 @@ fn a_wrong_configuration_is_named() {
     }
     let (good, _, said) = check(&[], &[("DRAGOMAN_THREADS", "many")]);
     assert!(!good && !said.is_empty());
+}
+
+#[test]
+fn a_misspelled_variable_is_refused_with_the_nearest_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let misspelled = ["DRAGOMAN", "LISTN"].join("_");
+    let expect = format!("the environment variable {misspelled} belongs to no setting, the nearest name is DRAGOMAN_LISTEN");
+    let mut command = program::command(folder.path(), "fake:8");
+    command.env(&misspelled, "127.0.0.1:0");
+    let error = failure(command);
+    assert!(error.contains(&expect) && error.starts_with("error: "), "{error}");
+    let (good, _, said) = check(&[], &[(&misspelled, "127.0.0.1:0")]);
+    assert!(!good && said.contains(&expect), "{said}");
+    let of_a_service = ["DRAGOMAN", "PORT"].join("_");
+    let (good, _, said) =
+        check(&[], &[(&of_a_service, "tcp://10.0.0.9:7700"), ("DRAGOMAN_BLESS", "1"), ("DRAGOMAN_KEY", "secret")]);
+    assert!(good, "{said}");
 }
 
 #[test]

@@ -29,6 +29,21 @@ pub enum AppError {
     /// The encoder cannot be started.
     #[error("cannot start the encoder")]
     Embedder(#[source] EmbedError),
+    /// The data directory may not be written.
+    #[error("user {user} of group {group}, who runs the server, cannot write the data directory {}: {obstacle}", path.display())]
+    NotWritable {
+        /// The directory.
+        path: PathBuf,
+        /// The server's user.
+        user: u32,
+        /// The server's group.
+        group: u32,
+        /// What is in the way, and what helps.
+        obstacle: String,
+        /// The cause.
+        #[source]
+        source: Box<service::Error>,
+    },
     /// The data directory cannot be opened.
     #[error("cannot open the data directory {}", path.display())]
     Open {

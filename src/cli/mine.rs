@@ -63,7 +63,7 @@ pub struct MineArgs {
     /// Takes equal texts for different sentences.
     #[arg(long)]
     pub keep_copies: bool,
-    /// What a sentence of a collection is: passage or document.
+    /// What counts as a sentence of a collection: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
     /// Compares every sentence with every one of the other side, however long that takes.
@@ -90,7 +90,7 @@ pub struct DuplicatesArgs {
     /// Only documents for which this holds.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
-    /// What is compared: passage or document.
+    /// What to compare: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
     /// Least similarity of two passages that belong together.

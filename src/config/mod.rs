@@ -1,5 +1,7 @@
-//! The one Config: every setting with its flag, environment variable, unit and default. `sources` reads them, also from a file.
+//! The one Config: every setting with its flag, environment variable, unit and default. `sources` reads them, also from a file;
+//! `environment` finds misspelled variables.
 
+mod environment;
 pub mod limits;
 pub mod sources;
 

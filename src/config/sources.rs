@@ -12,6 +12,7 @@ use clap::{Arg, ArgMatches, Command as Clap, CommandFactory as _, FromArgMatches
 use toml::{Table, Value};
 
 use super::CommandLine;
+use super::environment::{Misspelled, misspelled};
 
 /// A command line with all its settings.
 #[derive(Debug)]
@@ -52,6 +53,17 @@ pub enum ReadError {
     /// A flag or variable is wrong, or the command line asks for help; the text says all, and where it belongs.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
+    /// A variable is named as a setting would be, and is none.
+    #[error(
+        "the environment variable {name} belongs to no setting{}; dragoman serve --help lists all",
+        nearest.as_ref().map(|nearest| format!(", the nearest name is {nearest}")).unwrap_or_default()
+    )]
+    Variable {
+        /// The variable.
+        name: String,
+        /// The variable that it may be meant for, if one is called nearly so.
+        nearest: Option<String>,
+    },
     /// The file cannot be read.
     #[error("cannot read the configuration file {}", path.display())]
     File {
@@ -84,6 +96,11 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, Rea
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let clap = CommandLine::command();
     let mut matches = clap.clone().try_get_matches_from(&arguments)?;
+    if settings_of(&matches).is_some()
+        && let Some(Misspelled { name, nearest }) = misspelled(&clap, std::env::vars_os())
+    {
+        return Err(ReadError::Variable { name, nearest });
+    }
     let mut table = Table::new();
     let named = settings_of(&matches).and_then(|settings| settings.get_one::<PathBuf>("config").cloned());
     if let Some(path) = named {

@@ -104,6 +104,7 @@ macro_rules! deserialized_by_parse {
 pub(super) use deserialized_by_parse;
 
 deserialized_by_parse!(CollectionName);
+deserialized_by_parse!(DocumentId);
 
 /// Checks that `text` is a UUID in lower case with hyphens. `what` is for the error.
 pub(super) fn is_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {

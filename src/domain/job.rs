@@ -136,7 +136,7 @@ pub struct JobProgress {
 /// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
 /// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
 /// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,
-/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `different`, `clusters`, `members`, `refused_pairs`. A training:
+/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `documents` or `sentences` by what is compared, `different`, `clusters`, `members`, `refused_pairs`. A training:
 /// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
 /// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
 /// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Tokens that a passage may have, at least: fewer hold no thought.
@@ -77,14 +77,18 @@ impl PassageContext {
     }
 }
 
-/// What mining takes for one sentence of a collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// `passage`: each passage; documents that the model reads whole have one. `document`: each document, by the mean of its passages'
+/// embeddings. `sentence`: each sentence of the documents, which the job embeds itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum MiningUnit {
     /// Each passage.
     #[default]
     Passage,
-    /// Each document, by the mean of its passages' embeddings.
+    /// Each document.
     Document,
+    /// Each sentence.
+    Sentence,
 }
 
 /// The distinct tokens of a passage: what late interaction compares.

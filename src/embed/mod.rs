@@ -33,6 +33,7 @@ pub use crate::text::Tokens;
 pub use crate::text::marks::{PassageWords, SoughtTerms, joined, meet};
 pub use crate::text::plain_words::{plain_words, word_key};
 pub use crate::text::query::{QueryError, QueryText};
+pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{Cut, LanguageDetector, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};

@@ -14,6 +14,7 @@ use hyper::body::Body as _;
 
 use super::access::{Access, Reach};
 use super::api::Api;
+use super::caller_record::CallerRecord;
 use super::error::ApiError;
 use super::hosts::Addressed;
 use super::operations::{Operation, Operations};
@@ -97,6 +98,9 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
             // Whoever tries keys pays for it.
             Err(error) => return Err(auth.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
+        if let Some(record) = request.extensions().get::<CallerRecord>() {
+            record.set(&caller);
+        }
         let payer = Payer::of(&caller, address);
         let place = match operation.id.as_str() {
             "watch_job" => Some(auth.traffic.listen(payer.clone())?),

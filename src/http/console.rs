@@ -30,7 +30,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         ($($name:literal)+) => { vec![$(File::new($name, include_bytes!(concat!("console/", $name)))),+] };
     }
     files!["index.html" "style.css" "pages.css" "icon.svg" "app.js" "api.js" "dom.js" "text.js" "filter.js" "settings.js" "hits.js"
-        "request.js" "search.js" "collections.js" "documents.js" "jobs.js" "mining.js" "classifiers.js" "models.js" "keys.js"
+        "request.js" "search.js" "collections.js" "documents.js" "map.js" "scatter.js" "jobs.js" "mining.js" "classifiers.js" "models.js" "keys.js"
         "snapshots.js"]
 });
 

@@ -1,4 +1,4 @@
-//! `/metrics`: what Prometheus reads, in the OpenMetrics text format.
+//! `/metrics`: what Prometheus reads, as OpenMetrics or in its text format (`exposition`).
 //!
 //! Requests and the encoder count as they go. The state of the collections is read when somebody asks, at most once in
 //! `GAUGES_KEPT`, and of at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, VARY};
 use axum::response::IntoResponse;
 use jiff::Timestamp;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -23,14 +24,13 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 
 use super::error::ApiError;
+use super::exposition::Exposition;
 use super::settings::{ConnectionCounts, ConnectionMeter};
 use crate::domain::{JobStatus, JobType};
 use crate::service::Service;
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::shares::Bound;
 
-/// The media type of the answer.
-const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What every name begins with.
 const PREFIX: &str = "dragoman";
 /// How long the state of the collections is good for.
@@ -182,10 +182,11 @@ impl Metrics {
     }
 }
 
-/// Serves the metrics.
+/// Serves the metrics, in the form that the client asks for.
 pub async fn serve_metrics(
     State(metrics): State<Metrics>,
     State(service): State<Service>,
+    headers: HeaderMap,
 ) -> Result<impl IntoResponse, ApiError> {
     let gauges = metrics.gauges(&service).await?;
     let mut state = state(&gauges, service.embed_queue_texts());
@@ -195,7 +196,8 @@ pub async fn serve_metrics(
         .and_then(|()| encode_registry(&mut text, &state))
         .and_then(|()| encode_eof(&mut text));
     written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;
-    Ok(([(CONTENT_TYPE, MEDIA_TYPE)], text))
+    let form = Exposition::asked_for(&headers);
+    Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.of(text)))
 }
 
 /// What is read at the moment of the scrape.

@@ -68,7 +68,7 @@ pub struct MinePairsRequest {
     /// What a sentence of a collection is.
     #[serde(default)]
     #[schema(default = "passage")]
-    pub unit: MiningUnitName,
+    pub unit: MiningUnit,
     /// `true`: every sentence is compared with every one of the other side. `false`: neighbors are looked for through indexes, which
     /// misses some. Left out: what takes less time, and misses next to nothing.
     #[serde(default)]
@@ -111,18 +111,6 @@ pub struct MiningSide {
     pub texts: Option<Vec<String>>,
 }
 
-/// `passage`: each passage; documents that the model reads whole have one. `document`: each document, by the mean of its passages'
-/// embeddings.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MiningUnitName {
-    /// Each passage.
-    #[default]
-    Passage,
-    /// Each document.
-    Document,
-}
-
 /// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1 the two are nearer to each other than to
 /// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
 #[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
@@ -153,8 +141,8 @@ pub enum MiningStrategy {
     Backward,
 }
 
-/// Two sentences that are translations of each other: by the ids of their documents, of one passage each unless `unit` is
-/// `document`, or by their places in `texts`, from 0, as strings.
+/// Two sentences that are translations of each other: by the ids of their documents, each of one passage or, with `unit: sentence`, of one
+/// sentence; or by their places in `texts`, from 0, as strings.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnownPair {
@@ -179,7 +167,7 @@ pub struct FindDuplicatesRequest {
     /// What is compared.
     #[serde(default)]
     #[schema(default = "passage")]
-    pub unit: MiningUnitName,
+    pub unit: MiningUnit,
     /// Least cosine similarity of two passages, or documents, that belong together.
     #[serde(default = "score_min")]
     #[schema(minimum = -1, maximum = 1, default = 0.9)]
@@ -240,7 +228,7 @@ pub async fn mine_pairs(
     let limits = api.service.limits();
     check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX)?;
     let cut = cut(body.threshold, body.known_pairs)?;
-    let unit = body.unit.into();
+    let unit = body.unit;
     let request = MineRequest {
         first: sentences("/first", body.first, unit, limits, &caller)?,
         second: sentences("/second", body.second, unit, limits, &caller)?,
@@ -302,7 +290,7 @@ pub async fn find_duplicates(
     let request = DuplicatesRequest {
         languages: languages(&body.languages.unwrap_or_default(), "/languages")?,
         filter: filter::parse(body.filter, limits)?,
-        unit: body.unit.into(),
+        unit: body.unit,
         score_min: body.score_min,
         neighbors: body.neighbors,
         size_max: body.size_max,
@@ -313,15 +301,6 @@ pub async fn find_duplicates(
         },
     };
     Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
-}
-
-impl From<MiningUnitName> for MiningUnit {
-    fn from(unit: MiningUnitName) -> Self {
-        match unit {
-            MiningUnitName::Passage => Self::Passage,
-            MiningUnitName::Document => Self::Document,
-        }
-    }
 }
 
 fn mining_neighbors() -> usize {

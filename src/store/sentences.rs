@@ -63,7 +63,7 @@ impl DocumentStore {
     pub fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
         self.read("reading passages", |connection| {
             let sql = match unit {
-                MiningUnit::Passage => {
+                MiningUnit::Passage | MiningUnit::Sentence => {
                     "select min(p.id) from documents d join passages p on p.document = d.key where d.id = ?1
                      group by p.document having count(*) = 1"
                 }

@@ -13,6 +13,7 @@ pub mod query;
 mod runs;
 mod sections;
 pub mod segment;
+pub mod sentence_spans;
 mod sentences;
 pub mod stems;
 mod structure;

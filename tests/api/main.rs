@@ -30,6 +30,7 @@ mod keys;
 mod languages;
 mod metrics;
 mod mining;
+mod mining_sentences;
 mod models;
 mod nulls;
 mod pending;

@@ -1,5 +1,7 @@
 //! `/metrics`.
 
+use std::collections::BTreeSet;
+
 use axum::body::Body;
 use axum::http::Request;
 use dragoman::domain::Limits;
@@ -10,6 +12,11 @@ use crate::server::{Answer, Server};
 
 async fn scrape(server: &Server) -> Answer {
     server.send_unchecked(Request::get("/metrics").body(Body::empty()).expect("a request")).await
+}
+
+/// The same for a client that asks for one form.
+async fn scrape_as(server: &Server, accept: &str) -> Answer {
+    server.send_unchecked(Request::get("/metrics").header("accept", accept).body(Body::empty()).expect("a request")).await
 }
 
 /// The value of a sample, which is named with its labels.
@@ -27,7 +34,7 @@ async fn requests_documents_and_the_encoder_are_counted() {
     server.get("/v1/collections/none").await;
     server.get("/v1/collections/other").await;
     server.get("/nowhere").await;
-    let answer = scrape(&server).await;
+    let answer = scrape_as(&server, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5").await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert!(answer.header("content-type").is_some_and(|name| name.starts_with("application/openmetrics-text; version=1.0.0")));
     let text = &answer.text;
@@ -73,4 +80,84 @@ async fn metrics_need_a_key_that_reads_unless_they_are_open() {
     let server = Server::with_settings(Limits::default(), settings, Some(key));
     assert_eq!(scrape(&server).await.status, 200);
     server.get("/v1/models").await.assert_error(401, "unauthorized", "", &[]);
+}
+
+/// The lines of samples that do not change from one scrape to the next; each scrape has them in another order.
+fn stable(text: &str) -> BTreeSet<&str> {
+    let moving =
+        ["dragoman_request", "dragoman_resident_memory", "dragoman_bound_used", "dragoman_embed", "dragoman_collection_"];
+    text.lines().filter(|line| !line.starts_with('#') && !moving.iter().any(|name| line.starts_with(name))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_ask_for_openmetrics_gets_the_text_format() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
+    let openmetrics = scrape_as(&server, "application/openmetrics-text").await.text;
+    for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4"), Some("text/html")] {
+        let answer = match accept {
+            Some(accept) => scrape_as(&server, accept).await,
+            None => scrape(&server).await,
+        };
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"), "{accept:?}");
+        assert_eq!(answer.header("vary"), Some("accept"));
+        let text = &answer.text;
+        assert_eq!(stable(text), stable(&openmetrics), "the samples are the same");
+        assert!(!text.contains("# UNIT") && !text.contains("# EOF") && text.ends_with('\n'), "{text}");
+        for line in [
+            "# TYPE dragoman_requests_total counter",
+            "# TYPE dragoman_request_seconds histogram",
+            "# TYPE dragoman_build_info gauge",
+            "# TYPE dragoman_collection_documents gauge",
+            "# HELP dragoman_requests_total Requests answered.",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} is not in {text}");
+        }
+        described(text);
+    }
+}
+
+/// Checks that each sample belongs to the metric that was described last, with help and type, and that none is described twice.
+fn described(text: &str) {
+    let (mut metric, mut kind, mut seen) = ("", "", Vec::new());
+    for line in text.lines() {
+        if let Some((name, about)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            assert!(!about.is_empty() && !seen.contains(&name), "{line}");
+            seen.push(name);
+            (metric, kind) = (name, "");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, of) = rest.split_once(' ').expect("a type");
+            assert!(name == metric && kind.is_empty(), "{line}");
+            kind = of;
+        } else {
+            let name = line.split(['{', ' ']).next().unwrap_or_default();
+            let suffix = name.strip_prefix(metric).expect("the metric that was described last");
+            let suffixes: &[&str] = if kind == "histogram" { &["_sum", "_count", "_bucket"] } else { &[""] };
+            assert!(suffixes.contains(&suffix) && !kind.is_empty(), "{line} of {metric}, a {kind}");
+        }
+    }
+}
+
+/// Every metric of this server that an expression names.
+fn named(expressions: &str) -> BTreeSet<&str> {
+    let words = expressions.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("dragoman_")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_dashboard_and_the_alerts_show_is_measured() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
+    // Counted from the first scrape on.
+    scrape(&server).await;
+    let text = scrape(&server).await.text;
+    let samples: Vec<&str> = text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+    let dashboard = include_str!("../../observability/grafana/dashboards/dragoman.json");
+    serde_json::from_str::<serde_json::Value>(dashboard).expect("JSON");
+    for expressions in [dashboard, include_str!("../../observability/alerts.yml")] {
+        let named = named(expressions);
+        assert!(named.len() > 5, "{named:?}");
+        for name in named {
+            assert!(samples.contains(&name), "{name} is not measured:\n{text}");
+        }
+    }
 }

@@ -63,7 +63,7 @@ export class Stage {
     const stage = new Stage();
     stage.base = base;
     stage.wrongs = [];
-    stage.browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'] });
+    stage.browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--hide-scrollbars'] });
     stage.page = await stage.browser.newPage();
     const { page, wrongs } = stage;
     await page.setViewport(WIDE);
@@ -106,6 +106,37 @@ export class Stage {
   async sees(text) {
     await this.page.waitForFunction((wanted) => document.body.innerText.includes(wanted), { timeout: WAIT_MS }, text)
       .catch(async () => assert.fail(`the page does not show "${text}" but ${await this.page.evaluate(() => document.body.innerText.slice(0, 1500))}`));
+  }
+
+  /** A picture of the page as it is. */
+  async picture(name) {
+    mkdirSync(screens, { recursive: true });
+    await this.page.screenshot({ path: join(screens, `${name}.png`) });
+  }
+
+  /** Lets `answer` reply to requests to the API, with what is to be sent as JSON; where it gives nothing, the server replies. Ends with the function that it gives. */
+  async answering(answer) {
+    const hear = (request) => {
+      const url = new URL(request.url());
+      const body = url.pathname.startsWith('/v1/') ? answer(request.method(), url) : undefined;
+      if (body === undefined) request.continue();
+      else request.respond({ status: 200, contentType: 'application/json', body: JSON.stringify(body) });
+    };
+    await this.page.setRequestInterception(true);
+    this.page.on('request', hear);
+    return async () => {
+      this.page.off('request', hear);
+      await this.page.setRequestInterception(false);
+    };
+  }
+
+  /** Drops a file onto the page, as from the desktop. */
+  drop(name, content) {
+    return this.page.evaluate((file, text) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([text], file));
+      document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+    }, name, content);
   }
 
   text(selector) {

@@ -203,6 +203,26 @@ async fn mining_that_crashes_while_it_makes_indexes_or_looks_for_neighbors_begin
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn mining_sentences_goes_on_after_a_crash_with_those_that_were_there_when_it_was_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = open(folder.path()).await;
+    running.create("one").await;
+    let of = |n: usize| (n * 10..n * 10 + 10).map(|n| format!("Ja {}.", sentence(n, 1))).collect::<Vec<_>>().join(" ");
+    let documents = (0..40).map(|n| document(&format!("one{n}"), &of(n))).collect();
+    running.upsert("one", documents, Wait::Indexed).await.unwrap();
+    let sentences =
+        Sentences::Collection { name: name("one"), languages: Vec::new(), filter: Filter::default(), unit: MiningUnit::Sentence };
+    let job = running.service.mine(request(sentences, list(2, 400))).await.unwrap();
+    assert!(reached(&running, &job.id, 1).await, "the job was over before the crash");
+    running.crash();
+    running = open(folder.path()).await;
+    running.service.delete_document(&name("one"), &crate::id("one0")).await.unwrap();
+    let pairs = running.pairs(&job.id).await;
+    assert!(pairs.iter().any(|pair| pair["first"]["id"] == "one0"), "{pairs:?}");
+    eventually("only the pairs stay", async || files(folder.path(), &job.id) == ["pairs.ndjson"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn mining_that_is_stopped_in_order_is_done_by_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;

@@ -163,6 +163,11 @@ fn parse_device(text: &str) -> Result<tch::Device, String> {
 }
 
 fn main() -> ExitCode {
+    // ONNX Runtime reports to its maker as soon as it is loaded, unless this is set; see src/app/silence.rs.
+    #[expect(unsafe_code, reason = "the environment must not change beside other threads, and there are none yet")]
+    unsafe {
+        std::env::set_var("ORT_DISABLE_TELEMETRY", "1");
+    }
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

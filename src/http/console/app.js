@@ -1,129 +1,110 @@
 // Starts the console: which page the address names, the key, and a server that went away.
 // An address is #/page/argument/…?settings; it never holds a key.
 
-import { ended, get, hasKey, pause, probe, server, session, useKey } from './api.js';
-import { button, dialog, empty, failed, field, h } from './dom.js';
+import {ended, get, hasKey, pause, probe, server, session, useKey} from './api.js';
+import {button, dialog, empty, failed, field, fill, form, h, written} from './dom.js';
 
 const PAGES = ['search', 'collections', 'jobs', 'mining', 'classifiers', 'models', 'keys', 'snapshots'];
 const main = document.getElementById('main');
 let leaving = new AbortController();
 
-/** Shows the page that the address names. Each page is a module with `show(page)`, loaded when it is first wanted. */
+// Shows the page that the address names. Each page is a module with `show(page)`, loaded when it is first wanted.
 async function route() {
-  leaving.abort();
-  leaving = new AbortController();
-  const { signal } = leaving;
-  const [where, query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2);
-  const [name, ...args] = where.split('/').map((part) => decode(part));
-  const known = PAGES.includes(name) ? name : 'search';
-  for (const link of document.querySelectorAll('nav a')) {
-    if (link.dataset.page === known) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
-  }
-  document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-  try {
-    const module = await import(`./${known}.js`);
-    if (signal.aborted) return;
-    const content = h('div', { cls: `page ${known}` });
-    main.replaceChildren(content);
-    document.title = `${known[0].toUpperCase()}${known.slice(1)} · Dragoman`;
-    await module.show({ main: content, args, query: new URLSearchParams(query), signal });
-  } catch (error) {
-    if (signal.aborted || error.name === 'AbortError') return;
-    if (error.status === 403 || error.status === 404) {
-      main.replaceChildren(empty({ 403: 'Refused', 404: 'Not there' }[error.status], error.story));
-    } else failed(error);
-  }
+	leaving.abort();
+	leaving = new AbortController();
+	const {signal} = leaving;
+	const [where, query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2);
+	const [name, ...args] = where.split('/').map(part => decode(part));
+	const known = PAGES.includes(name) ? name : 'search';
+	for (const link of document.querySelectorAll('nav a')) link.ariaCurrent = link.hash === `#/${known}` ? 'page' : null;
+	document.querySelector('nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'nearest'});
+	try {
+		const module = await import(`./${known}.js`);
+		if (signal.aborted) return;
+		const content = h(`div.page.${known}`);
+		fill(main, content);
+		document.title = `${known[0].toUpperCase()}${known.slice(1)} · Dragoman`;
+		await module.show({main: content, args, query: new URLSearchParams(query), signal});
+	} catch (error) {
+		if (signal.aborted || error.name === 'AbortError') return;
+		if (error.status === 403 || error.status === 404) {
+			fill(main, empty(error.status === 403 ? 'Refused' : 'Not there', error.story));
+		} else failed(error);
+	}
 }
 
 function decode(part) {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
+	try {
+		return decodeURIComponent(part);
+	} catch {
+		return part;
+	}
 }
 
-/** Asks for a key. Requests wait for it meanwhile. */
-function askForKey({ refused, given, dismissed }) {
-  const secret = h('input', { type: 'password', autocomplete: 'off', spellcheck: 'false', required: true, autofocus: true });
-  dialog('This server asks for a key', (close) => h('form', {
-    onsubmit: async (event) => {
-      event.preventDefault();
-      const value = secret.value.trim();
-      secret.value = '';
-      close(true);
-      await useKey(value);
-      given();
-    },
-  },
-  refused && h('p', { cls: 'notice bad' }, 'The server does not know this key. It may have been revoked, or have expired.'),
-  field('Key', secret, 'It stays in the memory of this page, and is gone when you load the page again or close it.'),
-  h('footer', null, h('button', { type: 'submit', cls: 'button primary' }, 'Continue'))), 'narrow').then((done) => {
-    if (!done) {
-      main.replaceChildren(empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, { cls: 'primary' })));
-      dismissed(new DOMException('no key', 'AbortError'));
-    }
-  });
+// Asks for a key. Requests wait for it meanwhile.
+async function askForKey(refused) {
+	const secret = h('input', {type: 'password', required: true, autofocus: true});
+	const value = await dialog('This server asks for a key', close => form(() => {
+		close(written(secret));
+		secret.value = '';
+	}, refused && h('p.notice.bad', 'The server does not know this key. It may have been revoked, or have expired.'),
+	field('Key', secret, 'It stays in the memory of this page until you close or reload it.'),
+	h('footer', h('button.button.primary', {type: 'submit'}, 'Continue'))));
+	if (value) return useKey(value);
+	fill(main, empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, 'primary')));
+	throw new DOMException('no key', 'AbortError');
 }
 
 function showSession() {
-  for (const link of document.querySelectorAll('nav [data-needs]')) link.hidden = !session[link.dataset.needs];
-  const who = document.getElementById('who');
-  who.replaceChildren();
-  if (!session.guarded || !hasKey()) return;
-  const may = session.everything ? 'may do everything' : session.admin ? 'administers its collections' : session.write ? 'may read and write' : 'may read';
-  who.append(h('span', null, `This key ${may}. `), button('Forget it', async () => {
-    await useKey(null);
-    route();
-  }, { cls: 'link' }));
+	for (const link of document.querySelectorAll('nav [data-needs]')) link.hidden = !session[link.dataset.needs];
+	const who = document.getElementById('who');
+	const may = session.everything ? 'may do everything' : session.admin ? 'administers its collections' : session.write ? 'may read and write' : 'may read';
+	fill(who, session.guarded && hasKey() && [h('span', `This key ${may}. `), button('Forget it', async () => {
+		await useKey(null);
+		route();
+	}, 'link')]);
 }
 
-/** Counts the jobs that are under way beside the word "Jobs". */
+// Counts the jobs that are under way beside the word "Jobs".
 async function countJobs() {
-  const count = document.getElementById('jobs-running');
-  for (;;) {
-    if (!document.hidden && (!session.guarded || hasKey())) {
-      try {
-        const { jobs } = await get('/v1/jobs', { limit: 50 });
-        const open = jobs.filter((job) => !ended(job)).length;
-        count.textContent = open;
-        count.hidden = open === 0;
-        count.setAttribute('aria-label', `${open} under way`);
-      } catch { /* said elsewhere */ }
-    }
-    await pause(4000);
-  }
+	const count = document.getElementById('jobs-running');
+	for (;;) {
+		if (!document.hidden && (!session.guarded || hasKey())) {
+			// What goes wrong is said elsewhere.
+			const {jobs} = await get('/v1/jobs', {limit: 50}).catch(() => ({jobs: []}));
+			const open = jobs.filter(job => !ended(job)).length;
+			Object.assign(count, {textContent: open, hidden: open === 0, ariaLabel: `${open} under way`});
+		}
+		await pause(4000);
+	}
 }
 
-server.addEventListener('key', (event) => askForKey(event.detail));
-server.addEventListener('session', showSession);
-server.addEventListener('gone', () => {
-  const line = document.getElementById('gone');
-  line.textContent = 'The server does not answer. The console goes on when it is back.';
-  line.hidden = false;
-});
-server.addEventListener('back', () => {
-  document.getElementById('gone').hidden = true;
-  route();
+const away = document.getElementById('gone');
+Object.assign(server, {
+	key: askForKey, session: showSession,
+	gone: () => { away.hidden = false; },
+	back: () => {
+		away.hidden = true;
+		route();
+	},
 });
 addEventListener('hashchange', route);
-addEventListener('keydown', (event) => {
-  const typing = event.target.closest?.('input, textarea, select, dialog');
-  if (event.key !== '/' || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const box = document.querySelector('input[type=search]');
-  if (box) {
-    event.preventDefault();
-    box.focus();
-    box.select();
-  }
+addEventListener('keydown', event => {
+	const typing = event.target.closest?.('input, textarea, select, dialog');
+	if (event.key !== '/' || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+	const box = document.querySelector('input[type=search]');
+	if (box) {
+		event.preventDefault();
+		box.focus();
+		box.select();
+	}
 });
-document.querySelector('.skip').addEventListener('click', (event) => {
-  event.preventDefault();
-  main.focus();
+document.querySelector('.skip').addEventListener('click', event => {
+	event.preventDefault();
+	main.focus();
 });
 // A file that misses its place must not replace the console.
-for (const kind of ['dragover', 'drop']) addEventListener(kind, (event) => event.preventDefault());
+for (const kind of ['dragover', 'drop']) addEventListener(kind, event => event.preventDefault());
 
 const started = route();
 probe();

@@ -1,108 +1,96 @@
 // Documents of a collection: browsing with a filter, and writing, changing and deleting them.
 
-import { call, get, path, post } from './api.js';
-import { PLAIN, ask, button, busy, confirmed, empty, field, fill, h, may, passage, select, tongue } from './dom.js';
-import { also, filterEditor, inWords } from './filter.js';
-import { chips, openDocument } from './hits.js';
-import { ago, languageName, number, plural, short, spoken } from './text.js';
+import {call, get, path, post} from './api.js';
+import {ask, busy, button, confirmed, empty, fill, h, may, passage, said, select, tongue} from './dom.js';
+import {also, filterEditor, inWords} from './filter.js';
+import {chips, noText, openDocument} from './hits.js';
+import {ago, counted, plural, short} from './text.js';
 
 const PAGE = 30;
 
-/** Lists documents in `body`, by filter and order. */
-export async function browse({ signal }, collection, body, refresh) {
-  const chosen = { filter: undefined, order: 'id', descending: false };
-  const list = h('ul', { cls: 'documents' });
-  const foot = h('div', { cls: 'foot' });
-  const count = h('p', { cls: 'hint', role: 'status' });
-  const filters = h('div');
-  const fields = [...collection.metadata_indexes];
-  const documents = path('collections', collection.name, 'documents');
-  let cursor;
+export async function browse({signal}, collection, body, refresh) {
+	const {name} = collection;
+	let filter;
+	let order = 'id';
+	let cursor;
+	const list = h('ul.documents');
+	const foot = h('div.foot');
+	const count = h('p.hint', {role: 'status'});
+	const filters = h('div');
+	const fields = new Set(collection.metadata_indexes);
+	const documents = path('collections', name, 'documents');
 
-  const read = async (again) => {
-    if (again) cursor = undefined;
-    const answer = await post(`${documents}/scroll`, { limit: PAGE, order: chosen.order, descending: chosen.descending, ...(chosen.filter && { filter: chosen.filter }), ...(cursor && { cursor }) }, signal);
-    if (again) fill(list);
-    cursor = answer.next_cursor;
-    for (const one of answer.documents) for (const name of Object.keys(one.metadata)) if (!fields.includes(name)) fields.push(name);
-    list.append(...answer.documents.map(item));
-    fill(foot, cursor && button('More documents', () => read()));
-    if (list.childElementCount === 0) fill(foot, empty('No document', chosen.filter ? 'None fits the filter.' : 'The collection is empty.'));
-    if (again) {
-      const total = chosen.filter ? (await post(`${documents}/count`, { filter: chosen.filter }, signal)).documents : collection.documents;
-      count.textContent = chosen.filter ? `${plural(total, 'document')}: ${inWords(chosen.filter)}` : '';
-    }
-  };
-  const filterBy = (filter) => {
-    chosen.filter = filter;
-    fill(filters, editor());
-    return read(true);
-  };
-  const editor = () => filterEditor(chosen.filter, (filter) => busy(list, () => {
-    chosen.filter = filter;
-    return read(true);
-  }), fields);
-  const item = (one) => {
-    const element = h('li', { 'data-id': one.id }, h('div', null, one.title && h('h3', { dir: 'auto', lang: one.language ?? 'und' }, one.title), one.text ? passage(short(one.text, 400), [], one.language) : h('p', { cls: 'passage none' }, 'An embedding without a text.')),
-      h('span', { cls: 'actions' }, button('Open', () => openDocument(collection.name, one.id), { cls: 'small', label: `Open ${one.id}` }),
-        may('write') && button('Edit', async () => {
-          if (await writeDocument(collection.name, await get(`${documents}/${encodeURIComponent(one.id)}`))) {
-            element.replaceWith(item(await get(`${documents}/${encodeURIComponent(one.id)}`)));
-            await refresh();
-          }
-        }, { cls: 'small', label: `Edit ${one.id}` }),
-        may('write') && button('Delete', async () => {
-          if (!await confirmed('Delete this document?', short(one.title ?? one.text ?? one.id, 200), 'Delete it')) return;
-          await call('DELETE', `${documents}/${encodeURIComponent(one.id)}`);
-          element.remove();
-          await refresh();
-        }, { cls: 'small', label: `Delete ${one.id}` })),
-      h('footer', null, tongue(one.language, { own: false }), h('span', { cls: 'mono hint', dir: 'auto' }, short(one.id, 40)), h('span', { cls: 'hint' }, ago(one.updated_at)), !one.indexed && h('span', { cls: 'state busy' }, 'waits for its embedding'), chips(one.metadata, (condition) => busy(list, () => filterBy(also(chosen.filter, condition))))));
-    return element;
-  };
-  const languages = [['', 'All languages'], ...spoken(collection.languages).map((one) => [one.language, `${languageName(one.language)} (${number(one.documents)})`])];
-  fill(filters, editor());
-  fill(body, h('div', { cls: 'toolbar' },
-    select(languages, '', (code) => busy(list, () => filterBy(code ? { field: 'language', eq: code } : undefined)), { 'aria-label': 'Language' }),
-    select([['id', 'By id'], ['-updated_at', 'Changed last first'], ['-created_at', 'Newest first']], 'id', (value) => busy(list, () => {
-      chosen.order = value.replace('-', '');
-      chosen.descending = value.startsWith('-');
-      return read(true);
-    }), { 'aria-label': 'Order' }),
-    may('write') && button('Document', async () => {
-      if (!await writeDocument(collection.name)) return;
-      await Promise.all([read(true), refresh()]);
-    }, { sign: 'add', label: 'New document' })),
-  h('details', null, h('summary', null, 'Filter'), filters), count, h('h2', { cls: 'sr' }, 'Documents'), list, foot);
-  await read(true);
+	const read = async again => {
+		if (again) cursor = undefined;
+		const answer = await post(`${documents}/scroll`, {limit: PAGE, order: order.replace('-', ''), descending: order.startsWith('-'), filter, cursor}, signal);
+		if (again) fill(list);
+		cursor = answer.next_cursor;
+		for (const one of answer.documents.flatMap(({metadata}) => Object.keys(metadata))) fields.add(one);
+		list.append(...answer.documents.map(item));
+		fill(foot, cursor && button('More documents', () => read()), list.childElementCount === 0 && empty('No document', filter ? 'None fits the filter.' : 'The collection is empty.'));
+		if (again) count.textContent = filter ? `${plural((await post(`${documents}/count`, {filter}, signal)).documents, 'document')}: ${inWords(filter)}` : '';
+	};
+	const filterBy = next => busy(list, () => {
+		filter = next;
+		return read(true);
+	});
+	const edit = () => fill(filters, filterEditor(filter, filterBy, fields));
+	const narrow = next => {
+		filterBy(next);
+		edit();
+	};
+	const item = one => {
+		const target = path('collections', name, 'documents', one.id);
+		const element = h('li', {'data-id': one.id}, h('div', one.title && said('h3', one.language, one.title), one.text ? passage(short(one.text, 400), [], one.language) : noText()),
+			h('span.actions', button('Open', () => openDocument(name, one.id), 'small', {label: `Open ${one.id}`}),
+				may('write') && [button('Edit', async () => {
+					if (!await writeDocument(name, await get(target))) return;
+					element.replaceWith(item(await get(target)));
+					await refresh();
+				}, 'small', {label: `Edit ${one.id}`}), button('Delete', async () => {
+					if (!await confirmed('Delete this document?', short(one.title ?? one.text ?? one.id, 200), 'Delete it')) return;
+					await call('DELETE', target);
+					element.remove();
+					await refresh();
+				}, 'small', {label: `Delete ${one.id}`})]),
+			h('footer', tongue(one.language, {own: false}), h('span.mono.hint', short(one.id, 40)), h('span.hint', ago(one.updated_at)), !one.indexed && h('span.state.busy', 'waits for its embedding'), chips(one.metadata, condition => narrow(also(filter, condition)))));
+		return element;
+	};
+	edit();
+	fill(body, h('div.toolbar',
+		select([['', 'All languages'], ...counted(collection.languages)], '', code => narrow(code ? {field: 'language', eq: code} : undefined), {label: 'Language'}),
+		select([['id', 'By id'], ['-updated_at', 'Changed last first'], ['-created_at', 'Newest first']], order, value => {
+			order = value;
+			filterBy(filter);
+		}, {label: 'Order'}),
+		may('write') && button('Document', async () => {
+			if (await writeDocument(name)) await Promise.all([read(true), refresh()]);
+		}, '', {sign: 'add', label: 'New document'})),
+	h('details', h('summary', 'Filter'), filters), count, h('h2.sr', 'Documents'), list, foot);
+	await read(true);
 }
 
-/** Asks for a document, a new one or another version of `known`, and stores it. */
+// Asks for a document, a new one or another version of `known`, and stores it.
 export function writeDocument(collection, known) {
-  const id = h('input', { ...PLAIN });
-  const title = h('input', { type: 'text', dir: 'auto', value: known?.title ?? '' });
-  const text = h('textarea', { rows: 8, dir: 'auto', value: known?.text ?? '', autofocus: true, required: !known });
-  const language = h('input', { type: 'text', value: known && known.language_confidence === undefined ? known.language ?? '' : '', placeholder: 'detected', spellcheck: 'false', autocomplete: 'off' });
-  const metadata = h('textarea', { rows: 4, cls: 'mono', spellcheck: 'false', value: JSON.stringify(known?.metadata ?? {}, null, 2) });
-  const save = async () => {
-    const values = JSON.parse(metadata.value.trim() || '{}');
-    const given = { ...(title.value.trim() && { title: title.value.trim() }), ...(language.value.trim() && { language: language.value.trim() }) };
-    const target = path('collections', collection, 'documents');
-    if (!known) {
-      const { results: [result] } = await post(target, { documents: [{ ...given, metadata: values, text: text.value, ...(id.value.trim() && { id: id.value.trim() }) }] });
-      if (result.status === 'failed') throw new Error(`${result.error.pointer}: ${result.error.detail}`);
-      return result;
-    }
-    const one = `${target}/${encodeURIComponent(known.id)}`;
-    // What stays the same keeps its embedding.
-    if (text.value === known.text) return call('PATCH', one, { body: { title: null, ...given, metadata: merged(known.metadata, values) } });
-    return call('PUT', one, { body: { ...given, metadata: values, text: text.value } });
-  };
-  return ask(known ? `Edit ${known.id}` : 'New document', [!known && field('Id', id, 'Left empty, the server gives one.'), field('Title', title), known?.text !== '' && field('Text', text), field('Language', language), field('Metadata', metadata)], 'Save', save, 'wide');
-}
-
-/** A patch that makes `before` be `after`: fields that went are null. */
-function merged(before, after) {
-  const gone = Object.keys(before).filter((name) => !(name in after)).map((name) => [name, null]);
-  return { ...Object.fromEntries(gone), ...after };
+	const target = path('collections', collection, 'documents');
+	const {metadata: before = {}, language, language_confidence: detected} = known ?? {};
+	return ask(known ? `Edit ${known.id}` : 'New document', {
+		id: !known && ['Id', {}, 'Left empty, the server gives one.'],
+		title: ['Title', {value: known?.title ?? ''}],
+		text: known?.text !== '' && ['Text', h('textarea', {rows: 8, value: known?.text ?? '', autofocus: true, required: !known})],
+		language: ['Language', {value: detected === undefined && language || '', placeholder: 'detected'}],
+		metadata: ['Metadata', h('textarea.mono', {rows: 4, spellcheck: 'false', value: JSON.stringify(before, null, 2)})],
+	}, 'Save', async ({metadata = '{}', text = '', ...given}) => {
+		const after = JSON.parse(metadata);
+		if (!known) {
+			const {results: [result]} = await post(target, {documents: [{...given, text, metadata: after}]});
+			if (result.status === 'failed') throw new Error(`${result.error.pointer}: ${result.error.detail}`);
+			return result;
+		}
+		const one = `${target}/${encodeURIComponent(known.id)}`;
+		if (text !== (known.text ?? '').trim()) return call('PUT', one, {body: {...given, metadata: after, text}});
+		// What stays the same keeps its embedding. Fields that went are null in the patch.
+		const gone = Object.fromEntries(Object.keys(before).map(name => [name, null]));
+		return call('PATCH', one, {body: {title: null, ...given, metadata: {...gone, ...after}}});
+	}, 'wide');
 }

@@ -1,115 +1,105 @@
 // The editor of filters: rows of field, operator and value that must all hold, or the filter itself as JSON.
 
-import { button, fresh, h, select } from './dom.js';
+import {button, fill, fresh, h, select} from './dom.js';
 
 const OPERATORS = [
-  ['eq', 'is'], ['ne', 'is not'], ['in', 'is one of'], ['any', 'has any of'], ['prefix', 'begins with'],
-  ['gte', '≥'], ['gt', '>'], ['lte', '≤'], ['lt', '<'], ['exists', 'exists'], ['missing', 'is missing'],
+	['eq', 'is'], ['ne', 'is not'], ['in', 'is one of'], ['any', 'has any of'], ['prefix', 'begins with'],
+	['gte', '≥'], ['gt', '>'], ['lte', '≤'], ['lt', '<'], ['exists', 'exists'], ['missing', 'is missing'],
 ];
+const nameOf = operator => OPERATORS.find(([name]) => name === operator)?.[1];
+const alone = operator => ['exists', 'missing'].includes(operator);
 
-/** A row of the editor from a leaf of a filter; nothing for what rows cannot say. */
-function row(leaf) {
-  const keys = Object.keys(leaf).filter((name) => name !== 'field');
-  if (typeof leaf.field !== 'string' || keys.length !== 1) return null;
-  const [operator] = keys;
-  const value = leaf[operator];
-  if (operator === 'exists') return { field: leaf.field, operator: value ? 'exists' : 'missing', value: '' };
-  if (!OPERATORS.some(([name]) => name === operator)) return null;
-  return { field: leaf.field, operator, value: Array.isArray(value) ? value.map(show).join(', ') : show(value) };
+// A row of the editor from a leaf of a filter; nothing for what rows cannot say.
+function row({field, ...rest}) {
+	const [[operator, value] = [], more] = Object.entries(rest);
+	if (typeof field !== 'string' || more || !nameOf(operator)) return null;
+	if (operator === 'exists') return {field, operator: value ? 'exists' : 'missing', value: ''};
+	return {field, operator, value: [value].flat().map(show).join(', ')};
 }
 
 function rows(filter) {
-  if (!filter) return [];
-  const found = (filter.and ?? [filter]).map(row);
-  return found.includes(null) ? null : found;
+	const found = filter ? (filter.and ?? [filter]).map(row) : [];
+	return found.includes(null) ? null : found;
 }
 
 // A text that would read as a number or a word of JSON keeps its quotes.
-const show = (value) => (typeof value === 'string' && parse(value) === value ? value : JSON.stringify(value));
+const show = value => (typeof value === 'string' && parse(value) === value ? value : JSON.stringify(value));
 
 function parse(text) {
-  const word = text.trim();
-  if (/^(true|false|-?\d+(\.\d+)?([eE][+-]?\d+)?|".*")$/.test(word)) {
-    try {
-      return JSON.parse(word);
-    } catch { /* a text after all */ }
-  }
-  return word;
+	const word = text.trim();
+	if (/^(true|false|-?\d+(\.\d+)?([eE][+-]?\d+)?|".*")$/.test(word)) {
+		try {
+			return JSON.parse(word);
+		} catch { /* a text after all */ }
+	}
+	return word;
 }
 
-function leaf({ field, operator, value }) {
-  if (operator === 'exists' || operator === 'missing') return { field, exists: operator === 'exists' };
-  const several = operator === 'in' || operator === 'any';
-  return { field, [operator]: several ? value.split(',').map(parse).filter((one) => one !== '') : parse(value) };
+function leaf({field, operator, value}) {
+	if (alone(operator)) return {field, exists: operator === 'exists'};
+	const several = operator === 'in' || operator === 'any';
+	return {field, [operator]: several ? value.split(',').map(parse).filter(one => one !== '') : parse(value)};
 }
 
 function compose(list) {
-  const leaves = list.filter((one) => one.field && (one.value !== '' || ['exists', 'missing'].includes(one.operator))).map(leaf);
-  if (leaves.length === 0) return undefined;
-  return leaves.length === 1 ? leaves[0] : { and: leaves };
+	const leaves = list.filter(one => one.field && (one.value !== '' || alone(one.operator))).map(leaf);
+	return leaves.length > 1 ? {and: leaves} : leaves[0];
 }
 
-/** The filter in words, for a button or a line. */
+// The filter in words, for a button or a line.
 export function inWords(filter) {
-  if (!filter) return '';
-  const list = rows(filter);
-  if (!list) return JSON.stringify(filter);
-  return list.map(({ field, operator, value }) => `${field} ${OPERATORS.find(([name]) => name === operator)[1]} ${value}`.trim()).join(' and ');
+	const list = rows(filter);
+	return list ? list.map(({field, operator, value}) => `${field} ${nameOf(operator)} ${value}`.trim()).join(' and ') : JSON.stringify(filter);
 }
 
-/** `filter` and one more condition. */
+// `filter` and one more condition.
 export function also(filter, condition) {
-  if (!filter) return condition;
-  const same = JSON.stringify(condition);
-  const list = filter.and ?? [filter];
-  return list.some((one) => JSON.stringify(one) === same) ? filter : { and: [...list, condition] };
+	if (!filter) return condition;
+	const list = filter.and ?? [filter];
+	return list.some(one => JSON.stringify(one) === JSON.stringify(condition)) ? filter : {and: [...list, condition]};
 }
 
-/** The editor of `filter`; `changed` gets the new one, or nothing when there is none. `fields` are offered as names. */
+// The editor of `filter`; `changed` gets the new one, or nothing when there is none. `fields` are offered as names.
 export function filterEditor(filter, changed, fields = []) {
-  const names = h('datalist', { id: fresh() }, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map((name) => h('option', { value: name })));
-  const place = h('div', { cls: 'rows' });
-  const note = h('p', { cls: 'hint bad', role: 'status' });
-  let list = rows(filter);
+	const names = h('datalist', {id: fresh()}, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map(name => h('option', {value: name})));
+	const place = h('div.rows');
+	const note = h('p.hint.bad', {role: 'status'});
+	let list = rows(filter);
 
-  const asRows = () => {
-    const line = (one, at) => {
-      const apply = () => changed(compose(list));
-      const name = h('input', { type: 'text', list: names.id, value: one.field, placeholder: 'field', 'aria-label': 'Field', onchange: () => { one.field = name.value.trim(); apply(); } });
-      const value = h('input', { type: 'text', dir: 'auto', value: one.value, placeholder: 'value', 'aria-label': 'Value', hidden: ['exists', 'missing'].includes(one.operator),
-        onchange: () => { one.value = value.value; apply(); } });
-      const operator = select(OPERATORS, one.operator, (chosen) => {
-        one.operator = chosen;
-        value.hidden = ['exists', 'missing'].includes(chosen);
-        apply();
-      }, { 'aria-label': 'Operator' });
-      return h('div', { cls: 'row' }, name, operator, value, button('', () => { list.splice(at, 1); asRows(); apply(); }, { sign: 'close', cls: 'plain', label: 'Remove this condition' }));
-    };
-    place.replaceChildren(names, ...list.map(line), h('div', { cls: 'row' },
-      button('Condition', () => { list.push({ field: '', operator: 'eq', value: '' }); asRows(); place.querySelector('.row:nth-last-child(2) input').focus(); }, { sign: 'add', cls: 'small' }),
-      button('As JSON', () => asJson(), { sign: 'code', cls: 'small' })));
-  };
-  const asJson = () => {
-    const text = h('textarea', { rows: 4, cls: 'mono', spellcheck: 'false', 'aria-label': 'Filter as JSON', value: filterText(list ? compose(list) : filter),
-      onchange: () => {
-        note.textContent = '';
-        try {
-          const value = text.value.trim() === '' ? undefined : JSON.parse(text.value);
-          list = rows(value);
-          filter = value;
-          changed(value);
-        } catch (error) {
-          note.textContent = `This is not JSON: ${error.message}`;
-        }
-      } });
-    place.replaceChildren(text, note, h('div', { cls: 'row' }, button('As rows', () => {
-      if (list) asRows();
-      else note.textContent = 'Rows can say only conditions that must all hold.';
-    }, { cls: 'small' })));
-  };
-  if (list) asRows();
-  else asJson();
-  return place;
+	const asRows = () => {
+		const apply = () => changed(compose(list));
+		const line = (one, at) => {
+			const name = h('input', {list: names.id, value: one.field, placeholder: 'field', label: 'Field', onchange: () => { one.field = name.value.trim(); apply(); }});
+			const value = h('input', {value: one.value, placeholder: 'value', label: 'Value', hidden: alone(one.operator), onchange: () => { one.value = value.value; apply(); }});
+			const operator = select(OPERATORS, one.operator, chosen => {
+				one.operator = chosen;
+				value.hidden = alone(chosen);
+				apply();
+			}, {label: 'Operator'});
+			return h('div.row', name, operator, value, button('', () => { list.splice(at, 1); asRows(); apply(); }, 'plain', {sign: 'close', label: 'Remove this condition'}));
+		};
+		fill(place, names, list.map(line), h('div.row',
+			button('Condition', () => { list.push({field: '', operator: 'eq', value: ''}); asRows(); place.querySelector('.row:nth-last-child(2) input').focus(); }, 'small', {sign: 'add'}),
+			button('As JSON', asJson, 'small')));
+	};
+	const asJson = () => {
+		const now = list ? compose(list) : filter;
+		const text = h('textarea.mono', {rows: 4, spellcheck: 'false', label: 'Filter as JSON', value: now ? JSON.stringify(now, null, 1) : '', onchange: () => {
+			note.textContent = '';
+			try {
+				filter = text.value.trim() === '' ? undefined : JSON.parse(text.value);
+				list = rows(filter);
+				changed(filter);
+			} catch (error) {
+				note.textContent = `This is not JSON: ${error.message}`;
+			}
+		}});
+		fill(place, text, note, h('div.row', button('As rows', () => {
+			if (list) asRows();
+			else note.textContent = 'Rows can say only conditions that must all hold.';
+		}, 'small')));
+	};
+	if (list) asRows();
+	else asJson();
+	return place;
 }
-
-const filterText = (filter) => (filter ? JSON.stringify(filter, null, 1) : '');

@@ -1,31 +1,27 @@
 // The loaded model: its languages, limits and measured quality; and two sentences to compare.
 
-import { get, post } from './api.js';
-import { button, field, fill, h, head, meter, table, tongue } from './dom.js';
-import { number, percent, score } from './text.js';
+import {get, post} from './api.js';
+import {button, card, field, fill, h, head, meter, stats, table, tongue} from './dom.js';
+import {number, percent, score} from './text.js';
 
-export async function show({ main, signal }) {
-  const { data } = await get('/v1/models', {}, signal);
-  fill(main, head('Models', 'What turns texts into points, so that the same thing said in two languages comes to lie at one place.'), data.map(card), attempt());
+export async function show({main, signal}) {
+	const {data} = await get('/v1/models', {}, signal);
+	fill(main, head('Models', 'What turns texts into points, so that the same thing said in two languages comes to lie at one place.'), data.map(describe), attempt());
 }
 
-function card(model) {
-  const facts = [['Version', model.version], ['Languages', number(model.languages.length)], ['Values per embedding', number(model.dimension)], ['Tokens per passage', number(model.tokens_max)], ['Runs on', model.device]];
-  const quality = Object.entries(model.quality);
-  const value = (one) => (one > 0 && one <= 1 ? percent(one) : score(one));
-  return h('section', { cls: 'card' }, h('h2', null, model.id), model.device_note && h('p', { cls: 'notice' }, model.device_note),
-    h('dl', { cls: 'stats' }, facts.map(([name, one]) => h('div', null, h('dt', null, name), h('dd', null, one)))),
-    quality.length > 0 && [h('h3', null, 'Measured quality'), table('Measured quality', ['Measure', '#Value', 'Share'], quality.map(([name, one]) => [name.replaceAll('_', ' '), value(one), meter(one > 1 ? one / 100 : one)]))],
-    h('h3', null, 'Languages'), h('ul', { cls: 'cloud' }, model.languages.map((one) => h('li', null, tongue(one.code)))));
+function describe(model) {
+	const quality = Object.entries(model.quality);
+	return card(model.id, model.device_note && h('p.notice', model.device_note),
+		stats('dl.stats', [['Version', model.version], ['Languages', number(model.languages.length)], ['Values per embedding', number(model.dimension)], ['Tokens per passage', number(model.tokens_max)], ['Runs on', model.device]]),
+		quality.length > 0 && [h('h3', 'Measured quality'), table('Measured quality', ['Measure', '#Value', 'Share'], quality.map(([name, one]) => [name.replaceAll('_', ' '), one > 0 && one <= 1 ? percent(one) : score(one), meter(one > 1 ? one / 100 : one)]))],
+		h('h3', 'Languages'), h('ul.cloud', model.languages.map(one => h('li', tongue(one.code)))));
 }
 
-/** Two sentences: their languages, and how near they are. */
 function attempt() {
-  const [first, second] = ['The library is closed on Mondays.', 'La bibliothèque est fermée le lundi.'].map((value) => h('textarea', { rows: 3, dir: 'auto', value }));
-  const answer = h('p', { cls: 'line', role: 'status' });
-  return h('section', { cls: 'card' }, h('h2', null, 'How near are two sentences?'), h('div', { cls: 'split' }, field('One', first), field('Another', second)), h('div', { cls: 'line' }, button('Compare', async () => {
-    const texts = [first.value, second.value];
-    const [{ results: [result] }, { detections }] = await Promise.all([post('/v1/similarity', { pairs: [{ first: texts[0], second: texts[1] }] }), post('/v1/detect', { texts })]);
-    fill(answer, h('b', null, `cosine ${score(result.score)}`), meter(result.score), detections.map((one) => (one.language ? tongue(one.language) : h('span', null, 'none of its languages'))));
-  }, { cls: 'primary' }), answer));
+	const [first, second] = ['The library is closed on Mondays.', 'La bibliothèque est fermée le lundi.'].map(value => h('textarea', {rows: 3, value}));
+	const answer = h('p.line', {role: 'status'});
+	return card('How near are two sentences?', h('div.split', field('One', first), field('Another', second)), h('div.line', button('Compare', async () => {
+		const {results: [{score: cosine}]} = await post('/v1/similarity', {pairs: [{first: first.value, second: second.value}]});
+		fill(answer, h('b', `cosine ${score(cosine)}`), meter(cosine));
+	}, 'primary'), answer));
 }

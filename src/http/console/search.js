@@ -1,274 +1,211 @@
 // The search page: a question in any language, hits of all, why each was found, and two settings side by side.
 
-import { get, path, post } from './api.js';
-import { button, busy, empty, failed, fill, h, icon, languageBar, tell, hint } from './dom.js';
-import { also } from './filter.js';
-import { hitList } from './hits.js';
-import { showRequest } from './request.js';
-import { readSettings, requestOf, settingsInWords, settingsPanel, writeSettings } from './settings.js';
-import { endonym, hue, languageName, link, number, plural, spoken } from './text.js';
+import {get, path, post} from './api.js';
+import {busy, button, empty, failed, fill, form, h, hint, icon, languageBar, pickCollection, said, tell, written} from './dom.js';
+import {also} from './filter.js';
+import {hitList} from './hits.js';
+import {showRequest} from './request.js';
+import {readSettings, requestOf, settingsInWords, settingsPanel, writeSettings} from './settings.js';
+import {endonym, hue, languageName, link, number, plural, spoken} from './text.js';
 
 const LISTED = 200;
+const TYPING_MS = 280;
 // The collection that was searched last, for when the page is opened again without one.
 let lastCollection = '';
 
 export async function show(page) {
-  const { collections, next_cursor: more } = await get('/v1/collections', { limit: LISTED }, page.signal);
-  if (collections.length === 0 && !more) {
-    fill(page.main, h('div', { cls: 'empty' }, h('h1', null, 'Ask in any language. Find answers in all of them.'), h('p', null, 'There is no collection yet. Make one, drop a file of texts on it, and come back.'),
-      h('a', { cls: 'button primary', href: '#/collections' }, 'Make a collection')));
-    return;
-  }
-  const wanted = page.args[0] || lastCollection || collections.find((one) => one.documents > 0)?.name || collections[0].name;
-  const collection = collections.find((one) => one.name === wanted) ?? await get(path('collections', wanted), {}, page.signal).catch((error) => {
-    if (error.status !== 404 || page.args[0]) throw error;
-    return collections[0];
-  });
-  new Search(page, collection, collections, more).start();
+	const known = await get('/v1/collections', {limit: LISTED}, page.signal);
+	const {collections} = known;
+	if (collections.length === 0) {
+		fill(page.main, h('div.empty', h('h1', 'Ask in any language. Find answers in all of them.'), h('p', 'There is no collection yet. Make one, drop a file of texts on it, and come back.'),
+			h('a.button.primary', {href: '#/collections'}, 'Make a collection')));
+		return;
+	}
+	const first = collections.find(one => one.documents > 0) ?? collections[0];
+	const wanted = page.args[0] || lastCollection || first.name;
+	const collection = collections.find(one => one.name === wanted) ?? await get(path('collections', wanted), {}, page.signal).catch(error => {
+		if (error.status !== 404 || page.args[0]) throw error;
+		return first;
+	});
+	lastCollection = collection.name;
+	search(page, collection, known);
 }
 
-class Search {
-  constructor(page, collection, collections, more) {
-    lastCollection = collection.name;
-    Object.assign(this, { page, collection, collections, more });
-    this.query = page.query.get('q') ?? '';
-    this.like = page.query.get('like') ?? '';
-    this.sides = [readSettings(page.query.get('a'))];
-    if (page.query.has('b')) this.sides.push(readSettings(page.query.get('b')));
-    this.fields = [...(collection.metadata_indexes ?? [])];
-    this.running = null;
-    this.said = h('p', { cls: 'said', role: 'status', 'aria-live': 'polite' });
-    this.results = h('div', { cls: 'results' });
-    this.rail = h('aside', { cls: 'rail', 'aria-label': 'Settings' });
-    this.top = h('div', { cls: 'top' });
-  }
+function search({main, query, signal}, collection, known) {
+	const {name, languages, model, documents} = collection;
+	const here = parts => link('search', name) + `?${new URLSearchParams(parts)}`.replace(/\?$/, '');
+	const fields = new Set(collection.metadata_indexes);
+	const sides = [readSettings(query.get('a')), ...(query.has('b') ? [readSettings(query.get('b'))] : [])];
+	let question = query.get('q') ?? '';
+	let like = query.get('like') ?? '';
+	let running;
+	let timer;
+	let columns;
+	let tally;
+	// Without a model, or by the embedding of a document, only embeddings are compared.
+	const vectors = () => Boolean(like) || !model;
+	const bodies = () => sides.map(settings => requestOf(like || question, settings, {vectors: vectors()}));
 
-  start() {
-    const { page, collection } = this;
-    this.box = h('input', {
-      type: 'search', value: this.query, dir: 'auto', autocomplete: 'off', spellcheck: 'false', enterkeyhint: 'search', 'aria-label': 'Question',
-      placeholder: collection.model ? 'Ask in any language' : 'Id of a document', oninput: (event) => this.typed(event), onkeydown: (event) => this.toHits(event),
-    });
-    this.box.addEventListener('compositionend', () => this.typed({}));
-    const form = h('form', { cls: 'ask', role: 'search', onsubmit: (event) => {
-      event.preventDefault();
-      clearTimeout(this.timer);
-      this.search();
-    } }, h('label', { cls: 'sr', for: 'collection' }, 'Collection'), this.picker(), h('div', { cls: 'box' }, icon('search'), this.box, h('kbd', { 'aria-hidden': 'true' }, '/')),
-    h('button', { type: 'submit', cls: 'button primary' }, 'Search'));
-    fill(this.top, h('h1', null, 'Ask in any language. ', h('span', null, 'Find answers in all of them.')), form, this.said);
-    fill(page.main, this.top, h('div', { cls: 'columns' }, this.results, this.rail));
-    this.layout();
-    if (this.query || this.like) this.search();
-    else this.greet();
-    if (matchMedia('(hover: hover)').matches) this.box.focus();
-  }
+	const results = h('div.results', {onkeydown: event => {
+		const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
+		if (!step || !event.target.classList.contains('hit')) return;
+		const hits = [...event.target.closest('.hits').querySelectorAll('.hit')];
+		event.preventDefault();
+		(hits.indexOf(event.target) + step < 0 ? box : hits[hits.indexOf(event.target) + step])?.focus();
+	}});
+	const says = h('p.said', {role: 'status'});
+	const rail = h('aside.rail', {label: 'Settings'});
+	const typed = ({isComposing}) => {
+		if (isComposing) return;
+		like = '';
+		clearTimeout(timer);
+		timer = setTimeout(run, written(box) === '' ? 0 : TYPING_MS);
+	};
+	const box = h('input', {type: 'search', value: question, enterkeyhint: 'search', label: 'Question', placeholder: model ? 'Ask in any language' : 'Id of a document', oninput: typed, oncompositionend: () => typed({}), onkeydown: event => {
+		const first = event.key === 'ArrowDown' && results.querySelector('.hit');
+		if (!first) return;
+		event.preventDefault();
+		first.focus();
+	}});
+	const ask = form(() => {
+		clearTimeout(timer);
+		run();
+	}, h('label.sr', {for: 'collection'}, 'Collection'), h('div.pick', pickCollection(known, name, value => { location.hash = `${link('search', value)}${question && `?q=${encodeURIComponent(question)}`}`; }, {id: 'collection'})),
+	h('div.box', icon('search'), box), h('button.button.primary', {type: 'submit'}, 'Search'));
+	ask.className = 'ask';
+	ask.role = 'search';
+	const top = h('div.top', h('h1', 'Ask in any language. ', h('span', 'Find answers in all of them.')), ask, says);
 
-  picker() {
-    const go = (name) => { location.hash = `#/search/${encodeURIComponent(name)}${this.query ? `?q=${encodeURIComponent(this.query)}` : ''}`; };
-    if (this.more || this.collections.length > 100) {
-      const names = h('datalist', { id: 'collection-names' }, this.collections.map((one) => h('option', { value: one.name })));
-      const box = h('input', { id: 'collection', type: 'text', list: 'collection-names', value: this.collection.name, autocomplete: 'off', spellcheck: 'false', onchange: () => box.value && go(box.value) });
-      return h('div', { cls: 'pick' }, box, names);
-    }
-    const names = this.collections.map((one) => one.name);
-    if (!names.includes(this.collection.name)) names.unshift(this.collection.name);
-    const box = h('select', { id: 'collection', onchange: () => go(box.value), value: this.collection.name }, names.map((name) => h('option', { value: name }, name)));
-    return h('div', { cls: 'pick' }, box);
-  }
+	// Before anything is asked: what there is to ask about.
+	function greet(fresh) {
+		top.classList.toggle('fresh', fresh);
+		main.classList.toggle('new', fresh);
+		if (!fresh) return;
+		const known = spoken(languages);
+		fill(says);
+		fill(results, documents === 0 ? empty('Nothing to find yet', `The collection ${name} has no documents.`, h('a.button.primary', {href: link('collections', name)}, 'Add documents'))
+			: h('section.greet', h('h2', `${plural(documents, 'document')} in ${plural(known.length, 'language')}`), languageBar(languages),
+				h('ul.cloud', known.map(({language, documents: count}) => h('li', {vars: {hue: hue(language)}}, h('i'), said('span', language, endonym(language) || languageName(language)), h('em', number(count))))),
+				hint('Type a question in whichever language you like. “Words in quotes” must stand in a passage, and a -word must not.')));
+	}
 
-  /** What stands where hits will be: what there is to ask about. */
-  greet() {
-    const { collection } = this;
-    this.top.classList.add('fresh');
-    this.page.main.classList.add('new');
-    this.said.textContent = '';
-    if (collection.documents === 0) {
-      fill(this.results, empty('Nothing to find yet', `The collection ${collection.name} has no documents.`, h('a', { cls: 'button primary', href: link('collections', collection.name) }, 'Add documents')));
-      return;
-    }
-    const languages = spoken(collection.languages);
-    fill(this.results, h('section', { cls: 'greet' },
-      h('h2', null, `${plural(collection.documents, 'document')} in ${plural(languages.length, 'language')}`), languageBar(collection.languages),
-      h('ul', { cls: 'cloud' }, languages.slice(0, 62).map((one) => h('li', { vars: { hue: hue(one.language) } }, h('i', null), h('span', { lang: one.language, dir: 'auto' }, endonym(one.language) || languageName(one.language)), h('em', null, number(one.documents))))),
-      hint('Type a question in whichever language you like. “Words in quotes” must stand in a passage, and a -word must not.')));
-  }
+	// Draws the frame for one setting or two.
+	function layout() {
+		const two = sides.length === 2;
+		main.classList.toggle('two', two);
+		columns = sides.map((settings, at) => {
+			const list = h('ol.hits');
+			const note = h('p.note');
+			const line = h('summary', settingsInWords(settings));
+			const panel = settingsPanel(settings, () => {
+				line.textContent = settingsInWords(settings);
+				run();
+			}, {collection, languages, fields});
+			return {list, note, panel, section: h('section', {label: two ? `Setting ${'AB'[at]}` : 'Hits'},
+				two ? h('header.side', h('h2', 'AB'[at]), h('details.panel', line, panel), at === 1 && button('', compare, 'plain', {sign: 'close', label: 'Back to one setting'})) : h('h2.sr', 'Hits'), note, list)};
+		});
+		tally = h('section.tally', {label: 'Hits by language'});
+		fill(results, columns.map(one => one.section));
+		fill(rail, tally, !two && h('details.panel', {open: matchMedia('(min-width: 60rem)').matches}, h('summary', 'Settings'), columns[0].panel),
+			h('div.more', button(two ? 'One setting' : 'Compare two settings', compare),
+				button('Copy the request', () => (question || like ? showRequest(path('collections', name, 'search'), bodies()[0]) : tell('Ask something first.', 'note')))));
+	}
 
-  layout() {
-    const two = this.sides.length === 2;
-    this.page.main.classList.toggle('two', two);
-    const context = { collection: this.collection, languages: this.collection.languages ?? [], fields: this.fields };
-    this.columns = this.sides.map((settings, at) => {
-      const list = h('ol', { cls: 'hits' });
-      const note = h('p', { cls: 'note' });
-      const line = h('summary', null, settingsInWords(settings));
-      const panel = () => settingsPanel(settings, () => { line.textContent = settingsInWords(settings); this.search(); }, context);
-      const section = h('section', { 'aria-label': two ? `Setting ${'AB'[at]}` : 'Hits' }, !two && h('h2', { cls: 'sr' }, 'Hits'),
-        two && h('header', { cls: 'side' }, h('h2', null, 'AB'[at]), h('details', { cls: 'panel' }, line, panel()), at === 1 && button('', () => this.compare(), { sign: 'close', cls: 'plain', label: 'Back to one setting' })), note, list);
-      return { list, note, section, panel };
-    });
-    fill(this.results, this.columns.map((one) => one.section));
-    this.tally = h('section', { cls: 'tally', 'aria-label': 'Hits by language' });
-    const wide = matchMedia('(min-width: 60rem)').matches;
-    fill(this.rail, this.tally, !two && h('details', { cls: 'panel', open: wide }, h('summary', null, 'Settings'), this.columns[0].panel()),
-      h('div', { cls: 'more' }, button(two ? 'One setting' : 'Compare two settings', () => this.compare(), { sign: 'sides' }),
-        button('Copy the request', () => this.request(), { sign: 'code' })));
-  }
+	function compare() {
+		if (sides.length === 2) sides.pop();
+		else sides.push({...sides[0], mode: sides[0].mode === 'full' ? 'dense' : 'full'});
+		again();
+	}
 
-  compare() {
-    if (this.sides.length === 2) this.sides.pop();
-    else this.sides.push({ ...this.sides[0], mode: this.sides[0].mode === 'full' ? 'dense' : 'full' });
-    this.layout();
-    if (this.box.value.trim() || this.like) this.search();
-    else this.greet();
-  }
+	// After the settings changed from outside of their panel.
+	function again() {
+		layout();
+		return run();
+	}
 
-  typed({ isComposing }) {
-    if (isComposing) return;
-    this.like = '';
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.search(), this.box.value.trim() === '' ? 0 : 280);
-  }
+	const run = () => find().catch(failed);
 
-  /** Arrow keys lead from the box through the hits and back. */
-  toHits(event) {
-    if (event.key !== 'ArrowDown') return;
-    const first = this.results.querySelector('.hit');
-    if (first) {
-      event.preventDefault();
-      first.focus();
-    }
-  }
+	async function find() {
+		question = written(box);
+		running?.abort();
+		const [a, b] = sides.map(writeSettings);
+		history.replaceState(null, '', here({...(like ? {like} : question && {q: question}), ...(a && {a}), ...(b !== undefined && {b})}));
+		if (!question && !like) {
+			layout();
+			greet(true);
+			return;
+		}
+		if (top.classList.contains('fresh')) {
+			greet(false);
+			fill(results, columns.map(one => one.section));
+		}
+		running = new AbortController();
+		const stop = AbortSignal.any([running.signal, signal]);
+		results.ariaBusy = 'true';
+		const answers = bodies().map(body => post(path('collections', name, 'search'), {...body, explain: true}, stop));
+		const detected = vectors() ? null : post('/v1/detect', {texts: [question]}, stop).then(({detections}) => detections[0], () => null);
+		const settled = await Promise.allSettled([...answers, detected]);
+		if (stop.aborted) return;
+		results.ariaBusy = null;
+		draw(settled.slice(0, -1), settled.at(-1).value);
+	}
 
-  walk(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step || !event.target.classList.contains('hit')) return;
-    const hits = [...event.currentTarget.querySelectorAll('.hit')];
-    const next = hits.indexOf(event.target) + step;
-    event.preventDefault();
-    if (next < 0) this.box.focus();
-    else hits[next]?.focus();
-  }
+	function draw(answers, asked) {
+		// A hit that has the focus keeps it, or gives it to the first one.
+		const held = document.activeElement.closest('.hit')?.dataset.id;
+		const places = answers.map(({value}) => new Map(value?.hits.map((hit, at) => [hit.id, at + 1])));
+		answers.forEach(({value: answer, reason}, at) => {
+			const {list, note} = columns[at];
+			note.classList.toggle('bad', !answer);
+			if (!answer) {
+				note.textContent = reason.story ?? reason.message;
+				fill(list);
+				return;
+			}
+			for (const field of answer.hits.flatMap(hit => Object.keys(hit.metadata ?? {}))) fields.add(field);
+			note.textContent = [answers.length > 1 && `${plural(answer.hits.length, 'hit')}, ${answer.took_ms.toFixed(1)} ms`,
+				answer.query_truncated && 'The query is longer than the model reads: its beginning was taken.',
+				answer.incomplete && 'Some passages could not be read; the answer lacks them.',
+				answer.hits.length === 0 && 'Nothing is found with these settings.'].filter(Boolean).join(' ');
+			fill(list, hitList(answer, {
+				collection: name, mode: vectors() ? 'dense' : sides[at].mode, asked: asked?.language, rankElsewhere: answers[1 - at]?.value && (id => places[1 - at].get(id)),
+				narrow: condition => {
+					for (const one of sides) one.filter = also(one.filter, condition);
+					again();
+				},
+				alike: id => {
+					like = id;
+					box.value = '';
+					run();
+					scrollTo({top: 0});
+				},
+			}));
+		});
+		if (held) (results.querySelector(`.hit[data-id=${CSS.escape(held)}]`) ?? results.querySelector('.hit') ?? box).focus();
+		const {hits, took_ms: took} = answers[0].value ?? {};
+		fill(says, hits && [like && ['Documents like ', h('bdi', like), ': '], [`${plural(hits.length, 'hit')} in ${plural(new Set(hits.map(hit => hit.language)).size, 'language')}`, `${took.toFixed(1)} ms`,
+			asked?.language && `asked in ${languageName(asked.language)}${asked.confidence ? ` (${Math.round(asked.confidence * 100)} % sure)` : ''}`].filter(Boolean).join(' · ')]);
+		count(answers.flatMap(({value}) => value?.hits ?? []));
+	}
 
-  address() {
-    const parts = new URLSearchParams();
-    if (this.like) parts.set('like', this.like);
-    else if (this.query) parts.set('q', this.query);
-    const [a, b] = this.sides.map(writeSettings);
-    if (a) parts.set('a', a);
-    if (b !== undefined) parts.set('b', b);
-    const text = parts.toString();
-    history.replaceState(null, '', `#/search/${encodeURIComponent(this.collection.name)}${text ? `?${text}` : ''}`);
-  }
+	// How many of the hits are in which language; a click asks for that language alone.
+	function count(hits) {
+		const counts = Map.groupBy(hits, hit => hit.language);
+		const only = sides[0].languages ?? [];
+		const lines = [...counts].sort((a, b) => b[1].length - a[1].length).map(([code, {length}]) => {
+			const on = only.length === 1 && only[0] === code;
+			const bar = h('button.share', {'aria-pressed': String(on), disabled: !code, vars: {hue: hue(code), part: length / hits.length}, title: on ? 'All languages again' : `Only ${languageName(code)}`, onclick: () => busy(bar, () => {
+				for (const one of sides) one.languages = on ? [] : [code];
+				return again();
+			})}, h('i'), h('span', languageName(code)), h('b', length));
+			return h('li', bar);
+		});
+		fill(tally, hits.length > 0 && h('h2', sides.length > 1 ? 'Hits of both, by language' : 'Hits by language'), h('ul', lines));
+	}
 
-  bodies() {
-    const vectors = Boolean(this.like) || !this.collection.model;
-    return this.sides.map((settings) => requestOf(this.like || this.query, settings, { vectors }));
-  }
-
-  request() {
-    if (!this.query && !this.like) return tell('Ask something first.', 'note');
-    return showRequest('POST', path('collections', this.collection.name, 'search'), this.bodies()[0]);
-  }
-
-  async search() {
-    this.query = this.box.value.trim();
-    this.running?.abort();
-    this.address();
-    if (!this.query && !this.like) {
-      this.layout();
-      this.greet();
-      return;
-    }
-    this.running = new AbortController();
-    const signal = AbortSignal.any([this.running.signal, this.page.signal]);
-    if (this.top.classList.contains('fresh')) {
-      this.top.classList.remove('fresh');
-      this.page.main.classList.remove('new');
-      fill(this.results, this.columns.map((one) => one.section));
-    }
-    this.results.setAttribute('aria-busy', 'true');
-    const target = path('collections', this.collection.name, 'search');
-    try {
-      const answers = this.bodies().map((body) => post(target, { ...body, explain: true }, signal));
-      const spoken = this.like || !this.collection.model ? null : post('/v1/detect', { texts: [this.query] }, signal).then(({ detections }) => detections[0], () => null);
-      const settled = await Promise.allSettled([...answers, spoken]);
-      if (signal.aborted) return;
-      const asked = settled.at(-1).value ?? null;
-      this.draw(settled.slice(0, -1), asked);
-    } catch (error) {
-      failed(error);
-    } finally {
-      if (!signal.aborted) this.results.removeAttribute('aria-busy');
-    }
-  }
-
-  draw(answers, asked) {
-    // A hit that has the focus keeps it, or gives it to the first one.
-    const held = document.activeElement.closest('.hit')?.dataset.id;
-    const places = answers.map(({ value }) => new Map(value?.hits.map((hit, at) => [hit.id, at + 1])));
-    answers.forEach(({ value: answer, reason }, at) => {
-      const { list, note } = this.columns[at];
-      const settings = this.sides[at];
-      note.className = 'note';
-      if (!answer) {
-        note.classList.add('bad');
-        note.textContent = reason.story ?? reason.message;
-        fill(list);
-        return;
-      }
-      for (const hit of answer.hits) for (const name of Object.keys(hit.metadata ?? {})) if (!this.fields.includes(name)) this.fields.push(name);
-      const remarks = [];
-      if (answers.length > 1) remarks.push(`${plural(answer.hits.length, 'hit')}, ${answer.took_ms.toFixed(1)} ms`);
-      if (answer.query_truncated) remarks.push('The query is longer than the model reads: its beginning was taken.');
-      if (answer.incomplete) remarks.push('Some passages could not be read; the answer lacks them.');
-      if (answer.hits.length === 0) remarks.push('Nothing is found with these settings.');
-      note.textContent = remarks.join(' ');
-      const dense = Boolean(this.like) || !this.collection.model;
-      fill(list, hitList(answer, {
-        collection: this.collection.name, mode: dense ? 'dense' : settings.mode, asked: asked?.language, rankElsewhere: answers.length > 1 && answers[1 - at].value ? (id) => places[1 - at].get(id) : null,
-        narrow: (condition) => {
-          for (const one of this.sides) one.filter = also(one.filter, condition);
-          this.layout();
-          this.search();
-        },
-        alike: (id) => {
-          this.like = id;
-          this.box.value = '';
-          this.search();
-          scrollTo({ top: 0 });
-        },
-      }));
-      list.onkeydown = (event) => this.walk(event);
-    });
-    if (held) (this.results.querySelector(`.hit[data-id=${CSS.escape(held)}]`) ?? this.results.querySelector('.hit') ?? this.box).focus();
-    this.say(answers[0].value, asked);
-    this.count(answers.flatMap(({ value }) => value?.hits ?? []), answers.length);
-  }
-
-  say(answer, asked) {
-    if (!answer) return fill(this.said);
-    const languages = new Set(answer.hits.map((hit) => hit.language)).size;
-    const spoken = asked?.language && `asked in ${languageName(asked.language)}${asked.confidence ? ` (${Math.round(asked.confidence * 100)} % sure)` : ''}`;
-    const what = this.like ? ['Documents like ', h('bdi', null, this.like), ': '] : [];
-    return fill(this.said, what, [`${plural(answer.hits.length, 'hit')} in ${plural(languages, 'language')}`, `${answer.took_ms.toFixed(1)} ms`, spoken].filter(Boolean).join(' · '));
-  }
-
-  /** How many of the hits are in which language; a click asks for that language alone. */
-  count(hits, sides) {
-    const counts = new Map();
-    for (const { language } of hits) counts.set(language, (counts.get(language) ?? 0) + 1);
-    const only = this.sides[0].languages ?? [];
-    const lines = [...counts].sort((a, b) => b[1] - a[1]).map(([code, count]) => {
-      const on = only.length === 1 && only[0] === code;
-      const bar = h('button', { type: 'button', cls: 'bar', 'aria-pressed': String(on), disabled: !code, vars: { hue: hue(code), part: (count / hits.length).toFixed(3) },
-        title: on ? 'All languages again' : `Only ${languageName(code)}`, onclick: () => busy(bar, async () => {
-          for (const one of this.sides) one.languages = on ? [] : [code];
-          this.layout();
-          await this.search();
-        }) }, h('i', null), h('span', null, languageName(code)), h('b', null, count));
-      return h('li', null, bar);
-    });
-    fill(this.tally, hits.length > 0 && h('h2', null, sides > 1 ? 'Hits of both, by language' : 'Hits by language'), h('ul', null, lines));
-  }
+	fill(main, top, h('div.columns', results, rail));
+	layout();
+	if (question || like) run();
+	else greet(true);
+	if (matchMedia('(hover: hover)').matches) box.focus();
 }

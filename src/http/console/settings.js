@@ -1,115 +1,97 @@
 // The settings of a search: what they are, how the address holds them, the panel that changes them, the request they make.
 
-import { check, choice, field, fill, h, select, hint } from './dom.js';
-import { filterEditor, inWords } from './filter.js';
-import { endonym, hue, languageName, number, spoken } from './text.js';
+import {check, field, fill, h, select, tongue} from './dom.js';
+import {filterEditor, inWords} from './filter.js';
+import {languageName, number, spoken} from './text.js';
 
 const MODES = [
-  ['full', 'Full', 'All evidence: meaning, words across languages, the same words'],
-  ['dense', 'Meaning', 'Compares embeddings alone'],
-  ['lexical', 'Words', 'Documents that share words with the query'],
-  ['hybrid', 'Hybrid', 'Meaning and words, their ranks fused'],
+	['full', 'Full', 'All evidence: meaning, words across languages, the same words'],
+	['dense', 'Meaning', 'Compares embeddings alone'],
+	['lexical', 'Words', 'Documents that share words with the query'],
+	['hybrid', 'Hybrid', 'Meaning and words, their ranks fused'],
 ];
+const DEFAULTS = {limit: 10, mode: 'full'};
+const modeOf = settings => MODES.find(([key]) => key === settings.mode) ?? MODES[0];
 
-export const modeName = (mode) => MODES.find(([key]) => key === mode)?.[1] ?? 'Full';
-
-/** Settings out of a part of the address. */
+// Settings out of a part of the address.
 export function readSettings(text) {
-  let sent = {};
-  try {
-    sent = JSON.parse(text || '{}');
-  } catch { /* an address that somebody cut short */ }
-  return { limit: 10, ...sent, mode: MODES.some(([key]) => key === sent.mode) ? sent.mode : 'full' };
+	let sent = {};
+	try {
+		sent = JSON.parse(text || '{}');
+	} catch { /* an address that somebody cut short */ }
+	return {...DEFAULTS, ...sent, mode: modeOf(sent)[0]};
 }
 
-/** The same the other way round: only what differs from the defaults. */
+// The same the other way round: only what differs from the defaults.
 export function writeSettings(settings) {
-  const kept = Object.entries(settings).filter(([name, value]) => value !== undefined && value !== false && value !== '' && !(Array.isArray(value) && value.length === 0)
-    && !(name === 'mode' && value === 'full') && !(name === 'limit' && value === 10));
-  return kept.length > 0 ? JSON.stringify(Object.fromEntries(kept)) : '';
+	const kept = Object.entries(settings).filter(([name, value]) => (value || value === 0) && value.length !== 0 && value !== DEFAULTS[name]);
+	return kept.length > 0 ? JSON.stringify(Object.fromEntries(kept)) : '';
 }
 
-/** The body of the request. What a mode does not take is left out. */
-export function requestOf(query, settings, { vectors = false } = {}) {
-  const { mode } = settings;
-  const body = vectors ? { like: query } : { query };
-  if (!vectors && mode !== 'full') body.mode = mode;
-  if (settings.limit !== 10) body.limit = settings.limit;
-  if (settings.languages?.length) body.languages = settings.languages;
-  if (settings.filter) body.filter = settings.filter;
-  if (settings.balance && !settings.margin) body.balance_languages = true;
-  else if (settings.prefer) body.prefer_language = [settings.prefer];
-  if (settings.minimum !== undefined && settings.minimum !== '') body.score_min = Number(settings.minimum);
-  if (!vectors && mode !== 'dense') {
-    if (settings.all) body.words = 'all';
-    if (settings.literal) body.operators = false;
-  }
-  if (settings.margin && (vectors || mode === 'dense')) body.margin = { neighbors: 4 };
-  if (settings.exact) body.exact = true;
-  return body;
+// The body of the request, without what the mode does not take.
+export function requestOf(query, settings, {vectors = false} = {}) {
+	const {mode, limit, languages, filter, balance, prefer, minimum, all, literal, margin, exact} = settings;
+	const dense = vectors || mode === 'dense';
+	return {
+		...(vectors ? {like: query} : {query}),
+		mode: vectors || mode === DEFAULTS.mode ? undefined : mode,
+		limit: limit === DEFAULTS.limit ? undefined : limit,
+		languages: languages?.length ? languages : undefined,
+		filter,
+		balance_languages: balance && !margin || undefined,
+		prefer_language: prefer && !balance ? [prefer] : undefined,
+		score_min: minimum,
+		words: all && !dense ? 'all' : undefined,
+		operators: literal && !dense ? false : undefined,
+		margin: margin && dense ? {neighbors: 4} : undefined,
+		exact: exact || undefined,
+	};
 }
 
-/** One line that says what is set besides the mode. */
-export function settingsInWords(settings) {
-  const parts = [`Mode ${modeName(settings.mode)}`];
-  if (settings.languages?.length) parts.push(settings.languages.map(languageName).join(', '));
-  if (settings.filter) parts.push(inWords(settings.filter));
-  if (settings.balance) parts.push('languages take turns');
-  else if (settings.prefer) parts.push(`prefers ${settings.prefer === 'auto' ? 'the query’s language' : languageName(settings.prefer)}`);
-  if (settings.minimum) parts.push(`score ≥ ${settings.minimum}`);
-  if (settings.all) parts.push('all words');
-  return parts.join(' · ');
+export const settingsInWords = settings => [modeOf(settings)[1], inWords(settings.filter), ...settings.languages?.map(languageName) ?? []].filter(Boolean).join(' · ');
+
+// The panel for `settings`, which it changes; `changed` is told.
+export function settingsPanel(settings, changed, {collection, languages, fields}) {
+	const place = h('div.settings');
+	const set = (name, again) => value => {
+		settings[name] = value;
+		changed();
+		if (again) build();
+	};
+	const tick = (label, name, help, again) => check(label, settings[name], set(name, again), help);
+	const build = () => {
+		const {mode, minimum} = settings;
+		const model = collection.model !== undefined;
+		const words = model && mode !== 'dense';
+		const tongues = [['', 'none'], ['auto', 'the query’s own'], ...spoken(languages).map(one => [one.language, languageName(one.language)])];
+		const least = h('input', {type: 'number', step: '0.05', value: minimum ?? '', placeholder: 'any', onchange: () => set('minimum')(least.value === '' ? undefined : Number(least.value))});
+		fill(place,
+			model && field('Mode', select(MODES, mode, set('mode', true)), modeOf(settings)[2]),
+			tick('Balance languages', 'balance', 'They take turns, so that none fills the page', true),
+			!settings.balance && field('Prefer', select(tongues, settings.prefer, set('prefer'))),
+			languagePicker(languages, settings.languages ?? [], set('languages')),
+			h('details', {open: Boolean(settings.filter)}, h('summary', 'Filter'), filterEditor(settings.filter, set('filter'), fields)),
+			h('details', {open: Boolean(minimum || settings.all || settings.literal || settings.margin || settings.exact)}, h('summary', 'More'),
+				h('div.pair', field('Least score', least), field('Hits', select([10, 20, 50, 100], settings.limit, count => set('limit')(Number(count))))),
+				words && [tick('Demand all words', 'all'), tick('Take “quotes” and -minus as text', 'literal')],
+				(!model || mode === 'dense') && tick('Margin scoring', 'margin', 'Makes scores of different queries comparable'),
+				mode !== 'lexical' && tick('Compare with everything', 'exact', 'Exact, and slow in a large collection')),
+		);
+	};
+	build();
+	return place;
 }
 
-/** The panel for `settings`, which it changes; `changed` is told. */
-export function settingsPanel(settings, changed, { collection, languages, fields }) {
-  const place = h('div', { cls: 'settings' });
-  const set = (name, value, again) => {
-    settings[name] = value;
-    changed();
-    if (again) build();
-  };
-  const build = () => {
-    const words = settings.mode !== 'dense';
-    const model = collection?.model !== undefined;
-    const tongues = [['', 'none'], ['auto', 'the query’s own'], ...languages.map((one) => [one.language, languageName(one.language)])];
-    const minimum = h('input', { type: 'number', step: '0.05', value: settings.minimum ?? '', placeholder: 'any', onchange: () => set('minimum', minimum.value === '' ? undefined : Number(minimum.value)) });
-    fill(place,
-      model && choice('Mode', MODES, settings.mode, (mode) => set('mode', mode, true)),
-      model && hint(MODES.find(([key]) => key === settings.mode)[2]),
-      check('Balance languages', settings.balance, (on) => set('balance', on, true), 'They take turns, so that none fills the page'),
-      !settings.balance && field('Prefer', select(tongues, settings.prefer ?? '', (code) => set('prefer', code || undefined))),
-      languagePicker(languages, settings.languages ?? [], (codes) => set('languages', codes)),
-      h('details', { open: Boolean(settings.filter) }, h('summary', null, 'Filter'), filterEditor(settings.filter, (filter) => set('filter', filter), fields)),
-      h('details', { open: Boolean(settings.minimum || settings.all || settings.literal || settings.margin || settings.exact) }, h('summary', null, 'More'),
-        h('div', { cls: 'pair' }, field('Least score', minimum),
-          field('Hits', select([10, 20, 50, 100].map((count) => [String(count), String(count)]), String(settings.limit), (count) => set('limit', Number(count))))),
-        model && words && check('Demand all words', settings.all, (on) => set('all', on)),
-        model && words && check('Take “quotes” and -minus as text', settings.literal, (on) => set('literal', on)),
-        (!model || settings.mode === 'dense') && check('Margin scoring', settings.margin, (on) => set('margin', on), 'Makes scores of different queries comparable'),
-        settings.mode !== 'lexical' && check('Compare with everything', settings.exact, (on) => set('exact', on), 'Exact, and slow in a large collection')),
-    );
-  };
-  build();
-  return place;
-}
-
-/** Languages to tick; none ticked means all. */
-export function languagePicker(languages, chosen, changed) {
-  const taken = new Set(chosen);
-  const known = spoken(languages);
-  for (const code of taken) if (!known.some((one) => one.language === code)) known.push({ language: code, documents: 0 });
-  const summary = h('summary', null);
-  const title = () => { summary.textContent = taken.size === 0 ? `Languages: all ${known.length}` : `Languages: ${[...taken].map(languageName).join(', ')}`; };
-  title();
-  return h('details', { open: taken.size > 0 }, summary, h('div', { cls: 'ticks' }, known.map((one) => {
-    const box = h('input', { type: 'checkbox', checked: taken.has(one.language), onchange: () => {
-      if (box.checked) taken.add(one.language);
-      else taken.delete(one.language);
-      title();
-      changed([...taken]);
-    } });
-    const own = endonym(one.language);
-    return h('label', { vars: { hue: hue(one.language) } }, box, h('i', null), h('span', null, languageName(one.language), own && own !== languageName(one.language) && h('small', { lang: one.language, dir: 'auto' }, own)), h('em', null, number(one.documents)));
-  })));
+// Languages to tick; none ticked means all.
+function languagePicker(languages, chosen, changed) {
+	const taken = new Set(chosen);
+	const counts = new Map([...chosen.map(code => [code, 0]), ...spoken(languages).map(one => [one.language, one.documents])]);
+	const summary = h('summary');
+	const title = () => { summary.textContent = `Languages: ${taken.size === 0 ? `all ${counts.size}` : [...taken].map(languageName).join(', ')}`; };
+	title();
+	return h('details', {open: taken.size > 0}, summary, h('div.ticks', [...counts].map(([code, count]) => check(tongue(code), taken.has(code), on => {
+		taken[on ? 'add' : 'delete'](code);
+		title();
+		changed([...taken]);
+	}, number(count)))));
 }

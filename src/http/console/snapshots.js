@@ -1,55 +1,58 @@
 // Snapshots: making, keeping, restoring and deleting them.
 
-import { call, download, get, path, post, send } from './api.js';
-import { PLAIN, ask, button, busy, check, confirmed, empty, field, fill, h, head, select, tell } from './dom.js';
-import { showJob } from './jobs.js';
-import { ago, bytes, number, plural, when } from './text.js';
+import {call, download, get, path, post, send} from './api.js';
+import {ask, busy, button, check, confirmed, empty, fill, h, head, hint, select, tell} from './dom.js';
+import {showJob} from './jobs.js';
+import {ago, bytes, number, plural, when} from './text.js';
 
-export async function show({ main, signal }) {
-  const list = h('ul', { cls: 'list' });
-  const work = h('div', { cls: 'stack' });
-  const read = async () => {
-    const { snapshots } = await get('/v1/snapshots', { limit: 200 }, signal);
-    fill(list, snapshots.length === 0 ? h('li', null, empty('No snapshots', 'A snapshot is one file with all collections, or some, as they are at one moment. Searches and writes go on meanwhile.')) : snapshots.map(item));
-  };
-  const run = async (job) => {
-    const done = await showJob(work, job, signal);
-    await read();
-    return done;
-  };
-  const item = (one) => {
-    const total = one.collections.reduce((sum, each) => sum + each.documents, 0);
-    const target = path('snapshots', one.id);
-    return h('li', null, h('div', { cls: 'line' }, h('b', null, when(one.created_at)), h('span', { cls: 'hint' }, `${ago(one.created_at)} · ${bytes(one.archive_bytes)} · ${plural(total, 'document')}`), h('span', { cls: 'actions' },
-      button('Download', () => download(`${target}/archive`, `${one.id}.tar.zst`), { cls: 'small', sign: 'down' }),
-      button('Restore', async () => {
-        const body = await askRestore(one);
-        if (body && (await run(await post(`${target}/restore`, body))).status === 'succeeded') tell('Restored.');
-      }, { cls: 'small' }),
-      button('Delete', async () => {
-        if (!await confirmed('Delete this snapshot?', `Of ${when(one.created_at)}, with ${plural(one.collections.length, 'collection')}.`, 'Delete it')) return;
-        await call('DELETE', target);
-        await read();
-      }, { cls: 'small' }))),
-    h('p', { cls: 'chips' }, one.collections.slice(0, 24).map((each) => h('span', { cls: 'chip', dir: 'auto' }, each.name, h('span', null, ` ${number(each.documents)}`))), one.collections.length > 24 && h('span', { cls: 'chip' }, `+${one.collections.length - 24}`)));
-  };
-  const file = h('input', { type: 'file', accept: '.zst', cls: 'sr', tabindex: '-1', 'aria-label': 'Archive of a snapshot', onchange: () => busy(file, async () => {
-    const id = file.files[0].name.match(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/)?.[0] ?? crypto.randomUUID();
-    await send('PUT', path('snapshots', id, 'archive'), { body: file.files[0], type: 'application/zstd' });
-    tell('The archive is whole, and kept.');
-    await read();
-  }) });
-  await read();
-  fill(main, head('Snapshots', 'Consistent copies, made while the server works. Keys are in none of them.', file, button('Upload', () => file.click(), { sign: 'up' }),
-    button('Snapshot of everything', async () => run(await post('/v1/snapshots', {})), { cls: 'primary' })), work, list);
+const COLLECTIONS_SHOWN = 24;
+
+export async function show({main, signal}) {
+	const list = h('ul.list');
+	const work = h('div.stack');
+	const read = async () => {
+		const {snapshots} = await get('/v1/snapshots', {limit: 200}, signal);
+		fill(list, snapshots.length === 0 ? h('li', empty('No snapshots', 'A snapshot is one file with all collections, or some, as they are at one moment. Searches and writes go on meanwhile.')) : snapshots.map(item));
+	};
+	const run = async job => {
+		const done = await showJob(work, job, signal);
+		await read();
+		return done.status === 'succeeded';
+	};
+	const item = ({id, created_at: made, archive_bytes: size, collections}) => {
+		const total = collections.reduce((sum, each) => sum + each.documents, 0);
+		const target = path('snapshots', id);
+		return h('li', h('div.line', h('b', when(made)), h('span.hint', `${ago(made)} · ${bytes(size)} · ${plural(total, 'document')}`), h('span.actions',
+			button('Download', () => download(`${target}/archive`, `${id}.tar.zst`), 'small', {sign: 'down'}),
+			button('Restore', async () => {
+				const body = await askRestore(collections);
+				if (body && await run(await post(`${target}/restore`, body))) tell('Restored.');
+			}, 'small'),
+			button('Delete', async () => {
+				if (!await confirmed('Delete this snapshot?', `Of ${when(made)}, with ${plural(collections.length, 'collection')}.`, 'Delete it')) return;
+				await call('DELETE', target);
+				await read();
+			}, 'small'))),
+		hint(collections.slice(0, COLLECTIONS_SHOWN).map(each => `${each.name} (${number(each.documents)})`).join(', '), collections.length > COLLECTIONS_SHOWN && ` and ${collections.length - COLLECTIONS_SHOWN} more`));
+	};
+	const file = h('input.sr', {type: 'file', accept: '.zst', tabindex: '-1', label: 'Archive of a snapshot', onchange: () => busy(file, async () => {
+		const [body] = file.files;
+		const id = body.name.match(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/)?.[0] ?? crypto.randomUUID();
+		await send('PUT', path('snapshots', id, 'archive'), {body, type: 'application/zstd'});
+		tell('The archive is whole, and kept.');
+		await read();
+	})});
+	await read();
+	fill(main, head('Snapshots', 'Consistent copies, made while the server works. Keys are in none of them.', file, button('Upload', () => file.click(), '', {sign: 'up'}),
+		button('Snapshot of everything', async () => run(await post('/v1/snapshots', {})), 'primary')), work, list);
 }
 
-function askRestore(one) {
-  const name = h('input', { ...PLAIN, placeholder: 'the same name' });
-  const rename = field('Under another name', name);
-  rename.hidden = true;
-  const what = select([['', 'All that it holds'], ...one.collections.map((each) => [each.name, each.name])], '', (value) => { rename.hidden = value === ''; });
-  let replace = false;
-  return ask('Restore', [field('What', what), rename, check('Replace what has the name', false, (on) => { replace = on; }, 'What is there under these names now goes')], 'Restore',
-    () => ({ ...(what.value && { collection: what.value, ...(name.value.trim() && { rename_to: name.value.trim() }) }), ...(replace && { replace }) }));
+function askRestore(collections) {
+	const name = h('input', {placeholder: 'the same name'});
+	const what = select([['', 'All that it holds'], ...collections.map(each => each.name)], '', value => { name.parentElement.hidden = value === ''; });
+	let replace;
+	const asked = ask('Restore', {collection: ['What', what], rename_to: ['Under another name', name], replace: check('Replace what has the name', false, on => { replace = on || undefined; }, 'What is there under these names now goes')}, 'Restore',
+		values => ({...values, replace}));
+	name.parentElement.hidden = true;
+	return asked;
 }

@@ -12,13 +12,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
-use super::mine::corpus::{EqualTexts, Shown, Source};
+use super::mine::corpus::Source;
+use super::mine::cut_sentences;
 use super::mine::memory::{self, PAIR_BYTES};
 use super::mine::request::{self, PlannedSide};
 use super::mine::results::ResultsFile;
+use super::mine::shown::Shown;
 use super::mine::size::Size;
 use super::mine::steps::{Exclusion, Steps, recovered};
-use super::mine::{Corpus, MineError, keep_results, of_collection};
+use super::mine::texts::{EqualTexts, Texts};
+use super::mine::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
 use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::domain::{CollectionName, Filter, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope};
 use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
@@ -85,6 +88,8 @@ pub(super) struct DuplicatesDetails {
     passages: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentences: Option<u64>,
     memory_bytes: u64,
     disk_bytes: u64,
 }
@@ -182,24 +187,23 @@ impl Service {
         request: DuplicatesRequest,
     ) -> Result<(NewJob<DuplicatesJob>, Folder), Error> {
         let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
-        let dimension = collection.row.dimension;
-        let found = of_collection(name.clone(), collection, languages, filter)?.by(unit)?;
+        let found = of_collection(name.clone(), collection, languages, filter)?.by(unit, self.limits())?;
         let places = found.ids.len() as u64;
-        let memory_bytes = memory::of_duplicates(found.size(), neighbors, dimension);
+        let memory_bytes = memory::of_duplicates(found.size(), neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;
-        let disk_bytes = places.saturating_mul(8 + PAIR_BYTES / 2);
+        let disk_bytes = places.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
-        request::write_files(&self.state.job_dir(&id), "side", &found.ids, &[])?;
+        found.write(&self.state.job_dir(&id), "side")?;
         let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
         let of = |counted| Some(places).filter(|_| counted == unit);
-        let (passages, documents) = (of(MiningUnit::Passage), of(MiningUnit::Document));
+        let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
         let new = NewJob {
             id,
             collection: Some(name),
             request: plan,
-            details: DuplicatesDetails { passages, documents, memory_bytes, disk_bytes },
+            details: DuplicatesDetails { passages, documents, sentences, memory_bytes, disk_bytes },
             total: places,
             unit: JobUnit::Sentences,
         };
@@ -212,6 +216,7 @@ fn counted(unit: MiningUnit) -> &'static str {
     match unit {
         MiningUnit::Passage => "passages",
         MiningUnit::Document => "documents",
+        MiningUnit::Sentence => "sentences",
     }
 }
 
@@ -245,6 +250,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     details.insert("different".to_owned(), side.sentences().into());
     let mut steps = Steps::begin(context, &[&side], details);
     steps.check_memory(memory::of_duplicates(Size::of(&side), plan.neighbors, side.dimension()))?;
+    steps.embed(&side).await?;
     steps.index(&side).await?;
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
@@ -278,17 +284,25 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
     let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
     let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
-        let ids = request::read_ids(&folder, "side")?;
         let mut traits = Traits::default();
-        let source = Source::Collection { collection, whole, unit };
+        let (source, ids) = match unit {
+            MiningUnit::Sentence => {
+                let sentences = cut_sentences::read(&folder, "side")?;
+                let cut = Texts::Cut { collection: collection.row.id.clone(), sentences };
+                listed(cut, embeddings(&state, &folder, "side")?)
+            }
+            MiningUnit::Passage | MiningUnit::Document => {
+                (Source::Collection { collection, whole, unit }, request::read_ids(&folder, "side")?)
+            }
+        };
         let side = Corpus::open(
             source,
             ids,
             EqualTexts::One,
             || looked.check(),
-            |passage| {
-                traits.documents.push(passage.document);
-                traits.languages.push(passage.language);
+            |document, language| {
+                traits.documents.push(document);
+                traits.languages.push(language);
             },
         )?;
         Ok::<_, JobError>((Arc::new(side), traits))

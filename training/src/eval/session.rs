@@ -112,6 +112,6 @@ fn environment() -> Result<Environment, Error> {
         path: library.clone().into(),
         problem: format!("{error}; `make` fetches ONNX Runtime, and ORT_DYLIB_PATH says where it is"),
     };
-    let built = ort::init_from(&library).map_err(load)?.build()?;
+    let built = ort::init_from(&library).map_err(load)?.with_telemetry(false).build()?;
     Ok(environment.insert(built).clone())
 }

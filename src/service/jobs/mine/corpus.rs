@@ -6,13 +6,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde::Serialize;
-
-use super::MineError;
 use super::embedding_file::EmbeddingFile;
-use crate::domain::{Embedding, HnswSettings, Metric, MiningUnit, PassageId, Quantization};
+use super::shown::Shown;
+use super::texts::{EqualTexts, Texts, groups};
+use crate::domain::{Embedding, HnswSettings, Language, Metric, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
-use crate::mining::TextGroups;
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
 use crate::service::runtime::OpenCollection;
@@ -37,22 +35,13 @@ pub(crate) enum Source {
         /// What a sentence is.
         unit: MiningUnit,
     },
-    /// Texts that came with the request.
-    List {
+    /// Texts that the job embeds.
+    Texts {
         /// The texts.
-        texts: Vec<String>,
+        texts: Texts,
         /// Their embeddings, one for each sentence, as far as they are made.
         embeddings: EmbeddingFile,
     },
-}
-
-/// What equal texts are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EqualTexts {
-    /// One sentence.
-    One,
-    /// A sentence each.
-    Each,
 }
 
 /// The sentences of one side.
@@ -70,33 +59,18 @@ pub(crate) struct Corpus {
     index: OnceLock<Arc<Index>>,
 }
 
-/// A sentence in the results.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Shown {
-    /// The document's id, or the text's place in the list.
-    id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    language: Option<&'static str>,
-    text: String,
-    /// In characters; left out for a document that is one passage, and for lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end: Option<usize>,
-}
-
 impl Corpus {
-    /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets every passage that is taken.
+    /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets document and language of every passage that is taken.
     /// Passages that are gone or not embedded are left out. Blocks.
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
         equal: EqualTexts,
         look: impl Fn() -> Result<(), JobError>,
-        note: impl FnMut(&PassageText),
+        note: impl FnMut(i64, Option<Language>),
     ) -> Result<Self, JobError> {
         let (ids, groups) = match &source {
-            Source::List { texts, .. } => (ids, groups(equal, texts.iter().map(String::as_str))?),
+            Source::Texts { texts, .. } => (ids, texts.groups(equal, look, note)?),
             Source::Collection { collection, unit, .. } => {
                 let (kept, rest) = (Vec::with_capacity(ids.len()), ids.chunks(PASSAGES_PER_READ));
                 let mut reader =
@@ -152,7 +126,12 @@ impl Corpus {
 
     /// Whether the place of this side and the place of the other are the same passage.
     pub(crate) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
-        self.ids[place as usize] == other.ids[other_place] && self.is_of_collection_of(other)
+        match (&self.source, &other.source) {
+            (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
+                one.is_same(place as usize, other, other_place)
+            }
+            _ => self.ids[place as usize] == other.ids[other_place] && self.is_of_collection_of(other),
+        }
     }
 
     /// Whether both sides are of one collection.
@@ -161,6 +140,7 @@ impl Corpus {
             (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {
                 one.row.id == other.row.id
             }
+            (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => one.is_of_collection_of(other),
             _ => false,
         }
     }
@@ -169,7 +149,7 @@ impl Corpus {
     pub(crate) fn text_bytes(&self) -> u64 {
         match &self.source {
             Source::Collection { .. } => 0,
-            Source::List { texts, .. } => texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum(),
+            Source::Texts { texts, .. } => texts.bytes(),
         }
     }
 
@@ -185,16 +165,16 @@ impl Corpus {
     pub(crate) fn dimension(&self) -> usize {
         match &self.source {
             Source::Collection { collection, .. } => collection.row.dimension,
-            Source::List { embeddings, .. } => embeddings.dimension(),
+            Source::Texts { embeddings, .. } => embeddings.dimension(),
         }
     }
 
     /// The list's texts that are still to be embedded, at most `most`, one for each sentence; none for a collection.
     pub(super) fn to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
-        let Source::List { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
+        let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
         let begin = embeddings.rows()?.min(self.firsts.len());
         let wanted = &self.firsts[begin..self.firsts.len().min(begin + most)];
-        Ok(wanted.iter().map(|place| texts[*place as usize].clone()).collect())
+        Ok(wanted.iter().map(|place| texts.text(*place as usize).to_owned()).collect())
     }
 
     /// How many of a list's sentences are still to be embedded.
@@ -207,21 +187,23 @@ impl Corpus {
     pub(super) fn embeddings_file(&self) -> Option<&EmbeddingFile> {
         match &self.source {
             Source::Collection { .. } => None,
-            Source::List { embeddings, .. } => Some(embeddings),
+            Source::Texts { embeddings, .. } => Some(embeddings),
         }
     }
 
     /// The embeddings of the sentences in `range`, without those that are gone.
     pub(crate) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
         let (collection, unit) = match &self.source {
-            Source::List { embeddings, .. } => {
+            Source::Texts { embeddings, .. } => {
                 return Ok((range.start as u32..).zip(embeddings.read(range)?).collect());
             }
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = self.firsts[range.clone()].iter().map(|place| PassageId(self.ids[*place as usize])).collect();
         let read = match unit {
-            MiningUnit::Passage => directions(collection.store.embeddings_of(&keys)?, collection.row.metric),
+            MiningUnit::Passage | MiningUnit::Sentence => {
+                directions(collection.store.embeddings_of(&keys)?, collection.row.metric)
+            }
             MiningUnit::Document => means(collection.store.document_embeddings_of(&keys)?),
         };
         let mut found = read.into_iter().peekable();
@@ -264,7 +246,7 @@ impl Corpus {
             (None, Source::Collection { collection, .. }) => {
                 (collection.index()?, Some(collection).filter(|collection| collection.row.quantization.is_coarse()))
             }
-            (None, Source::List { .. }) => return Ok(Vec::new()),
+            (None, Source::Texts { .. }) => return Ok(Vec::new()),
         };
         // Some more: the query itself may be among them, and copies.
         let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
@@ -292,60 +274,14 @@ impl Corpus {
     /// What the results say of places, in their order; `None` for a passage that is gone. Blocks.
     pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<Shown>>, Error> {
         let (collection, unit) = match &self.source {
-            Source::List { texts, .. } => {
-                let shown = |place: &u32| Shown {
-                    id: place.to_string(),
-                    language: None,
-                    text: texts[*place as usize].clone(),
-                    start: None,
-                    end: None,
-                };
-                return Ok(places.iter().map(|place| Some(shown(place))).collect());
-            }
+            Source::Texts { texts, .. } => return Ok(places.iter().map(|place| Some(texts.shown(*place as usize))).collect()),
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = places.iter().map(|place| PassageId(self.ids[*place as usize])).collect();
         let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
-        let shown = |row| if unit == MiningUnit::Document { Ok(Shown::whole(row)) } else { Shown::of(row) };
+        let shown =
+            |row: PassageRow| if unit == MiningUnit::Document { Ok(Shown::document(row.document)) } else { Shown::of(row) };
         keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(shown).transpose()).collect()
-    }
-}
-
-impl Shown {
-    /// The document's id, or the text's place in the list.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// The passage's document.
-    fn whole(row: PassageRow) -> Self {
-        let PassageRow { document, .. } = row;
-        Self {
-            id: document.id.as_str().to_owned(),
-            language: document.language.map(|language| language.code()),
-            text: document.text,
-            start: None,
-            end: None,
-        }
-    }
-
-    fn of(row: PassageRow) -> Result<Self, Error> {
-        let PassageRow { passage, document } = row;
-        let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {
-            (Some(before), Some(text)) => (before, text.to_owned()),
-            _ => return Err(Error::PassageRange { id: document.id }),
-        };
-        let range = (document.passages > 1).then(|| {
-            let start = before.chars().count();
-            (start, start + text.chars().count())
-        });
-        Ok(Self {
-            id: document.id.as_str().to_owned(),
-            language: document.language.map(|language| language.code()),
-            text,
-            start: range.map(|(start, _)| start),
-            end: range.map(|(_, end)| end),
-        })
     }
 }
 
@@ -373,17 +309,6 @@ fn means(documents: Vec<(PassageId, Vec<Embedding>)>) -> Vec<(PassageId, Embeddi
     documents.into_iter().filter_map(mean).collect()
 }
 
-/// Groups equal texts; `None` when each stands for itself, after reading all.
-fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item = T>) -> Result<Option<TextGroups>, Error> {
-    match equal {
-        EqualTexts::One => Ok(Some(TextGroups::of(texts).map_err(MineError::from)?)),
-        EqualTexts::Each => {
-            texts.for_each(drop);
-            Ok(None)
-        }
-    }
-}
-
 /// The texts of a collection's passages, read batch by batch.
 struct Reader<'a, L, N> {
     collection: &'a OpenCollection,
@@ -398,7 +323,7 @@ struct Reader<'a, L, N> {
     halt: Option<JobError>,
 }
 
-impl<L: Fn() -> Result<(), JobError>, N: FnMut(&PassageText)> Reader<'_, L, N> {
+impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_, L, N> {
     fn read_on(&mut self) -> Result<bool, JobError> {
         let Some(chunk) = self.rest.next() else { return Ok(false) };
         (self.look)()?;
@@ -408,14 +333,14 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(&PassageText)> Reader<'_, L, N> {
     }
 }
 
-impl<L: Fn() -> Result<(), JobError>, N: FnMut(&PassageText)> Iterator for Reader<'_, L, N> {
+impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator for Reader<'_, L, N> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
         loop {
             if let Some(passage) = self.read.next() {
                 self.kept.push(passage.id.0);
-                (self.note)(&passage);
+                (self.note)(passage.document, passage.language);
                 // With vectors of the caller's own a text may be blank: that says nothing about what is equal.
                 let blank = passage.text.trim().is_empty();
                 return Some(if blank { format!("\0{}", passage.id.0) } else { passage.text });

@@ -7,6 +7,7 @@
 
 mod comparing;
 pub(super) mod corpus;
+pub(super) mod cut_sentences;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
@@ -14,10 +15,12 @@ pub(super) mod parallelism;
 pub(super) mod request;
 pub(super) mod results;
 mod searching;
+pub(super) mod shown;
 pub(super) mod size;
 pub(super) mod steps;
 mod strategy;
 mod submit;
+pub(super) mod texts;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -32,19 +35,21 @@ pub use request::{Cut, MineRequest, Sentences};
 pub(super) use submit::of_collection;
 
 use super::{JobAccess, JobContext, JobError, JobKind, JobReach};
-use crate::domain::{CollectionName, Metadata, Scope};
+use crate::domain::{CollectionName, Metadata, MiningUnit, Scope};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
 use crate::service::state::{Service, State};
 use comparing::BothWays;
-use corpus::{EqualTexts, Shown, Source};
+use corpus::Source;
 use embedding_file::EmbeddingFile;
 use request::{MARGINS, MinePlan, STRATEGIES, named};
 use results::ResultsFile;
+use shown::Shown;
 use size::Size;
 use steps::{Exclusion, Steps, recovered};
+use texts::{EqualTexts, Texts};
 
 /// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";
@@ -222,20 +227,27 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
-            Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
-            None => {
-                let texts = request::read_texts(&folder, name)?;
-                let ids = (0..texts.len() as u64).collect();
-                (Source::List { texts, embeddings: embeddings(&state, &folder, name)? }, ids)
+            Some(collection) if unit == MiningUnit::Sentence => {
+                let sentences =
+                    Texts::Cut { collection: collection.row.id.clone(), sentences: cut_sentences::read(&folder, name)? };
+                listed(sentences, embeddings(&state, &folder, name)?)
             }
+            Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
+            None => listed(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
         };
-        Corpus::open(source, ids, equal, || looked.check(), |_| ())
+        Corpus::open(source, ids, equal, || looked.check(), |_, _| ())
     });
     Ok(Arc::new(opened.await.map_err(Error::from)??))
 }
 
-/// The file of a list's embeddings. Another model begins another file.
-fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
+/// Texts as a source, by their places.
+pub(super) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
+    let places = (0..texts.len() as u64).collect();
+    (Source::Texts { texts, embeddings }, places)
+}
+
+/// The file of a side's embeddings that the job makes. Another model begins another file.
+pub(super) fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
     let name = format!("{side}.{}.embeddings", short(&model.fingerprint));
     EmbeddingFile::open(folder.join(name), model.dimension)

@@ -57,7 +57,7 @@ pub enum Sentences {
         languages: Vec<Language>,
         /// Documents for which this holds.
         filter: Filter,
-        /// Whether each passage is a sentence, or each document.
+        /// What a sentence is.
         unit: MiningUnit,
     },
     /// These texts.
@@ -115,6 +115,9 @@ pub(crate) struct PlannedCollection {
     /// Whether documents are the sentences, not passages.
     #[serde(default)]
     pub(crate) documents: bool,
+    /// Whether these are sentences of documents.
+    #[serde(default)]
+    pub(crate) sentences: bool,
 }
 
 impl MinePlan {
@@ -126,8 +129,11 @@ impl MinePlan {
 
 impl PlannedSide {
     pub(crate) fn unit(&self) -> MiningUnit {
-        let documents = self.collection.as_ref().is_some_and(|planned| planned.documents);
-        if documents { MiningUnit::Document } else { MiningUnit::Passage }
+        match &self.collection {
+            Some(planned) if planned.sentences => MiningUnit::Sentence,
+            Some(planned) if planned.documents => MiningUnit::Document,
+            _ => MiningUnit::Passage,
+        }
     }
 }
 

@@ -81,7 +81,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Embeds the texts of a list; a collection's are.
-    pub(super) async fn embed(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
+    pub(crate) async fn embed(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
         if side.embeddings_file().is_none() {
             return Ok(());
         }

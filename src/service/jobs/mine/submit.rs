@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
+use super::cut_sentences::{self, CutSentence};
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
 use super::request::{self, Cut, MARGINS, MinePlan, MineRequest, PlannedCollection, PlannedSide, STRATEGIES, Sentences, name_of};
 use super::size::Size;
 use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
-    CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, MiningUnit, ModelInfo, PassageId,
-    RequestKey,
+    CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, Limits, MiningUnit, ModelInfo,
+    PassageId, RequestKey,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -31,6 +33,8 @@ pub(crate) struct Found {
     /// Keys of passages, ascending, of documents those of their first passages; for a list the places in it.
     pub(crate) ids: Vec<u64>,
     texts: Vec<String>,
+    /// Where sentences are cut: those of `ids`, which are their places.
+    sentences: Vec<CutSentence>,
 }
 
 impl Service {
@@ -51,8 +55,8 @@ impl Service {
         let service = self.clone();
         let accepted = blocking(move || {
             let [one, other] = collections;
-            let first = find(request.first.clone(), one)?;
-            let second = find(request.second.clone(), other)?;
+            let first = find(request.first.clone(), one, service.limits())?;
+            let second = find(request.second.clone(), other, service.limits())?;
             service.prepare(&request, &first, &second)
         });
         let (new, folder) = accepted.await?;
@@ -109,7 +113,7 @@ impl Service {
     fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Folder), Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
-            && first.ids == second.ids
+            && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
         {
             return Err(MineError::SameSides { collection: name.clone() }.into());
         }
@@ -127,17 +131,17 @@ impl Service {
             Cut::Known(pairs) => Some(known(pairs, first, second)?),
             Cut::None | Cut::Threshold(_) => None,
         };
-        let dimension = first.collection.as_ref().map_or(self.model().dimension, |(_, collection)| collection.row.dimension);
+        let dimension = first.dimension(self.model());
         let sizes = (first.size(), second.size());
         let memory_bytes = memory::of_mining(sizes, request.neighbors, request.margin, dimension, request.exact);
         memory::check(memory_bytes, self.limits())?;
-        let disk_bytes = disk_bytes(request, first, second, dimension);
+        let disk_bytes = disk_bytes(request, first, second, self.model());
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
 
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         for (side, found) in [("first", first), ("second", second)] {
-            request::write_files(&self.state.job_dir(&id), side, &found.ids, &found.texts)?;
+            found.write(&self.state.job_dir(&id), side)?;
         }
         let names: BTreeSet<&CollectionName> =
             [first, second].into_iter().filter_map(|found| Some(&found.collection.as_ref()?.0)).collect();
@@ -178,21 +182,64 @@ impl Found {
                 id: collection.row.id.clone(),
                 whole: self.whole,
                 documents: self.unit == MiningUnit::Document,
+                sentences: self.unit == MiningUnit::Sentence,
             }),
         }
     }
 
     /// The same with another unit; these are passages. Blocks.
-    pub(crate) fn by(self, unit: MiningUnit) -> Result<Self, Error> {
-        let Some((_, collection)) = self.collection.as_ref().filter(|_| unit == MiningUnit::Document) else { return Ok(self) };
+    pub(crate) fn by(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
+        let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
-        let ids = collection.store.first_passages(&passages)?.into_iter().map(|PassageId(id)| id).collect();
-        Ok(Self { unit, ids, ..self })
+        let firsts = collection.store.first_passages(&passages)?;
+        if unit == MiningUnit::Sentence {
+            let sentences = cut_sentences::cut(collection, &firsts, limits)?;
+            return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
+        }
+        Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
+    }
+
+    /// Writes the sentences into the job's folder.
+    pub(crate) fn write(&self, folder: &Path, side: &str) -> Result<(), Error> {
+        match self.unit {
+            MiningUnit::Sentence => cut_sentences::write(folder, side, &self.sentences),
+            MiningUnit::Passage | MiningUnit::Document => request::write_files(folder, side, &self.ids, &self.texts),
+        }
+    }
+
+    /// Whether the embeddings are the collection's own.
+    fn own_embeddings(&self) -> Option<&Arc<OpenCollection>> {
+        self.collection.as_ref().filter(|_| self.unit != MiningUnit::Sentence).map(|(_, collection)| collection)
+    }
+
+    /// Values per embedding.
+    pub(crate) fn dimension(&self, loaded: &ModelInfo) -> usize {
+        self.own_embeddings().map_or(loaded.dimension, |collection| collection.row.dimension)
+    }
+
+    /// Bytes of the disk that the sentences and the embeddings that the job makes take.
+    pub(crate) fn disk_bytes(&self, loaded: &ModelInfo) -> u64 {
+        let row = EmbeddingFile::row_bytes(self.dimension(loaded)) as u64;
+        match self.own_embeddings() {
+            Some(_) => self.ids.len() as u64 * 8,
+            None => self.text_bytes() + self.ids.len() as u64 * row,
+        }
+    }
+
+    fn text_bytes(&self) -> u64 {
+        let texts = self.texts.iter().map(|text| (text.len() + size_of::<String>()) as u64);
+        texts.chain(self.sentences.iter().map(CutSentence::bytes)).sum()
+    }
+
+    /// The place of a document's only sentence.
+    fn only_sentence(&self, id: &DocumentId) -> Option<PassageId> {
+        let mut places = (0..).zip(&self.sentences).filter(|(_, sentence)| sentence.id == *id).map(|(place, _)| PassageId(place));
+        places.next().filter(|_| places.next().is_none())
     }
 
     /// What the embeddings are of.
     fn holds(&self, loaded: &ModelInfo) -> String {
-        let row = self.collection.as_ref().map(|(_, collection)| &collection.row);
+        let row = self.own_embeddings().map(|collection| &collection.row);
         match row {
             // A collection with a model has the loaded one.
             Some(row) if row.model.is_none() => format!("vectors of {} values", row.dimension),
@@ -203,20 +250,19 @@ impl Found {
     pub(crate) fn size(&self) -> Size {
         let sentences = self.ids.len() as u64;
         let own_index = self.whole && self.unit == MiningUnit::Passage;
-        let text_bytes = self.texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum();
-        Size { sentences, different: sentences, text_bytes, indexed: if own_index { 0 } else { sentences } }
+        Size { sentences, different: sentences, text_bytes: self.text_bytes(), indexed: if own_index { 0 } else { sentences } }
     }
 }
 
 /// Finds the sentences of a side. Blocks.
-fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>) -> Result<Found, Error> {
+fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<Found, Error> {
     match (sentences, collection) {
         (Sentences::Collection { name, languages, filter, unit }, Some(collection)) => {
-            of_collection(name, collection, languages, filter)?.by(unit)
+            of_collection(name, collection, languages, filter)?.by(unit, limits)
         }
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();
-            Ok(Found { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts })
+            Ok(Found { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
         }
         (Sentences::Collection { name, .. }, None) => Err(Error::CollectionNotFound { name }),
     }
@@ -234,22 +280,25 @@ pub(crate) fn of_collection(
     let passages = collection.store.matching_passages(&filter, None)?.passages;
     let mut ids: Vec<u64> = passages.into_iter().map(|PassageId(id)| id).collect();
     ids.sort_unstable();
-    Ok(Found { collection: Some((name, collection)), whole, unit: MiningUnit::Passage, ids, texts: Vec::new() })
+    Ok(Found {
+        collection: Some((name, collection)),
+        whole,
+        unit: MiningUnit::Passage,
+        ids,
+        texts: Vec::new(),
+        sentences: Vec::new(),
+    })
 }
 
 /// Bytes of the disk that the job's files take at most, about.
-fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, dimension: usize) -> u64 {
+fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &ModelInfo) -> u64 {
     let (one, other) = (first.ids.len() as u64, second.ids.len() as u64);
     let pairs = match request.strategy {
         Strategy::Forward => one,
         Strategy::Backward => other,
         Strategy::Intersection | Strategy::MaxScore => one.min(other),
     };
-    let side = |found: &Found| match &found.collection {
-        Some(_) => found.ids.len() as u64 * 8,
-        None => found.texts.iter().map(|text| (text.len() + EmbeddingFile::row_bytes(dimension)) as u64).sum(),
-    };
-    pairs.saturating_mul(PAIR_BYTES).saturating_add(side(first)).saturating_add(side(second))
+    pairs.saturating_mul(PAIR_BYTES).saturating_add(first.disk_bytes(loaded)).saturating_add(second.disk_bytes(loaded))
 }
 
 /// The known pairs as keys of passages and places in lists.
@@ -271,10 +320,17 @@ fn known_side<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, foun
     };
     let id = |(index, name)| DocumentId::parse(name).map_err(|error| refuse(index, error.to_string()));
     let ids = names.enumerate().map(id).collect::<Result<Vec<_>, _>>()?;
-    let passages = collection.store.known_passages(&ids, found.unit)?;
+    let passages = match found.unit {
+        MiningUnit::Sentence => ids.iter().map(|id| found.only_sentence(id)).collect(),
+        MiningUnit::Passage | MiningUnit::Document => collection.store.known_passages(&ids, found.unit)?,
+    };
     let key = |(index, (passage, id)): (usize, (Option<PassageId>, &DocumentId))| {
         let among = passage.filter(|passage| found.ids.binary_search(&passage.0).is_ok());
-        let document = if found.unit == MiningUnit::Document { "document" } else { "document of one passage" };
+        let document = match found.unit {
+            MiningUnit::Passage => "document of one passage",
+            MiningUnit::Document => "document",
+            MiningUnit::Sentence => "document of one sentence",
+        };
         let expected = || format!("must be the id of a {document} among the sentences, got {:?}", id.as_str());
         among.map(|passage| passage.0).ok_or_else(|| refuse(index, expected()))
     };

@@ -1,0 +1,185 @@
+//! Environment variables that are named as settings are and belong to none: a misspelled one would leave its setting as it was, and
+//! nobody would notice.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use clap::Command as Clap;
+
+/// What the name of every variable begins with.
+const PREFIX: &str = "DRAGOMAN_";
+/// Read by scripts, tests and clients of this project, from which a server may inherit them.
+const OF_THE_PROJECT: [&str; 8] = [
+    "DRAGOMAN_BLESS",
+    "DRAGOMAN_CONSOLE_MODULES",
+    "DRAGOMAN_IMAGE",
+    "DRAGOMAN_PROGRAM",
+    "DRAGOMAN_PUBLISHED",
+    "DRAGOMAN_ROOT",
+    "DRAGOMAN_TRAIN",
+    "DRAGOMAN_URL",
+];
+/// The same, by what they begin with: tests, benchmarks, the hunt for defects.
+const FAMILIES_OF_THE_PROJECT: [&str; 3] = ["DRAGOMAN_BENCH_", "DRAGOMAN_FUZZ_", "DRAGOMAN_TEST_"];
+
+/// A variable that no setting has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misspelled {
+    /// Its name.
+    pub name: String,
+    /// The variable that it may be meant for, if one is called nearly so.
+    pub nearest: Option<String>,
+}
+
+/// The first of `variables` that is named as a setting of `command` or its subcommands would be, and is none.
+pub fn misspelled(command: &Clap, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<Misspelled> {
+    let mut known = BTreeSet::new();
+    add_variables(command, &mut known);
+    let named = variables.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut unknown: Vec<String> = named
+        .filter(|(name, value)| name.starts_with(PREFIX) && !known.contains(name) && !is_foreign(name, &value.to_string_lossy()))
+        .map(|(name, _)| name)
+        .collect();
+    unknown.sort_unstable();
+    let name = unknown.into_iter().next()?;
+    let nearest = nearest(&name, &known);
+    Some(Misspelled { name, nearest })
+}
+
+/// The variables of a command line, with all its subcommands.
+fn add_variables(command: &Clap, known: &mut BTreeSet<String>) {
+    let named = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+    known.extend(named.map(str::to_owned));
+    command.get_subcommands().for_each(|command| add_variables(command, known));
+}
+
+/// Whether somebody else sets or reads it: this project's own tools, or Kubernetes, which tells each container where the services
+/// of its namespace are, and a service may be called `dragoman`.
+fn is_foreign(name: &str, value: &str) -> bool {
+    let of_a_service = name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_");
+    let has_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    let of_a_port = name.split("_PORT_").skip(1).any(|rest| {
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| rest.starts_with(protocol))
+    });
+    OF_THE_PROJECT.contains(&name)
+        || FAMILIES_OF_THE_PROJECT.iter().any(|family| name.starts_with(family))
+        || of_a_service
+        || of_a_port
+        || (has_url && name.ends_with("_PORT"))
+}
+
+/// The known variable with the fewest edits, if half of the name or more stays.
+fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
+    let own = name.strip_prefix(PREFIX).unwrap_or(name);
+    let edits_of = |known: &String| edits(own, known.strip_prefix(PREFIX).unwrap_or(known));
+    let (edits, nearest) = known.iter().map(|known| (edits_of(known), known)).min()?;
+    (edits * 2 <= own.len()).then(|| nearest.clone())
+}
+
+/// Characters to insert, remove or replace until one is the other (Levenshtein's distance).
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (count, c) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], count + 1);
+        for (place, d) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(c != *d);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::LazyLock;
+
+    use clap::CommandFactory as _;
+    use regex::Regex;
+
+    use super::super::CommandLine;
+    use super::*;
+
+    /// Adds the variables that the files in a folder name.
+    fn add_named(path: &Path, named: &mut BTreeSet<String>) {
+        static VARIABLE: LazyLock<Regex> = LazyLock::new(|| Regex::new("\\bDRAGOMAN_[A-Z0-9_]*[A-Z0-9]\\b").unwrap());
+        let name = path.file_name().unwrap().to_string_lossy();
+        if name.starts_with('.') || ["node_modules", "target", "__pycache__"].contains(&&*name) {
+            return;
+        }
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).unwrap();
+            return entries.for_each(|entry| add_named(&entry.unwrap().path(), named));
+        }
+        let Ok(text) = std::fs::read_to_string(path) else { return };
+        named.extend(VARIABLE.find_iter(&text).map(|found| found.as_str().to_owned()));
+    }
+
+    #[test]
+    fn what_the_tools_of_the_repository_read_is_known() {
+        let mut named = BTreeSet::new();
+        for part in ["Dockerfile", "Makefile", "clients", "docker-compose.yml", "examples", "scripts", "src", "tests", "training"]
+        {
+            add_named(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part), &mut named);
+        }
+        assert!(named.contains("DRAGOMAN_BLESS") && named.contains("DRAGOMAN_LISTEN"), "{named:?}");
+        let variables = named.into_iter().map(|name| (name.into(), "1".into()));
+        let unknown = misspelled(&CommandLine::command(), variables);
+        assert_eq!(unknown, None, "a server that inherits it does not start: add it to the names of the project");
+    }
+
+    fn check(name: &str, value: &str, expect: Option<Option<&str>>) {
+        let found = misspelled(&CommandLine::command(), [(name.into(), value.into())]);
+        let expect = expect.map(|nearest| Misspelled { name: name.to_owned(), nearest: nearest.map(str::to_owned) });
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn a_misspelled_variable_is_found_with_the_nearest_name() {
+        check(&format!("{PREFIX}LISTN"), "", Some(Some("DRAGOMAN_LISTEN")));
+        check(&format!("{PREFIX}TREADS"), "3", Some(Some("DRAGOMAN_THREADS")));
+        check(&format!("{PREFIX}ADMIN_KEYFILE"), "key", Some(Some("DRAGOMAN_ADMIN_KEY_FILE")));
+        check(&format!("{PREFIX}MAX_PAGE"), "50", Some(None));
+        check(&format!("{PREFIX}PORT"), "7700", Some(None));
+        check(PREFIX, "", Some(None));
+    }
+
+    #[test]
+    fn variables_of_settings_commands_tools_and_others_are_left_alone() {
+        check("DRAGOMAN_LISTEN", "127.0.0.1:1", None);
+        check("DRAGOMAN_PAGE_MAX", "50", None);
+        check("DRAGOMAN_KEY", "secret", None);
+        check("DRAGOMAN_BLESS", "1", None);
+        check(&format!("{PREFIX}TEST_ANYTHING"), "1", None);
+        check("DRAGOMANLISTN", "1", None);
+        check("PATH", "/bin", None);
+    }
+
+    #[test]
+    fn what_kubernetes_tells_of_services_is_left_alone() {
+        for (name, value) in [
+            ("SERVICE_HOST", "10.0.0.9"),
+            ("SERVICE_PORT", "7700"),
+            ("SERVICE_PORT_HTTP", "7700"),
+            ("PORT", "tcp://10.0.0.9:7700"),
+            ("PORT_7700_TCP", "tcp://10.0.0.9:7700"),
+            ("PORT_7700_TCP_ADDR", "10.0.0.9"),
+            ("PORT_7700_TCP_PORT", "7700"),
+            ("READERS_SERVICE_HOST", "10.0.0.9"),
+            ("READERS_PORT_7700_TCP_PROTO", "tcp"),
+        ] {
+            check(&format!("{PREFIX}{name}"), value, None);
+        }
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        for (one, other, expect) in [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("LISTN", "LISTEN", 1), ("kitten", "sitting", 3)]
+        {
+            assert_eq!((edits(one, other), edits(other, one)), (expect, expect), "{one} {other}");
+        }
+    }
+}

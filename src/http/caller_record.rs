@@ -1,0 +1,33 @@
+//! Who sent a request: from the auth middleware, which finds out, to the line of the log, which tells it.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::domain::Caller;
+
+/// Travels in the extensions of a request; clones share what is recorded.
+#[derive(Debug, Clone, Default)]
+pub struct CallerRecord(Arc<OnceLock<Caller>>);
+
+impl CallerRecord {
+    /// Records the caller, once it is known.
+    pub fn set(&self, caller: &Caller) {
+        let _ = self.0.set(caller.clone());
+    }
+
+    /// `anyone`, `operator` or `key`; `None` before the caller is known.
+    pub fn kind(&self) -> Option<&'static str> {
+        self.0.get().map(|caller| match caller {
+            Caller::Anyone => "anyone",
+            Caller::Operator => "operator",
+            Caller::Holder(_) => "key",
+        })
+    }
+
+    /// The id of the key, if the caller has one.
+    pub fn key(&self) -> Option<&str> {
+        match self.0.get()? {
+            Caller::Holder(key) => Some(key.id.as_str()),
+            Caller::Anyone | Caller::Operator => None,
+        }
+    }
+}

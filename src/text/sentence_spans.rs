@@ -1,0 +1,57 @@
+//! The sentences of a text: each block and each item apart, headings by themselves.
+
+use std::ops::Range;
+
+use super::sentences::sentence_starts;
+use super::structure::structure;
+
+/// Where the sentences of a text stand, as ranges of bytes without the white space around them. What has neither letters nor digits, such
+/// as a line of dashes, is none.
+pub fn sentence_spans(text: &str) -> Vec<Range<usize>> {
+    let structure = structure(text);
+    let mut starts = sentence_starts(text);
+    // A heading may end like a sentence; it is one anyway.
+    starts.retain(|at| structure.headings.iter().all(|heading| *at <= heading.range.start || heading.range.end <= *at));
+    starts.extend(structure.blocks.into_iter().chain(structure.items));
+    starts.extend(structure.headings.into_iter().flat_map(|heading| [heading.range.start, heading.range.end]));
+    starts.extend([0, text.len()]);
+    starts.sort_unstable();
+    starts.dedup();
+    let trimmed = |range: &[usize]| {
+        let part = &text[range[0]..range[1]];
+        let start = range[0] + part.len() - part.trim_start().len();
+        start..start + part.trim().len()
+    };
+    starts.windows(2).map(trimmed).filter(|range| text[range.clone()].chars().any(char::is_alphanumeric)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: &[&str]) {
+        assert_eq!(sentence_spans(text).into_iter().map(|range| &text[range]).collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn a_text_is_cut_at_the_ends_of_its_sentences() {
+        check("  The ferry leaves at six. Bring a coat!  ", &["The ferry leaves at six.", "Bring a coat!"]);
+        check("渡船六点开。请带外套！", &["渡船六点开。", "请带外套！"]);
+    }
+
+    #[test]
+    fn headings_items_and_blocks_are_apart() {
+        check(
+            "# The ferry. Times\nIt leaves\nat six.\n\n* Mondays\n* Fridays\n",
+            &["# The ferry. Times", "It leaves\nat six.", "* Mondays", "* Fridays"],
+        );
+    }
+
+    #[test]
+    fn what_says_nothing_is_no_sentence() {
+        check("Six.\n\n---\n\n…", &["Six."]);
+        check(" \n", &[]);
+        check("", &[]);
+    }
+}
