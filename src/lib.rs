@@ -1,7 +1,7 @@
 //! Dragoman: a vector-search database that embeds and searches text across 62 languages.
 //!
 //! Read the modules in this order; each imports only from those above it. The shared ones (`domain`, `bundle`, `text`,
-//! `classify`, `mining`, `ranking`, `evaluation`) compile alone, without the `server` feature, and are what the training subproject uses.
+//! `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server` feature, and are what the training subproject uses.
 
 /// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
 pub mod domain;
@@ -31,6 +31,9 @@ pub mod mining;
 
 /// How well a passage answers a question: late interaction of tokens.
 pub mod ranking;
+
+/// Vectors as points on a plane: principal components, then UMAP.
+pub mod projection;
 
 /// The papers' measurements of an encoder over files.
 pub mod evaluation;

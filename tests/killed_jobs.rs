@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 const MODEL: &str = "fake:64";
 const KILLS: u64 = 2;
 const DOCUMENTS: usize = 1_500;
+/// The file of a map in its collection's folder.
+const MAP: &str = "projection.none.json";
 /// A kill comes after a random part of this; the work takes about as long.
 const MOMENT_MS_MAX: u64 = 400;
 
@@ -94,7 +96,7 @@ fn check_disk(client: &Client, data: &Path) {
     assert_eq!(folders.len(), collections.len(), "{collections:?} {folders:?}");
     for folder in folders {
         let expect: BTreeSet<_> =
-            ["documents.sqlite", "documents.sqlite-shm", "documents.sqlite-wal", "index.json", "index.usearch"].into();
+            ["documents.sqlite", "documents.sqlite-shm", "documents.sqlite-wal", "index.json", "index.usearch", MAP].into();
         let strange: Vec<_> =
             names(&data.join("collections").join(folder)).into_iter().filter(|name| !expect.contains(&**name)).collect();
         assert_eq!(strange, [""; 0], "nothing strange in a collection's folder");
@@ -184,12 +186,17 @@ fn a_killed_job_comes_to_its_end_and_leaves_nothing_behind() {
     check_disk(&server.client(), data);
 }
 
-/// Duplicates, training and labels.
+/// Duplicates, maps, training and labels.
 fn killed_over_one_collection(moments: &mut Moments, data: &Path, server: &mut Program) {
     let duplicates = |client: &Client, _| started(client, "/v1/collections/news/duplicates", &json!({}));
     killed("duplicates", moments, data, server, &duplicates, &|client, job| {
         let clusters = client.get_text(&format!("/v1/jobs/{}/clusters", job["id"].as_str().unwrap()));
         assert!(clusters.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "whole lines");
+    });
+    let path = "/v1/collections/news/projections";
+    killed("project", moments, data, server, &|client, _| started(client, path, &json!({})), &|client, job| {
+        let ids = client.get(&format!("{path}/none")).1["ids"].as_array().map(Vec::len);
+        assert_eq!(ids, Some(DOCUMENTS), "{job}");
     });
     let network = json!({ "hidden": 16, "epochs_max": 4, "runs": 1, "patience": 4 });
     let train = |client: &Client, turn| {

@@ -319,8 +319,11 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
             is(&SEARCHES) || operation.id == "predict_labels" || (operation.has_parameter("id") && operation.id != "put_document")
         }
         Code::NoModel => is(&SEARCHES) || is(ASKING) || is(TRAINING) || operation.id == "reembed_collection",
-        Code::ModelCurrent | Code::JobRunning => operation.id == "reembed_collection",
-        Code::AnswerTooLarge => is(&SEARCHES) || is(&["count_facets", "predict_labels"]),
+        Code::ModelCurrent => operation.id == "reembed_collection",
+        Code::JobRunning => is(&["reembed_collection", "create_projection"]),
+        Code::TooFewDocuments => operation.id == "create_projection",
+        Code::ProjectionNotFound => operation.has_parameter("center"),
+        Code::AnswerTooLarge => is(&SEARCHES) || is(&["count_facets", "predict_labels", "get_projection"]),
         // Labeled documents are named with a filter of their own.
         Code::InvalidFilter => {
             operation.has_member("filter")

@@ -28,7 +28,7 @@ impl Random {
     }
 
     /// A number between -`bound` and `bound`.
-    pub(super) fn within(&mut self, bound: f32) -> f32 {
+    pub(crate) fn within(&mut self, bound: f32) -> f32 {
         let unit = (self.next() >> 40) as f32 / (1_u64 << 24) as f32;
         (2.0 * unit - 1.0) * bound
     }

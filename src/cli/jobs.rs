@@ -53,7 +53,7 @@ pub struct ListArgs {
     /// Only jobs in this state: queued, running, succeeded, failed or canceled.
     #[arg(long, value_name = "STATUS")]
     pub status: Option<String>,
-    /// Only jobs of this type: import, snapshot, restore, mine, duplicates, train, classify, evaluate, reembed.
+    /// Only jobs of this type: import, snapshot, restore, mine, duplicates, train, classify, evaluate, reembed, project.
     #[arg(long = "type", value_name = "TYPE")]
     pub kind: Option<String>,
     /// Only jobs about this collection.

@@ -22,6 +22,7 @@ pub mod lines;
 pub mod listing;
 pub mod mine;
 pub mod output;
+pub mod project;
 pub mod search;
 pub mod server;
 pub mod similarity;
@@ -60,6 +61,8 @@ pub enum Command {
     Mine(Box<mine::MineArgs>),
     /// Finds clusters of near-duplicates and translations in a collection, as a job of the server.
     Duplicates(mine::DuplicatesArgs),
+    /// Computes the map of a collection's documents, as a job of the server.
+    Project(project::ProjectArgs),
     /// Imports documents from a file, as a job of the server.
     Import(import::ImportArgs),
     /// Exports all documents of a collection as NDJSON.
@@ -84,6 +87,7 @@ impl Command {
             Self::Detect(args) => &args.server,
             Self::Mine(args) => &args.server,
             Self::Duplicates(args) => &args.server,
+            Self::Project(args) => &args.server,
             Self::Import(args) => &args.server,
             Self::Export(args) => &args.server,
             Self::Jobs(args) => &args.server,
@@ -106,6 +110,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Detect(args) => detect::run(args),
         Command::Mine(args) => mine::mine(*args),
         Command::Duplicates(args) => mine::duplicates(args),
+        Command::Project(args) => project::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Jobs(args) => jobs::run(args),

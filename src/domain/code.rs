@@ -89,6 +89,8 @@ codes! {
     JobNotFound = ("job_not_found", 404, Client);
     /// There is no snapshot with this id.
     SnapshotNotFound = ("snapshot_not_found", 404, Client);
+    /// The collection has no projection with this center.
+    ProjectionNotFound = ("projection_not_found", 404, Client);
     /// There is no route for this path.
     RouteNotFound = ("route_not_found", 404, Client);
     /// The path exists, but not with this method.
@@ -111,6 +113,8 @@ codes! {
     ModelCurrent = ("model_current", 409, Client);
     /// An unfinished job does the same already; the detail names it.
     JobRunning = ("job_running", 409, Client);
+    /// The collection has too few documents with embeddings for this.
+    TooFewDocuments = ("too_few_documents", 409, Client);
     /// A classifier of this name exists already.
     ClassifierExists = ("classifier_exists", 409, Client);
     /// The classifier is still training, or its training failed.

@@ -64,6 +64,8 @@ named! {
         Duplicates = "duplicates",
         /// Embeds a collection anew with the server's model.
         Reembed = "reembed",
+        /// Places the documents of a collection on a plane.
+        Project = "project",
     }
 }
 
@@ -138,7 +140,8 @@ pub struct JobProgress {
 /// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
 /// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
 /// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
-/// far, and `not_embedded`, those that the model failed on, which are tried again after the end.
+/// far, and `not_embedded`, those that the model failed on, which are tried again after the end. A projection: `center`, `documents`, the
+/// points it has, `sampled`, whether there are more, `memory_bytes` and `disk_bytes`, about; while it works `phase`, then how long each took.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
 pub struct JobDetails(pub Metadata);

@@ -20,6 +20,7 @@ pub mod model;
 pub(crate) mod names;
 pub mod passages;
 pub mod payer;
+pub mod projection;
 pub mod relevance;
 pub mod request_key;
 pub mod search;
@@ -61,6 +62,7 @@ pub use metadata::MetadataObject;
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;
+pub use projection::{Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary};
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{

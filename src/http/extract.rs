@@ -182,7 +182,9 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
             let text = rejection.body_text();
             let detail = text.rsplit("query string: ").next().unwrap_or(&text);
             let name = detail.split('`').nth(1).unwrap_or_default();
-            ApiError::parameter(Code::InvalidRequest, name, detail.replace("field", "parameter"))
+            // A parameter may be called `field`.
+            let detail = detail.replace(" field `", " parameter `").replace("there are no fields", "there are no parameters");
+            ApiError::parameter(Code::InvalidRequest, name, detail)
         })
     }
 }

@@ -46,6 +46,7 @@ pub mod origins;
 mod patterns;
 pub mod permit_body;
 pub mod preconditions;
+pub mod projections;
 pub mod reembedding;
 mod request_body;
 pub mod request_id;
@@ -180,6 +181,11 @@ operations! {
         count_documents: Read, Path;
         delete_documents: Write, Path;
         count_facets: Read, Path;
+    }
+    projections {
+        create_projection: Write, Path;
+        list_projections: Read, Path;
+        get_projection: Read, Path;
     }
     transfer {
         import_documents: Write, Path;

@@ -45,6 +45,7 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
         (name = "collections", description = "Collections: documents that share one model and one index."),
         (name = "aliases", description = "Other names of collections."),
         (name = "documents", description = "Documents: texts with an id, a language and metadata."),
+        (name = "projections", description = "Maps: the documents of a collection as points on a plane."),
         (name = "search", description = "Searching a collection across languages."),
         (name = "import_export", description = "Documents as files, streamed both ways."),
         (name = "jobs", description = "Jobs: work that outlives its request."),
@@ -83,7 +84,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     let operations = paths.flat_map(|(path, item)| {
         let path = path.replace("{classifier}", "topics");
         let instance = path.replace("{collection}", "news").replace("{alias}", "current").replace("{id}", "fr-1");
-        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a");
+        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a").replace("{center}", "none");
         let instance = ["{job}", "{snapshot}"].iter().fold(instance, |path, name| path.replace(name, EXAMPLE_ID));
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
     });

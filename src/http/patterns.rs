@@ -7,6 +7,7 @@ const DOCUMENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,512}$";
 const KEY_ID: &str = "^[0-9a-f]{32}$";
 const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 const CURSOR: &str = "^[A-Za-z0-9_-]+$";
+const CENTER: &str = "^(none|language)$";
 
 /// Parameters by their names.
 const PARAMETERS: &[(&str, &str)] = &[
@@ -18,6 +19,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("job", UUID),
     ("snapshot", UUID),
     ("cursor", CURSOR),
+    ("center", CENTER),
 ];
 
 /// Members that mean the same in every schema.

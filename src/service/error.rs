@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::classifiers::ClassifierError;
 use super::jobs::mine::MineError;
+use super::projections::error::ProjectionError;
 use super::shares::Refusal;
 use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
 use crate::embed::{EmbedError, QueryError};
@@ -380,6 +381,9 @@ pub enum Error {
     /// Mining cannot be done as asked.
     #[error(transparent)]
     Mine(#[from] MineError),
+    /// A projection cannot be computed or is not there.
+    #[error(transparent)]
+    Projection(#[from] ProjectionError),
     /// Nobody waits for the answer any more, and nothing was stored.
     #[error("the caller is gone; nothing was stored")]
     CallerGone,

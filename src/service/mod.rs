@@ -3,7 +3,7 @@
 //! `state` is what all use cases share; `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what
 //! an open collection consists of, `handle` what a request holds of one, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
 //! of folders that nobody needs; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
-//! `jobs` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
+//! `jobs`, `projections` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
 
 pub mod aliases;
 mod archive;
@@ -31,6 +31,7 @@ mod keyring;
 pub mod keys;
 pub mod lifecycle;
 mod orphaned_folders;
+pub mod projections;
 pub mod repair;
 mod reservation;
 mod reserved;

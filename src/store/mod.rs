@@ -32,6 +32,7 @@ mod migrate;
 mod mutations;
 mod open_databases;
 mod passage_tokens;
+mod projected;
 mod queries;
 mod readers;
 mod records;
@@ -59,6 +60,7 @@ pub use lexical::Demanded;
 pub use matching::{DeletedSome, Matching};
 pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
+pub use projected::{DocumentEmbeddings, DocumentTraits};
 pub use records::{
     Change, Deleted, DocumentKey, HitSizes, PassageDocument, PassageRow, PendingPassage, PreparedDocument, Upserted,
 };

@@ -35,6 +35,7 @@ mod mining_sentences;
 mod models;
 mod nulls;
 mod pending;
+mod projections;
 mod protocol;
 mod recommend;
 mod reembedding;

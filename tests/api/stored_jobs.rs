@@ -84,6 +84,7 @@ fn stored() -> Vec<(JobType, &'static str, Value)> {
             json!({"collection_id": ID, "successor": ID, "model": "small", "model_fingerprint": "ab", "dimension": 8,
                 "tokens_max": 128, "overlap_tokens": 0}),
         ),
+        (JobType::Project, "create_projection", json!({"center": "language", "documents_max": 50_000, "neighbors": 15})),
     ]
 }
 

@@ -13,6 +13,7 @@ mod eval_search;
 mod jobs;
 mod mining;
 mod pipes;
+mod projections;
 mod search;
 mod secure;
 mod transfer;

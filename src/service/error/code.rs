@@ -47,6 +47,7 @@ impl Error {
             Self::FileTooLarge { .. } | Self::PackedTooDensely { .. } => Code::BodyTooLarge,
             Self::Header { .. } => Code::InvalidRequest,
             Self::Mine(source) => source.code(),
+            Self::Projection(source) => source.code(),
             Self::NoRoom { .. } => Code::StorageUnavailable,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,

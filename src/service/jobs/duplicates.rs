@@ -18,7 +18,6 @@ use super::mine::memory::{self, PAIR_BYTES};
 use super::mine::request::{self, PlannedSide};
 use super::mine::results::ResultsFile;
 use super::mine::shown::Shown;
-use super::mine::size::Size;
 use super::mine::steps::{Exclusion, Steps, recovered};
 use super::mine::texts::{EqualTexts, Texts};
 use super::mine::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
@@ -249,7 +248,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
     details.insert("different".to_owned(), side.sentences().into());
     let mut steps = Steps::begin(context, &[&side], details);
-    steps.check_memory(memory::of_duplicates(Size::of(&side), plan.neighbors, side.dimension()))?;
+    steps.check_memory(memory::of_duplicates(side.size(), plan.neighbors, side.dimension()))?;
     steps.embed(&side).await?;
     steps.index(&side).await?;
     let Traits { documents, languages } = traits;

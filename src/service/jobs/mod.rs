@@ -11,6 +11,7 @@ pub mod import;
 mod kind;
 pub mod mine;
 mod new_job;
+mod project;
 pub(super) mod reembed;
 mod restore;
 mod running;
@@ -72,6 +73,7 @@ job_types! {
     Mine: mine::MineJob,
     Duplicates: duplicates::DuplicatesJob,
     Reembed: reembed::ReembedJob,
+    Project: project::ProjectJob,
 }
 
 /// The collections that these jobs make in folders of their own.

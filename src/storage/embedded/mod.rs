@@ -21,8 +21,9 @@ use crate::domain::{
 };
 use crate::index::{Index, Neighbor};
 use crate::store::{
-    Deleted, DeletedSome, DocumentStore, EmbeddedDocument, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText,
-    PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter, StoreError, TextPatch, TokenChanges, Upserted,
+    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, HitSizes, Idempotent,
+    PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
+    StoreError, TextPatch, TokenChanges, Upserted,
 };
 use filter_sets::FilterSets;
 
@@ -116,6 +117,9 @@ impl Storage for Embedded {
         fn count_matching(filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
         fn facets(filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
         fn counts() -> Result<CollectionCounts, StoreError>;
+        fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
+        fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
+        fn traits_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
         fn sequence() -> Result<Sequence, StoreError>;
         fn metadata_indexes() -> Vec<MetadataPath>;
         fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::embedding_file::EmbeddingFile;
 use super::shown::Shown;
+use super::size::Size;
 use super::texts::{EqualTexts, Texts, groups};
 use crate::domain::{Embedding, HnswSettings, Language, Metric, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
@@ -107,6 +108,12 @@ impl Corpus {
     /// How many passages or texts there are.
     pub(crate) fn places(&self) -> usize {
         self.ids.len()
+    }
+
+    /// How large it is, as far as its memory goes.
+    pub(crate) fn size(&self) -> Size {
+        let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
+        Size { sentences: self.places() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
     }
 
     /// The place where a sentence comes first.

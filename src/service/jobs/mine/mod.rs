@@ -11,7 +11,7 @@ pub(super) mod cut_sentences;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
-mod parallelism;
+pub(super) mod parallelism;
 pub(super) mod request;
 pub(super) mod results;
 mod searching;
@@ -47,7 +47,6 @@ use embedding_file::EmbeddingFile;
 use request::{MARGINS, MinePlan, STRATEGIES, named};
 use results::ResultsFile;
 use shown::Shown;
-use size::Size;
 use steps::{Exclusion, Steps, recovered};
 use texts::{EqualTexts, Texts};
 
@@ -125,7 +124,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     }
     let mut steps = Steps::begin(context, &[&first, &second], details);
     note_time(&mut steps, "reading_ms", begun);
-    let sizes = (Size::of(&first), Size::of(&second));
+    let sizes = (first.size(), second.size());
     steps.check_memory(memory::of_mining(sizes, plan.neighbors, margin, dimension, plan.exact))?;
     let begun = Instant::now();
     steps.embed(&first).await?;
@@ -173,7 +172,7 @@ async fn neighbors(
     first: &Arc<Corpus>,
     second: &Arc<Corpus>,
 ) -> Result<BothWays, JobError> {
-    let (sizes, per_query) = ((Size::of(first), Size::of(second)), plan.neighbors);
+    let (sizes, per_query) = ((first.size(), second.size()), plan.neighbors);
     let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
     let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::service::error::Error;
 
 /// Threads that it takes.
-pub(super) fn parallelism() -> usize {
+pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Does `work` on parts of `range`, each of `size` and the last of what is left, and gives what came of them in their order. Stops
 /// at the first error. Blocks.
-pub(super) fn in_parallel<T: Send>(
+pub(crate) fn in_parallel<T: Send>(
     range: Range<usize>,
     size: usize,
     work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,

@@ -1,7 +1,5 @@
 //! How large a side of mining is, as far as its memory goes.
 
-use super::corpus::Corpus;
-
 /// Bytes per passage of a side: its key, the number of its sentence, and where that sentence is first.
 const SIDE_BYTES: u64 = 16;
 /// Bytes of a node of an index besides its values: links, key, place.
@@ -21,12 +19,6 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Of a side that is open.
-    pub(crate) fn of(side: &Corpus) -> Self {
-        let indexed = if side.uses_own_index() { 0 } else { side.sentences() as u64 };
-        Self { sentences: side.places() as u64, different: side.sentences() as u64, text_bytes: side.text_bytes(), indexed }
-    }
-
     /// Of its index.
     pub(super) fn index_bytes(self, dimension: usize) -> u64 {
         let node = (dimension as u64).saturating_mul(2).saturating_add(NODE_BYTES);

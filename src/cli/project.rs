@@ -1,0 +1,118 @@
+//! `dragoman project`: compute the map of a collection's documents, and write its points.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::EXIT_CODES;
+use super::client::{Call, Client};
+use super::error::{CliError, Outcome};
+use super::files::Target;
+use super::jobs;
+use super::output::{Output, shown, stdout_error};
+use super::server::ServerArgs;
+use crate::domain::CollectionName;
+
+/// The command's arguments.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct ProjectArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// What is subtracted from embeddings first: none, or language for the mean of the document's language.
+    #[arg(long, value_name = "NAME", default_value = "none")]
+    pub center: String,
+    /// Points at most; of more documents some are drawn.
+    #[arg(long, value_name = "COUNT")]
+    pub max_documents: Option<u64>,
+    /// Neighbors of each document that are to stay near it.
+    #[arg(long, short = 'k', value_name = "COUNT")]
+    pub neighbors: Option<u64>,
+    /// Writes a table of the points to this file, which is there when it is complete; - for standard output.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Adds the values of this metadata field to the table.
+    #[arg(long, value_name = "NAME", requires = "output")]
+    pub field: Option<String>,
+    /// Ends when the job is accepted and prints it, without waiting for it.
+    #[arg(long, conflicts_with = "output")]
+    pub detach: bool,
+    /// The options that all commands have.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Runs the command.
+pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
+    let output = Output::new(&args.server);
+    let client = Client::new(&args.server, &output)?;
+    let mut body = Map::from_iter([("center".to_owned(), json!(args.center))]);
+    let counts = [("max_documents", args.max_documents), ("neighbors", args.neighbors)];
+    body.extend(counts.into_iter().filter_map(|(name, count)| Some((name.to_owned(), json!(count?)))));
+    let path = ["v1", "collections", args.collection.as_str(), "projections"];
+    let job = client.send(&Call::post(&path).json(&Value::Object(body)))?.body;
+    if args.detach {
+        return jobs::follow(&client, &output, job, true);
+    }
+    output.note(&format!("job {} works; ending this command does not end it", shown(&job["id"])));
+    let job = jobs::watch(&client, &output, job)?;
+    let Some(target) = args.output.filter(|_| job["status"] == "succeeded") else {
+        return jobs::finish(&client, &output, &job);
+    };
+    let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
+    let points = client.send(&Call::get(&path).with_any("field", args.field.as_deref()))?.body;
+    if target.as_os_str() == "-" {
+        table(&points, &mut io::stdout().lock()).map_err(stdout_error)?;
+    } else {
+        let mut target = Target::create(&target)?;
+        let failed = target.failed();
+        table(&points, &mut target).map_err(failed)?;
+        target.finish()?;
+    }
+    output.note(&format!("{} points", super::output::count(&json!(points["ids"].as_array().map_or(0, Vec::len)))));
+    Ok(Outcome::Done)
+}
+
+/// Writes a line for each point, its parts parted by tabs.
+fn table(points: &Value, to: &mut impl Write) -> io::Result<()> {
+    let valued = points["values"].is_array();
+    writeln!(to, "id\tx\ty\tlanguage{}", if valued { "\tvalue" } else { "" })?;
+    let place = |of: &str, names: &str, at: usize| -> String {
+        let name = points[of][at].as_u64().and_then(|place| points[names].get(usize::try_from(place).ok()?));
+        cell(name.map(shown).unwrap_or_default())
+    };
+    for (at, id) in points["ids"].as_array().into_iter().flatten().enumerate() {
+        let (x, y, language) = (&points["x"][at], &points["y"][at], place("language", "languages", at));
+        write!(to, "{}\t{x}\t{y}\t{language}", cell(shown(id)))?;
+        if valued {
+            write!(to, "\t{}", place("value", "values", at))?;
+        }
+        writeln!(to)?;
+    }
+    to.flush()
+}
+
+/// Text without what ends a cell or a line.
+fn cell(text: String) -> String {
+    text.replace(['\t', '\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_a_table_with_languages_and_values_by_name() {
+        let points = json!({
+            "ids": ["a", "b\tc"], "x": [0.5, -1.0], "y": [0.25, 1.0], "languages": ["de"], "language": [0, -1],
+            "values": ["sport"], "value": [-1, 0],
+        });
+        let mut written = Vec::new();
+        table(&points, &mut written).unwrap();
+        let expect = "id\tx\ty\tlanguage\tvalue\na\t0.5\t0.25\tde\t\nb c\t-1.0\t1.0\t\tsport\n";
+        assert_eq!(String::from_utf8(written).unwrap(), expect);
+    }
+}

@@ -1,0 +1,186 @@
+//! Points of a fuzzy graph moved until near ones are near (UMAP, section 3.2, algorithm 5): those that belong together attract
+//! each other, and drawn ones repel, with a step that grows smaller from epoch to epoch.
+
+use super::Point;
+use super::graph::{Edge, FuzzyGraph};
+use crate::classify::random::Random;
+
+/// The curve 1 / (1 + a·d^(2b)), fitted by least squares to definition 11: 1 up to a distance of 0.1 (min_dist), then falling
+/// exponentially, for distances up to 3.
+const A: f32 = 1.576_943_5;
+const B: f32 = 0.895_060_9;
+/// Drawn points that repel a point whenever one attracts it.
+const REPELLING: usize = 5;
+/// How far a point moves in one step, at most, along each axis.
+const MOVE_MAX: f32 = 4.0;
+/// Keeps the repulsion of points in one place finite.
+const REPULSION_MIN: f32 = 1e-3;
+/// Points start within this distance of the middle, along each axis.
+const START: f32 = 10.0;
+/// Sets points apart that start in one place.
+const JITTER: f32 = 1e-3;
+const SEED: u64 = 2;
+
+/// Points that move.
+pub struct Layout {
+    points: Vec<Point>,
+    /// Their weights relative to the largest one: the part of the epochs in which they attract.
+    edges: Vec<Edge>,
+    epochs: usize,
+    epoch: usize,
+    random: Random,
+}
+
+/// Epochs that so many points take.
+pub fn epochs(points: usize) -> usize {
+    if points <= 10_000 { 500 } else { 200 }
+}
+
+impl Layout {
+    /// Begins with the points of the graph at `start`, scaled.
+    pub fn new(graph: FuzzyGraph, start: &[Point]) -> Self {
+        debug_assert_eq!(graph.points, start.len(), "each point has a place");
+        let mut random = Random::new(SEED);
+        let widest = start.iter().flatten().fold(0.0_f32, |widest, value| widest.max(value.abs()));
+        let scale = if widest > 0.0 { START / widest } else { 0.0 };
+        let points = start.iter().map(|point| point.map(|value| value * scale + random.within(JITTER))).collect();
+        let epochs = epochs(graph.points);
+        let heaviest = graph.edges.iter().fold(0.0_f32, |heaviest, edge| heaviest.max(edge.weight));
+        let mut edges = graph.edges;
+        edges.iter_mut().for_each(|edge| edge.weight /= heaviest);
+        // The others would never have their turn.
+        edges.retain(|edge| edge.weight * epochs as f32 >= 1.0);
+        Self { points, edges, epochs, epoch: 0, random }
+    }
+
+    /// Does one epoch; says whether there are more.
+    pub fn step(&mut self) -> bool {
+        let Self { points, edges, epochs, epoch, random } = self;
+        if *epoch >= *epochs {
+            return false;
+        }
+        let (before, rate) = (*epoch as f32, 1.0 - *epoch as f32 / *epochs as f32);
+        for edge in edges {
+            // So often in all, evenly over the epochs.
+            if (edge.weight * before).floor() == (edge.weight * (before + 1.0)).floor() {
+                continue;
+            }
+            for (one, other) in [edge.ends, (edge.ends.1, edge.ends.0)] {
+                let (one, other) = (one as usize, other as usize);
+                let pull = attraction(points[one], points[other]);
+                shift(&mut points[one], pull, -rate);
+                shift(&mut points[other], pull, rate);
+                for _ in 0..REPELLING {
+                    // Which of so few points it is is hardly less likely for some than for others.
+                    let drawn = (((random.next() >> 32) * points.len() as u64) >> 32) as usize;
+                    let push = repulsion(points[one], points[drawn]);
+                    shift(&mut points[one], push, rate);
+                }
+            }
+        }
+        *epoch += 1;
+        *epoch < *epochs
+    }
+
+    /// The points, scaled alike along both axes so that they lie between -1 and 1 and the longer side fills that.
+    pub fn into_points(self) -> Vec<Point> {
+        let mut points = self.points;
+        let range = |axis: usize| {
+            let values = points.iter().map(|point| point[axis]);
+            values.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+        };
+        let ranges = [range(0), range(1)];
+        let half = ranges.iter().fold(0.0_f32, |half, (low, high)| half.max((high - low) / 2.0));
+        for point in &mut points {
+            for (value, (low, high)) in point.iter_mut().zip(ranges) {
+                let centered = *value - f32::midpoint(low, high);
+                *value = if half > 0.0 { (centered / half).clamp(-1.0, 1.0) } else { 0.0 };
+            }
+        }
+        points
+    }
+}
+
+/// How far `one` is to move away from where it is, toward `other`: the slope of the curve's logarithm.
+fn attraction(one: Point, other: Point) -> Point {
+    let (difference, squared) = difference(one, other);
+    if squared == 0.0 {
+        return [0.0; 2];
+    }
+    let power = squared.powf(B);
+    let factor = 2.0 * A * B * power / squared / (1.0 + A * power);
+    difference.map(|value| (factor * value).clamp(-MOVE_MAX, MOVE_MAX))
+}
+
+/// How far `one` is to move away from `drawn`: the slope of the logarithm of what the curve leaves to 1.
+fn repulsion(one: Point, drawn: Point) -> Point {
+    let (difference, squared) = difference(one, drawn);
+    // Itself, or one in its place, to which every direction is away.
+    if squared == 0.0 {
+        return [0.0; 2];
+    }
+    let factor = 2.0 * B / ((REPULSION_MIN + squared) * (1.0 + A * squared.powf(B)));
+    difference.map(|value| (factor * value).clamp(-MOVE_MAX, MOVE_MAX))
+}
+
+fn shift(point: &mut Point, by: Point, rate: f32) {
+    point.iter_mut().zip(by).for_each(|(value, by)| *value += rate * by);
+}
+
+fn difference(one: Point, other: Point) -> (Point, f32) {
+    let difference = [one[0] - other[0], one[1] - other[1]];
+    (difference, difference[0] * difference[0] + difference[1] * difference[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_is_the_best_fit() {
+        let error = |a: f64, b: f64| -> f64 {
+            let at = |step: u32| {
+                let distance = f64::from(step) * 3.0 / 299.0;
+                let wanted = if distance <= 0.1 { 1.0 } else { (0.1 - distance).exp() };
+                (1.0 / (1.0 + a * distance.powf(2.0 * b)) - wanted).powi(2)
+            };
+            (0..300).map(at).sum()
+        };
+        let (a, b) = (f64::from(A), f64::from(B));
+        for change in [1e-3, -1e-3] {
+            assert!(error(a, b) < error(a + change, b) && error(a, b) < error(a, b + change));
+        }
+    }
+
+    #[test]
+    fn attraction_and_repulsion_are_the_slopes_of_the_logarithms() {
+        // By differences: of ln(1 / (1 + a·d^(2b))), and of ln(1 - 1 / (1 + a·d^(2b))), along the first axis.
+        let curve = |x: f64| 1.0 / (1.0 + f64::from(A) * (x * x + 0.25).powf(f64::from(B)));
+        let slope = |of: &dyn Fn(f64) -> f64, x: f64| (of(x + 1e-5) - of(x - 1e-5)) / 2e-5;
+        for x in [-1.5, -0.2, 0.3, 0.9, 2.5] {
+            let (one, other) = ([x as f32, 0.5], [0.0, 0.0]);
+            let pull = slope(&|x| -curve(x).ln(), x);
+            assert!((f64::from(attraction(one, other)[0]) - pull).abs() < 1e-3, "{x}: {pull}");
+            let push = slope(&|x| (1.0 - curve(x)).ln(), x);
+            let got = f64::from(repulsion(one, other)[0]);
+            // Weaker by what keeps it finite.
+            assert!((got - push).abs() < 5e-3 * (1.0 + push.abs()), "{x}: {got} {push}");
+        }
+        assert_eq!((attraction([0.1; 2], [0.1; 2]), repulsion([0.1; 2], [0.1; 2])), ([0.0; 2], [0.0; 2]));
+        assert_eq!(repulsion([0.01, 0.0], [0.0, 0.0])[0], MOVE_MAX);
+    }
+
+    #[test]
+    fn heavy_edges_have_their_turn_in_every_epoch_and_light_ones_seldom() {
+        let edge = |other: u32, weight: f32| Edge { ends: (0, other), weight };
+        let graph = FuzzyGraph { points: 4, edges: vec![edge(1, 0.5), edge(2, 0.25), edge(3, 0.000_5)] };
+        let layout = Layout::new(graph, &[[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]);
+        assert_eq!(layout.edges.iter().map(|edge| edge.weight).collect::<Vec<_>>(), [1.0, 0.5]);
+        assert!(layout.points.iter().flatten().all(|value| value.abs() < START + 2.0 * JITTER));
+        assert!((layout.points[2][1] - START).abs() < 2.0 * JITTER);
+        let due = |weight: f32| {
+            (0..500).filter(|epoch| (weight * *epoch as f32).floor() != (weight * (*epoch as f32 + 1.0)).floor()).count()
+        };
+        assert_eq!((due(1.0), due(0.5), due(0.01)), (500, 250, 5));
+    }
+}

@@ -1,0 +1,112 @@
+//! The nearest of each vector among all others, by comparing every two once. This is exact, and for as many vectors as a plane can
+//! show it takes seconds (`crate::mining::blocks`); an index would have none of centered vectors.
+
+use parking_lot::Mutex;
+
+use super::Vectors;
+use crate::mining::{Block, Comparison, MiningError, Nearest, NeighborLists};
+
+/// Vectors that are compared with each other, in parts that may be compared side by side.
+pub struct Neighborhood {
+    per_query: usize,
+    vectors: usize,
+    /// Each with what vectors of parts before it found.
+    parts: Vec<(Block, Mutex<Nearest>)>,
+}
+
+impl Neighborhood {
+    /// Of all vectors, `neighbors` of each, or as many as there are others.
+    pub fn new(vectors: Vectors, neighbors: usize) -> Result<Self, MiningError> {
+        let (count, dimension) = (vectors.len(), vectors.dimension());
+        let per_query = neighbors.min(count.saturating_sub(1)).max(1);
+        let mut parts = Vec::new();
+        let mut number = 0_u32;
+        for rows in vectors.into_blocks() {
+            let block = Block::new(dimension, (number..).zip(rows.chunks_exact(dimension)))?;
+            number += block.len() as u32;
+            let nearest = Nearest::new(block.len(), per_query)?;
+            parts.push((block, Mutex::new(nearest)));
+        }
+        Ok(Self { per_query, vectors: count, parts })
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Compares the vectors of a part with each other and with those of all parts behind it; gives what they found.
+    pub fn compare(&self, part: usize) -> Result<Nearest, MiningError> {
+        let (block, _) = &self.parts[part];
+        let mut nearest = Nearest::new(block.len(), self.per_query)?;
+        let mut mirrored = nearest.clone();
+        let mut comparison = Comparison::new(block)?;
+        comparison.with(&mut nearest, (block, &mut mirrored), |one, other| one == other)?;
+        for (other, found) in &self.parts[part + 1..] {
+            comparison.with(&mut nearest, (other, &mut found.lock()), |_, _| false)?;
+        }
+        Ok(nearest)
+    }
+
+    /// The neighbors of all vectors. `found` is what `compare` gave, in the order of the parts.
+    pub fn lists(self, found: Vec<Nearest>) -> Result<NeighborLists, MiningError> {
+        let mut lists = NeighborLists::new(self.vectors, self.vectors, self.per_query)?;
+        let mut both = Vec::with_capacity(2 * self.per_query);
+        for ((block, before), behind) in self.parts.into_iter().zip(found) {
+            let before = before.into_inner();
+            for (place, number) in block.numbers().iter().enumerate() {
+                both.clear();
+                both.extend_from_slice(before.of(place));
+                both.extend_from_slice(behind.of(place));
+                lists.put(*number, &both)?;
+            }
+        }
+        Ok(lists)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::random::Random;
+    use crate::domain::embedding::dot;
+    use crate::mining::BLOCK_SENTENCES;
+
+    #[test]
+    fn neighbors_are_those_of_comparing_all_over_several_parts() {
+        let (count, dimension, per_query) = (2 * BLOCK_SENTENCES + 70, 12, 7);
+        let mut random = Random::new(4);
+        let mut vectors = Vectors::new(dimension);
+        for _ in 0..count {
+            let row: Vec<f32> = (0..dimension).map(|_| random.within(1.0)).collect();
+            vectors.push(&row);
+        }
+        let rows: Vec<Vec<f32>> = vectors.blocks().flat_map(|block| block.chunks_exact(dimension)).map(<[f32]>::to_vec).collect();
+        let neighborhood = Neighborhood::new(vectors, per_query).unwrap();
+        assert_eq!(neighborhood.parts(), 3);
+        // In any order: the last part first.
+        let mut found: Vec<Nearest> = (0..3).rev().map(|part| neighborhood.compare(part).unwrap()).collect();
+        found.reverse();
+        let lists = neighborhood.lists(found).unwrap();
+        for number in (0..count).step_by(37) {
+            let mut expect: Vec<f32> =
+                (0..count).filter(|other| *other != number).map(|other| dot(&rows[number], &rows[other])).collect();
+            expect.sort_unstable_by(|a, b| b.total_cmp(a));
+            let got: Vec<f32> = lists.of(number).map(|(_, cosine)| cosine).collect();
+            assert_eq!(got.len(), per_query);
+            assert!(got.iter().zip(&expect).all(|(got, expect)| (got - expect).abs() < 1e-6), "{number}: {got:?} {expect:?}");
+            assert!(lists.of(number).all(|(other, _)| other as usize != number));
+        }
+    }
+
+    #[test]
+    fn of_few_vectors_all_others_are_neighbors() {
+        let mut vectors = Vectors::new(2);
+        (0..4).for_each(|n| vectors.push(&[1.0, n as f32]));
+        let neighborhood = Neighborhood::new(vectors, 100).unwrap();
+        let found = vec![neighborhood.compare(0).unwrap()];
+        let lists = neighborhood.lists(found).unwrap();
+        assert_eq!(lists.of(0).map(|(other, _)| other).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(lists.of(3).map(|(other, _)| other).collect::<Vec<_>>(), [2, 1, 0]);
+    }
+}

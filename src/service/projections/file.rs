@@ -1,0 +1,183 @@
+//! The file of a projection in its collection's folder, one for each center: a line of JSON and the checksum of that line. It is
+//! written under another name, synced and renamed, so that a crash leaves the old one. It can be computed again, so a file that is
+//! damaged, or of another database, counts as none; an archive of a snapshot does not have it.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::ProjectionCenter;
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
+
+/// The version of the file.
+const FORMAT: u32 = 1;
+
+/// A projection as its file has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProjectionFile {
+    format: u32,
+    /// Which database it is of.
+    pub(crate) origin: String,
+    /// The last change of that database before it was read.
+    pub(crate) sequence: u64,
+    pub(crate) created_at_ms: i64,
+    pub(crate) model: Option<String>,
+    /// Documents that the collection had.
+    pub(crate) collection_documents: u64,
+    /// Whether some were drawn.
+    pub(crate) sampled: bool,
+    /// [documents]
+    pub(crate) ids: Vec<String>,
+    /// [documents]
+    pub(crate) x: Vec<f32>,
+    /// [documents]
+    pub(crate) y: Vec<f32>,
+}
+
+/// What a projection was computed of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Origin {
+    pub(crate) database: String,
+    pub(crate) sequence: u64,
+    pub(crate) model: Option<String>,
+    pub(crate) collection_documents: u64,
+    pub(crate) sampled: bool,
+}
+
+impl ProjectionFile {
+    /// Of documents with their points.
+    pub(crate) fn new(origin: Origin, created_at_ms: i64, ids: Vec<String>, points: &[[f32; 2]]) -> Self {
+        debug_assert_eq!(ids.len(), points.len(), "each document has a point");
+        let axis = |axis: usize| points.iter().map(|point| rounded(point[axis])).collect();
+        let Origin { database, sequence, model, collection_documents, sampled } = origin;
+        Self {
+            format: FORMAT,
+            origin: database,
+            sequence,
+            created_at_ms,
+            model,
+            collection_documents,
+            sampled,
+            ids,
+            x: axis(0),
+            y: axis(1),
+        }
+    }
+
+    /// Writes it, durably, in the place of an older one.
+    pub(crate) fn write(&self, folder: &Path, center: ProjectionCenter) -> Result<(), Error> {
+        let path = path(folder, center);
+        let new = path.with_extension("json.new");
+        let write = || {
+            let mut text = serde_json::to_vec(self)?;
+            let checksum = crc32fast::hash(&text);
+            writeln!(text, "\n{checksum:08x}")?;
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            std::fs::rename(&new, &path)?;
+            sync_dir(folder)
+        };
+        write().map_err(|source: io::Error| {
+            // What is half-written may be what filled the disk.
+            let _ = std::fs::remove_file(&new);
+            Error::Folder { path: path.clone(), source }
+        })
+    }
+
+    /// Reads the one of the database `origin`; `None` when there is none, or one that cannot be believed.
+    pub(crate) fn read(folder: &Path, center: ProjectionCenter, origin: &str) -> Result<Option<Self>, Error> {
+        let path = path(folder, center);
+        let text = match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|source| Error::Folder { path: path.clone(), source })?,
+        };
+        let problem = match Self::parse(&text) {
+            Ok(file) if file.origin == origin => return Ok(Some(file)),
+            Ok(_) => "it is of another database",
+            Err(problem) => problem,
+        };
+        tracing::warn!(path = %path.display(), problem, "the file of a projection is left alone");
+        Ok(None)
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        let torn = "it is torn";
+        let end = text.iter().position(|byte| *byte == b'\n').ok_or(torn)?;
+        let (line, checksum) = (&text[..end], &text[end + 1..]);
+        let checksum = checksum.strip_suffix(b"\n").and_then(|digits| std::str::from_utf8(digits).ok()).ok_or(torn)?;
+        if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(line)) {
+            return Err("it does not fit its checksum");
+        }
+        let file: Self = serde_json::from_slice(line).map_err(|_| "it is of another format")?;
+        match file.format == FORMAT && file.x.len() == file.ids.len() && file.y.len() == file.ids.len() {
+            true => Ok(file),
+            false => Err("it is of another format"),
+        }
+    }
+}
+
+/// Bytes of a file; 0 when there is none.
+pub(crate) fn bytes(folder: &Path, center: ProjectionCenter) -> u64 {
+    path(folder, center).metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn path(folder: &Path, center: ProjectionCenter) -> PathBuf {
+    folder.join(format!("projection.{center}.json"))
+}
+
+/// Five digits place a point within a hundredth of a pixel.
+fn rounded(value: f32) -> f32 {
+    (value * 1e5).round() / 1e5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> ProjectionFile {
+        let origin = Origin {
+            database: "cafe".to_owned(),
+            sequence: 7,
+            model: Some("ems".to_owned()),
+            collection_documents: 3,
+            sampled: true,
+        };
+        ProjectionFile::new(origin, 1_000, vec!["a".to_owned(), "b\n".to_owned()], &[[1.0, -0.123_456_7], [0.333_333_3, -1.0]])
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_a_new_one_takes_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || ProjectionFile::read(folder.path(), ProjectionCenter::None, "cafe").unwrap();
+        assert_eq!(read(), None);
+        file().write(folder.path(), ProjectionCenter::None).unwrap();
+        let newer = ProjectionFile { created_at_ms: 2_000, ..file() };
+        newer.write(folder.path(), ProjectionCenter::None).unwrap();
+        assert_eq!(read(), Some(newer.clone()));
+        assert_eq!((&newer.x[..], &newer.y[..]), (&[1.0, 0.333_33][..], &[-0.123_46, -1.0][..]));
+        assert_eq!(ProjectionFile::read(folder.path(), ProjectionCenter::Language, "cafe").unwrap(), None);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(bytes(folder.path(), ProjectionCenter::None) > 100);
+    }
+
+    #[test]
+    fn what_cannot_be_believed_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("projection.none.json");
+        file().write(folder.path(), ProjectionCenter::None).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let read = |origin: &str| ProjectionFile::read(folder.path(), ProjectionCenter::None, origin).unwrap();
+        assert!(read("cafe").is_some() && read("beef").is_none());
+        let mut flipped = whole.clone();
+        flipped[40] ^= 1;
+        for bad in [&b""[..], &whole[..whole.len() / 2], &whole[..whole.len() - 3], &flipped, b"{}\n00000000\n"] {
+            std::fs::write(&path, bad).unwrap();
+            assert_eq!(read("cafe"), None);
+        }
+    }
+}
