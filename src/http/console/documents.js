@@ -31,7 +31,9 @@ export async function browse({signal}, collection, body, refresh) {
 		for (const one of answer.documents.flatMap(({metadata}) => Object.keys(metadata))) fields.add(one);
 		list.append(...answer.documents.map(item));
 		fill(foot, cursor && button('More documents', () => read()), list.childElementCount === 0 && empty('No document', filter ? 'None fits the filter.' : 'The collection is empty.'));
-		if (again) count.textContent = filter ? `${plural((await post(`${documents}/count`, {filter}, signal)).documents, 'document')}: ${inWords(filter)}` : '';
+		if (!again) return;
+		const {documents: total} = filter ? await post(`${documents}/count`, {filter}, signal) : {};
+		if (now === turn) count.textContent = filter ? `${plural(total, 'document')}: ${inWords(filter)}` : '';
 	};
 	const filterBy = next => {
 		filter = next;
