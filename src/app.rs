@@ -87,7 +87,7 @@ async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch
     };
     tokio::select! {
         () = serving => (),
-        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period, ending them"),
+        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period; ending them"),
     }
 }
 
@@ -95,7 +95,7 @@ async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch
 async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, AppError> {
     let folder = match config.model() {
         ModelSetting::Fake { dimension } => {
-            tracing::warn!(dimension, "the encoder is a stand-in for tests, its answers mean nothing");
+            tracing::warn!(dimension, "the encoder is a fake for tests; its embeddings mean nothing");
             return Ok(Embedder::fake(dimension));
         }
         ModelSetting::Bundle(folder) => folder,

@@ -66,7 +66,7 @@ pub enum BundleError {
         source: serde_json::Error,
     },
     /// The manifest was written for another version of something.
-    #[error("{what} is {got}, this program works with {expected}")]
+    #[error("{what} is {got}, but this program supports {expected}")]
     Version {
         /// What has a version.
         what: &'static str,
@@ -76,7 +76,7 @@ pub enum BundleError {
         got: u32,
     },
     /// A file's content is not what the manifest says.
-    #[error("{} has SHA-256 {got}, the manifest says {expected}", path.display())]
+    #[error("{} has SHA-256 {got}, but the manifest says {expected}", path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum BundleError {
         file: &'static str,
     },
     /// A language code that this program does not know.
-    #[error("the manifest names the unknown language {code:?}")]
+    #[error("the manifest lists the unknown language {code:?}")]
     UnknownLanguage {
         /// The code.
         code: String,

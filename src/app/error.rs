@@ -69,8 +69,8 @@ pub enum AppError {
     Tls(#[source] TlsError),
     /// Everybody could do everything.
     #[error(
-        "{address} can be reached from other machines, and there is no key: give an admin key (--admin-key-file), \
-         listen on 127.0.0.1, or say --insecure if a firewall or proxy keeps others out"
+        "{address} can be reached from other machines, but the server has no keys: set an admin key (--admin-key-file), \
+         listen on 127.0.0.1, or pass --insecure if a firewall or proxy keeps others out"
     )]
     Exposed {
         /// The address.
@@ -80,7 +80,7 @@ pub enum AppError {
     #[error("cannot receive signals")]
     Serve(#[source] std::io::Error),
     /// Something could not be saved or closed at the end. What was acknowledged is in the databases all the same.
-    #[error("shutting down failed")]
+    #[error("cannot shut down cleanly")]
     Shutdown(#[source] Box<service::Error>),
     /// A task on another thread panicked.
     #[error("a start-up task failed")]

@@ -32,7 +32,7 @@ pub fn connections_max(wanted: usize) -> usize {
         used,
         connections_max = allowed,
         wanted,
-        "the limit on open files (ulimit -n) is low: fewer connections are served at once"
+        "the limit on open files (ulimit -n) is low; serving fewer connections at once"
     );
     allowed
 }

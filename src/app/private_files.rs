@@ -30,11 +30,11 @@ pub fn keep_private(data_dir: &Path) {
     narrowed.data_dir(data_dir);
     let data = data_dir.display();
     if narrowed.count > 0 {
-        tracing::info!(%data, count = narrowed.count, "other users could read the data directory, its modes are 700 and 600 now");
+        tracing::info!(%data, count = narrowed.count, "other users could read the data directory; changed its modes to 700 and 600");
     }
     if let Some((path, error)) = narrowed.failed {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(path, error, "other users may read the data directory, its modes cannot be changed");
+        tracing::warn!(path, error, "other users may be able to read the data directory; cannot change its modes");
     }
 }
 

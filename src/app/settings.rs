@@ -74,7 +74,7 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
     let (setting, secret) = match (&config.access.admin_key, &config.access.admin_key_file) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
-            let problem = "is given, and admin_key_file too; only one may be".to_owned();
+            let problem = "cannot be set together with admin_key_file".to_owned();
             return Err(AppError::Setting { setting: "admin_key", problem });
         }
         (Some(secret), None) => ("admin_key", secret.clone()),
@@ -90,11 +90,11 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
         return Err(AppError::Setting { setting, problem });
     }
     if let Some(bad) = secret.expose().chars().find(|c| !c.is_ascii_graphic() && *c != ' ') {
-        let problem = format!("may hold printable ASCII alone, as a header does, got the character U+{:04X}", u32::from(bad));
+        let problem = format!("must consist of printable ASCII characters, as a header does, got U+{:04X}", u32::from(bad));
         return Err(AppError::Setting { setting, problem });
     }
     if secret.expose().trim() != secret.expose() {
-        let problem = "may not begin or end with a space, which a header loses".to_owned();
+        let problem = "must not begin or end with a space, because headers drop it".to_owned();
         return Err(AppError::Setting { setting, problem });
     }
     Ok(Some(secret))
@@ -103,7 +103,7 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
 /// Certificate and key, when they are set.
 pub(super) fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     let alone = |setting, other| {
-        let problem = format!("is given without {other}; TLS needs both");
+        let problem = format!("is set without {other}; TLS needs both");
         Err(AppError::Setting { setting, problem })
     };
     match (&config.access.tls_certificate, &config.access.tls_key) {
@@ -123,9 +123,9 @@ pub(super) fn check_exposure(address: SocketAddr, guarded: bool, config: &Config
         return Err(AppError::Exposed { address });
     }
     if !guarded {
-        tracing::warn!(%address, "other machines can read and change everything: there is no key");
+        tracing::warn!(%address, "there are no keys: other machines can read and change everything");
     } else if config.access.tls_certificate.is_none() {
-        tracing::warn!(%address, "keys and texts travel unencrypted: there is no TLS here; a proxy before the server may have it");
+        tracing::warn!(%address, "keys and texts travel unencrypted, because TLS is off; a proxy in front of the server can provide it");
     }
     Ok(())
 }

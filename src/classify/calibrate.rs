@@ -79,8 +79,8 @@ pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) 
     let mut all = 0_usize;
     for (example, (confidence, right)) in answers.into_iter().enumerate() {
         if !(0.0..=1.0).contains(&confidence) {
-            let expected = "0 to 1 of each answer".to_owned();
-            let got = format!("{confidence} of answer {example}");
+            let expected = "0 to 1 for each answer".to_owned();
+            let got = format!("{confidence} for answer {example}");
             return Err(ClassifyError::Parameter { name: "confidence", expected, got });
         }
         let bin = ((f64::from(confidence) * bins as f64).ceil() as usize).clamp(1, bins) - 1;

@@ -159,7 +159,7 @@ impl From<&LimitSettings> for Limits {
 
 /// Reads a count that must not be zero.
 pub(super) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
-    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "expected a whole number from 1".to_owned())
+    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "expected a whole number of at least 1".to_owned())
 }
 
 #[cfg(test)]

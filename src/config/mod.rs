@@ -315,7 +315,7 @@ fn parse_device(text: &str) -> Result<DeviceSetting, String> {
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-    rate.ok_or_else(|| "expected a number from 0".to_owned())
+    rate.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
 fn parse_part(text: &str) -> Result<f64, String> {

@@ -70,7 +70,7 @@ pub enum ReadError {
         problem: String,
     },
     /// A key of the file is unknown or has a wrong value.
-    #[error("the configuration file {} has a wrong setting: {problem}", path.display())]
+    #[error("the configuration file {} has an invalid setting: {problem}", path.display())]
     Setting {
         /// The file.
         path: PathBuf,
@@ -130,7 +130,7 @@ fn read_file(path: &Path) -> Result<Table, ReadError> {
 /// What is wrong with one key of the file.
 fn problem(command: &Clap, key: &str, value: &Value) -> Option<String> {
     let Some(argument) = known(command).find(|argument| argument.get_id() == key && key != "config") else {
-        return Some(format!("{key} is unknown; dragoman config check lists all settings"));
+        return Some(format!("{key} is unknown; `dragoman config check` lists all settings"));
     };
     let texts = match texts(value) {
         Some(texts) if texts.len() == 1 || is_list(argument) => texts,
@@ -149,7 +149,7 @@ fn is_list(argument: &Arg) -> bool {
 }
 
 fn expected(argument: &Arg) -> &'static str {
-    if is_list(argument) { "a list of strings" } else { "a string, a number or a truth value" }
+    if is_list(argument) { "a list of strings" } else { "a string, a number or a boolean" }
 }
 
 /// A value as the texts that the command line would have.
@@ -273,7 +273,7 @@ mod tests {
         refuse("config = 'other.toml'", &["config is unknown"]);
         refuse("[limits]\npage_max = 3", &["limits is unknown"]);
         refuse("threads = 'many'", &["threads", "many"]);
-        refuse("page_max = 0", &["page_max", "whole number from 1"]);
+        refuse("page_max = 0", &["page_max", "whole number of at least 1"]);
         refuse("durability = 'none'", &["durability", "none"]);
         refuse("threads = [1, 2]", &["threads must be", "got array"]);
         refuse("cors_origins = [1]", &["cors_origins must be a list of strings"]);

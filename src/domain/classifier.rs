@@ -322,7 +322,7 @@ impl ClassifierKind {
 pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
     use serde_json::Value;
     let one = |value: &Value| match value {
-        Value::String(text) if text.trim().is_empty() => Err("is a blank text".to_owned()),
+        Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(truth) => Ok(truth.to_string()),
@@ -331,7 +331,7 @@ pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -
         Value::Object(_) => Err("is an object".to_owned()),
     };
     let expected =
-        if multi_label { "a text, a number, true, false, or an array of those" } else { "a text, a number, true or false" };
+        if multi_label { "a string, a number, a boolean, or an array of these" } else { "a string, a number or a boolean" };
     let refuse = |problem: String| format!("{field} {problem}, expected {expected}");
     match field.find(metadata) {
         None | Some(Value::Null) => Ok(None),
@@ -373,7 +373,7 @@ mod tests {
         check(json!({"a": {"b": ["x"]}}), false, Err("a.b is an array, expected a text"));
         check(json!({"a": {"b": [["x"]]}}), true, Err("is an array"));
         check(json!({"a": {"b": {}}}), true, Err("is an object"));
-        check(json!({"a": {"b": " "}}), true, Err("is a blank text"));
+        check(json!({"a": {"b": " "}}), true, Err("is a blank string"));
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Collection {
             return Err(format!("must have {expected} values, got {got}"));
         }
         if let Some(place) = values.iter().position(|value| !value.is_finite()) {
-            return Err(format!("must hold finite numbers within the range of f32, got another at position {place}"));
+            return Err(format!("must hold finite numbers within the range of f32, got something else at position {place}"));
         }
         let embedding = match self.metric {
             Metric::Cosine => Embedding::normalized(values),
@@ -217,7 +217,7 @@ impl Collection {
                 Embedding::unscaled(values)
             }
         };
-        embedding.ok_or_else(|| "must not be all zeros, which have no direction for the metric cosine".to_owned())
+        embedding.ok_or_else(|| "must not be all zeros: the metric cosine needs a direction".to_owned())
     }
 }
 

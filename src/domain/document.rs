@@ -12,12 +12,12 @@ pub fn check_title(title: &str) -> Result<(), String> {
         return Err(format!("must have at most {TITLE_CHARS_MAX} characters, got {got}"));
     }
     if title.trim().is_empty() {
-        return Err("must hold something besides white space; leave it out for no title".to_owned());
+        return Err("must contain something besides white space; leave it out for no title".to_owned());
     }
     // Unicode's other ends of lines and paragraphs would make two lines of it too.
     let breaks = |c: &char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     match title.chars().position(|c| breaks(&c)) {
-        Some(at) => Err(format!("must be one line without control characters, got one as character {}", at + 1)),
+        Some(at) => Err(format!("must be one line without control characters, got one at character {}", at + 1)),
         None => Ok(()),
     }
 }
@@ -151,7 +151,7 @@ mod tests {
         check(&"é".repeat(TITLE_CHARS_MAX + 1), Some("at most 1000 characters, got 1001"));
         check("", Some("besides white space"));
         check(" \u{3000}", Some("besides white space"));
-        check("two\nlines", Some("got one as character 4"));
+        check("two\nlines", Some("got one at character 4"));
         check("a\u{2028}b", Some("character 2"));
         check("\0", Some("character 1"));
     }

@@ -32,7 +32,7 @@ impl CollectionName {
             return Err(invalid("must begin with an ASCII letter or digit".to_owned()));
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))) {
-            Some(c) => Err(invalid(format!("may hold ASCII letters, digits, '-', '_' and '.', got {c:?}"))),
+            Some(c) => Err(invalid(format!("may contain only ASCII letters, digits, '-', '_' and '.', got {c:?}"))),
             None => Ok(Self(text.to_owned())),
         }
     }
@@ -58,7 +58,7 @@ impl DocumentId {
             return Err(invalid(format!("must have 1 to {} bytes, got {}", Self::BYTES_MAX, text.len())));
         }
         if let Some(c) = text.chars().find(|c| c.is_control()) {
-            return Err(invalid(format!("must not hold control characters, got {c:?}")));
+            return Err(invalid(format!("must not contain control characters, got {c:?}")));
         }
         Ok(Self(text.to_owned()))
     }

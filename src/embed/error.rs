@@ -10,7 +10,7 @@ use crate::text::TextError;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EmbedError {
     /// The queue is full; retry later.
-    #[error("the embedding queue holds {waiting} texts and takes at most {limit}")]
+    #[error("the embedding queue holds {waiting} texts, and its limit is {limit}")]
     QueueFull {
         /// Texts that wait now.
         waiting: usize,
@@ -18,7 +18,7 @@ pub enum EmbedError {
         limit: usize,
     },
     /// More texts at once than the queue ever takes; send fewer at a time.
-    #[error("{texts} texts were sent at once, the embedding queue takes at most {limit}")]
+    #[error("a request sent {texts} texts at once, but the embedding queue takes at most {limit}")]
     TooManyTexts {
         /// Texts of the submission.
         texts: usize,
@@ -62,7 +62,7 @@ pub enum EmbedError {
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The model's inputs or outputs are not those that a bundle's encoder has.
-    #[error("the model has {got}, a bundle's encoder has {expected}")]
+    #[error("the model has {got}, but a bundle's encoder needs {expected}")]
     Contract {
         /// What it must have.
         expected: String,
@@ -90,7 +90,7 @@ pub enum EmbedError {
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The model gave something that has no direction: NaN, infinity or zero.
-    #[error("the model gave an embedding that is not finite or has no length")]
+    #[error("the model returned an embedding that is not finite or has no length")]
     NotFinite,
     /// The encoder panicked on the batch with this text.
     #[error("the encoder panicked: {message}")]

@@ -190,7 +190,7 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
         return Err(format!("the bundle has no {MODEL_FP16}"));
     }
     if !CUDA::is_available().unwrap_or(false) {
-        return Err("this ONNX Runtime is built without CUDA".to_owned());
+        return Err("this ONNX Runtime was built without CUDA".to_owned());
     }
     let number = i32::try_from(device).map_err(|_| format!("there is no device {device}"))?;
     let build = |path: PathBuf| {

@@ -71,7 +71,7 @@ fn measure_pair(
     asked.truncate(queries);
     let candidates = lines::sentences(second)?;
     if candidates.len() < asked.len() {
-        let problem = format!("expected a translation of each of the {} queries, got {} lines", asked.len(), candidates.len());
+        let problem = format!("expected one translation for each of the {} queries, got {} lines", asked.len(), candidates.len());
         return Err(EvaluationError::Content { path: second.to_owned(), problem });
     }
     let (forward, backward) = both_ways(&encoder.encode(&asked)?, &encoder.encode(&candidates)?, NEIGHBORS)?;

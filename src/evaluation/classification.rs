@@ -144,7 +144,7 @@ fn transfers(
     let mut transfers = Vec::new();
     for language in from {
         let parts = set.get(language).filter(|parts| !parts.train.is_empty() && !parts.dev.is_empty());
-        let parts = parts.ok_or_else(|| refuse(format!("expected a training and a dev part of {language}, got none")))?;
+        let parts = parts.ok_or_else(|| refuse(format!("expected a train and a dev split of {language}, got none")))?;
         let (train, dev) = (Embedded::new(&parts.train, encoder)?, Embedded::new(&parts.dev, encoder)?);
         transfers.push(transfer(*language, &train, &dev, &tests).map_err(|error| match error {
             EvaluationError::Unusable { problem } => refuse(problem),
@@ -356,7 +356,7 @@ mod tests {
             assert!(error.contains(expect), "{error}");
         };
         let french = "dev\t0\tmusic\tair\n".to_owned();
-        check(&[("sib200.fr.tsv", french.clone())], "sib200: expected a training and a dev part of en, got none");
+        check(&[("sib200.fr.tsv", french.clone())], "sib200: expected a train and a dev split of en, got none");
         let expect = "sib200: French: expected one of the labels animals, books, cities, got music";
         check(&[("sib200.en.tsv", english()), ("sib200.fr.tsv", french)], expect);
     }

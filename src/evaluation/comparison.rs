@@ -62,7 +62,7 @@ impl<'a> Task<'a> {
     pub fn new(set: &'a Labeled, from: Language) -> Result<Self, EvaluationError> {
         let train = set.get(&from).map_or(&[][..], |parts| parts.train.as_slice());
         if train.is_empty() {
-            return Err(EvaluationError::Unusable { problem: format!("expected a training part of {from}, got none") });
+            return Err(EvaluationError::Unusable { problem: format!("expected a train split of {from}, got none") });
         }
         let labels: Vec<&str> = train.iter().map(|example| example.label.as_str()).collect();
         let tests = set.iter().map(|(language, parts)| (*language, parts.test.as_slice())).collect();
@@ -222,7 +222,7 @@ mod tests {
     fn a_missing_training_part_an_unknown_label_and_missing_answers_are_refused() {
         let mut set = set();
         let error = |set: &Labeled, from: &str| Task::new(set, language(from)).err().unwrap().to_string();
-        assert_eq!(error(&set, "de"), "expected a training part of de, got none");
+        assert_eq!(error(&set, "de"), "expected a train split of de, got none");
         assert!(Task::new(&set, language("en")).unwrap().judge(&BTreeMap::new()).is_err());
         set.get_mut(&language("fr")).unwrap().test[0].label = "music".to_owned();
         assert_eq!(error(&set, "en"), "French: expected one of the labels sports, weather, got music");

@@ -33,7 +33,7 @@ pub enum EvaluationError {
         got: String,
     },
     /// Aligned files differ in length.
-    #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
+    #[error("{} has {got} lines, but the files beside it have {expected}", path.display())]
     Misaligned {
         /// The file.
         path: PathBuf,

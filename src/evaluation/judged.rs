@@ -93,7 +93,7 @@ fn needed(folder: &Path, what: &str, names: [&'static str; 3]) -> Result<&'stati
 }
 
 fn missing(folder: &Path, what: &str, names: [&str; 3]) -> EvaluationError {
-    let problem = format!("expected {what} in one of {}, got none of them", names.join(", "));
+    let problem = format!("expected {what} in one of {}, got none", names.join(", "));
     EvaluationError::Content { path: folder.to_owned(), problem }
 }
 
@@ -115,8 +115,8 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
     let mut known = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         if let Some(earlier) = known.insert(item.id.clone(), at + 1) {
-            let got = format!("{}, as in line {earlier}", item.id);
-            return Err(lines::field(path, at + 1, "id", "an id of its own", &got));
+            let got = format!("{}, the same as line {earlier}", item.id);
+            return Err(lines::field(path, at + 1, "id", "a unique id", &got));
         }
     }
     Ok(Items { name, items, known })
@@ -148,7 +148,7 @@ fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationErr
         Some(Value::String(value)) => Ok(Some(value.clone())),
         Some(other) => Err(wrong(field, "a string", &other.to_string())),
     };
-    let nothing = |field| wrong(field, "a string with something besides white space", "nothing");
+    let nothing = |field| wrong(field, "a string that is not blank", "nothing");
     let id = string("_id")?.ok_or_else(|| nothing("_id"))?;
     // Some of BEIR's documents are only a title.
     let (title, text) = match (string("title")?, string("text")?) {

@@ -54,7 +54,7 @@ pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, Evaluation
             }
         }
         if parts.test.is_empty() {
-            let problem = format!("expected lines of the part {test_part}, got none");
+            let problem = format!("expected lines of the split {test_part}, got none");
             return Err(EvaluationError::Content { path, problem });
         }
     }

@@ -160,8 +160,8 @@ fn read_side(path: &Path) -> Result<(HashMap<String, u32>, Vec<String>), Evaluat
     let mut sentences = Vec::new();
     for (number, [id, sentence]) in lines::rows(path, ["id", "sentence"])?.into_iter().enumerate() {
         if let Some(earlier) = ids.insert(id.clone(), number as u32) {
-            let got = format!("{id}, as in line {}", earlier + 1);
-            return Err(lines::field(path, number + 1, "id", "an id of its own", &got));
+            let got = format!("{id}, the same as line {}", earlier + 1);
+            return Err(lines::field(path, number + 1, "id", "a unique id", &got));
         }
         sentences.push(sentence);
     }

@@ -30,7 +30,7 @@ fn by_blocks(
 ) -> Result<(NeighborLists, NeighborLists), EvaluationError> {
     if first.is_empty() || second.is_empty() || count == 0 || first.dimension() != second.dimension() {
         let problem = format!(
-            "expected two sets of equally wide embeddings and at least one neighbor, got {} of {} values, {} of {}, {count}",
+            "expected two sets of embeddings of the same dimension and at least one neighbor, got {} of {} values, {} of {}, {count}",
             first.len(),
             first.dimension(),
             second.len(),

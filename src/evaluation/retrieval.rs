@@ -20,7 +20,7 @@ pub struct Precision {
 pub fn precision_at_1(first: &Embeddings, second: &Embeddings) -> Result<Precision, EvaluationError> {
     let count = first.len();
     if count == 0 || count != second.len() {
-        let problem = format!("expected two equally long sides of translations, got {count} and {}", second.len());
+        let problem = format!("expected as many texts as translations, got {count} and {}", second.len());
         return Err(EvaluationError::Unusable { problem });
     }
     let (forward, backward) = both_ways(first, second, 1)?;

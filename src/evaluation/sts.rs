@@ -59,7 +59,7 @@ fn measure_file(path: &Path, encoder: &mut dyn SentenceEncoder) -> Result<StsSco
     let cosines: Vec<f64> = left.rows().zip(right.rows()).map(dot).collect();
     let correlation = spearman(&cosines, &gold).ok_or_else(|| EvaluationError::Content {
         path: path.to_owned(),
-        problem: "expected scores, and cosines, that are not all the same".to_owned(),
+        problem: "expected scores and cosines that are not all the same".to_owned(),
     })?;
     Ok(StsScore { pairs: gold.len(), spearman: 100.0 * correlation })
 }
@@ -148,7 +148,7 @@ mod tests {
             ("5\t1\t2\nhigh\t1\t2\n", "sts.en-de.tsv:2: score: expected a number, got high"),
             ("NaN\t1\t2\n", "sts.en-de.tsv:1: score: expected a number, got NaN"),
             ("5\t1\n", "sts.en-de.tsv:1: line: expected 3 tab-separated fields (score, first sentence, second sentence), got 2"),
-            ("5\t1\t2\n5\t1\t9\n", "scores, and cosines, that are not all the same"),
+            ("5\t1\t2\n5\t1\t9\n", "scores and cosines that are not all the same"),
         ] {
             let error = measure_file(content).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");

@@ -108,7 +108,7 @@ impl fmt::Display for TatoebaReport {
             self.paper_codes, self.paper_mean
         )?;
         if !self.passed_over.is_empty() {
-            writeln!(f, "- Tatoeba: other languages passed over: {}", self.passed_over.join(", "))?;
+            writeln!(f, "- Tatoeba: other languages skipped: {}", self.passed_over.join(", "))?;
         }
         Ok(())
     }

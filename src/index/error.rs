@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// An embedding of another dimension.
-    #[error("the index holds embeddings of dimension {expected}, got {got}")]
+    #[error("the index holds embeddings of {expected} values, got {got}")]
     Dimension {
         /// The index's.
         expected: usize,
@@ -53,7 +53,7 @@ pub enum IndexError {
         source: serde_json::Error,
     },
     /// `index.usearch` has another length than `index.json` says: a crash or a copy cut it short, or the two do not belong together.
-    #[error("{} has {got} bytes, its description says {expected}", path.display())]
+    #[error("{} has {got} bytes, but its description says {expected}", path.display())]
     Torn {
         /// The file.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum IndexError {
         got: u64,
     },
     /// `index.usearch` has another content than `index.json` says.
-    #[error("{} has CRC-32 {got:08x}, its description says {expected:08x}", path.display())]
+    #[error("{} has CRC-32 {got:08x}, but its description says {expected:08x}", path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum IndexError {
         got: u32,
     },
     /// The index was saved by another format or with other parameters.
-    #[error("the saved index has {what} {got}, this program wants {expected}")]
+    #[error("the saved index has {what} {got}, but this program needs {expected}")]
     Parameters {
         /// Which parameter.
         what: &'static str,

@@ -34,7 +34,7 @@ pub enum MiningError {
         second: u32,
     },
     /// A sentence that is twice among the neighbors of another.
-    #[error("sentence {query} has neighbor {neighbor} twice")]
+    #[error("sentence {query} lists neighbor {neighbor} twice")]
     Repeated {
         /// The number of the sentence.
         query: u32,
@@ -42,7 +42,7 @@ pub enum MiningError {
         neighbor: u32,
     },
     /// Embeddings whose values are no whole rows.
-    #[error("embeddings of a block are no whole rows")]
+    #[error("the embeddings of a block are not whole rows")]
     Shape,
     /// Rounded embeddings that cannot be held or multiplied.
     #[error("rounded embeddings: {problem}")]

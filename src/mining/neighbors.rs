@@ -125,7 +125,7 @@ mod tests {
         check(2, &[], "query: expected less than 2, got 2");
         check(0, &[(0, 0.1), (3, 0.1)], "neighbor: expected less than 3, got 3");
         check(0, &[(2, f32::NAN)], "the score of 0 and 2 is not finite");
-        check(0, &[(2, 0.4), (1, 0.3), (2, 0.2)], "sentence 0 has neighbor 2 twice");
+        check(0, &[(2, 0.4), (1, 0.3), (2, 0.2)], "sentence 0 lists neighbor 2 twice");
         assert_eq!(NeighborLists::new(1, 1, 0).unwrap_err().to_string(), "neighbors: expected 1 to 255, got 0");
     }
 

@@ -57,7 +57,7 @@ impl Weighter<u16, Arc<[NearToken]>> for ByLength {
 
 /// Why a token table cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the token table cannot be multiplied")]
+#[error("cannot compute products with the token table")]
 pub struct ScorerError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl ScorerError {

@@ -106,7 +106,7 @@ impl TokenTable {
             return Err(format!("{ROWS} has the shape {:?}, expected two dimensions", rows.shape()));
         };
         if dimension == 0 {
-            return Err(format!("{ROWS} has rows of no values"));
+            return Err(format!("{ROWS} has empty rows"));
         }
         let floats = |name: &str, shape: &[usize]| {
             let view = tensor(&tensors, name, Dtype::F32)?;

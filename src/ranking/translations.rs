@@ -38,7 +38,7 @@ pub enum TranslationsError {
         source: std::io::Error,
     },
     /// The file is no table of translations.
-    #[error("{} is not a table of translations: {problem}", path.display())]
+    #[error("{} is not a translation table: {problem}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
@@ -142,7 +142,7 @@ impl Translations {
         let concepts = concepts.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
         let senses: Vec<Sense> = concepts.zip(shares).map(|(concept, share)| Sense { concept, share: share & !LAST }).collect();
         if senses.iter().any(|sense| sense.share == 0) {
-            return Err("a concept without a share".to_owned());
+            return Err("a concept has no share".to_owned());
         }
         Ok(Self { words, starts, senses })
     }
@@ -241,7 +241,7 @@ mod tests {
         check(&[0x81], 1, &[LAST | 9], "not ascending");
         check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], 1, &[LAST | 9], "not ascending");
         check(&packed(1 << WORD_KEY_BITS), 1, &[LAST | 9], "28 bits");
-        check(&[1], 1, &[LAST], "without a share");
+        check(&[1], 1, &[LAST], "a concept has no share");
         assert!(Translations::from_bytes(b"tokens").is_err());
     }
 }

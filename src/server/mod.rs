@@ -87,7 +87,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                             biased;
                             () = running.as_mut() => return,
                             () = connection.place.given_away() => if connection.place.must_go(socket.has_unread()) {
-                                return tracing::debug!(%address, "an idle connection gave way to another");
+                                return tracing::debug!(%address, "closed an idle connection to make room for another");
                             },
                         }
                     }

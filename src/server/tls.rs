@@ -30,7 +30,7 @@ pub enum TlsError {
         source: std::io::Error,
     },
     /// A file does not hold what it should.
-    #[error("{} holds no {expected} in PEM form", path.display())]
+    #[error("{} contains no {expected} in PEM format", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum TlsError {
         expected: &'static str,
     },
     /// Certificate and key do not belong together, or are of a kind that is not supported.
-    #[error("the certificate and its key cannot be used")]
+    #[error("cannot use the certificate with its key")]
     Pair(#[source] rustls::Error),
 }
 
@@ -113,11 +113,11 @@ impl Tls {
             }
             let tls = Arc::clone(&self);
             match tokio::task::spawn_blocking(move || tls.reload()).await {
-                Ok(Ok(true)) => tracing::info!(certificate = %self.certificate.display(), "certificate loaded again"),
+                Ok(Ok(true)) => tracing::info!(certificate = %self.certificate.display(), "reloaded the certificate"),
                 Ok(Err(error)) if !failing => {
                     failing = true;
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, "the changed certificate cannot be used, the one before stays");
+                    tracing::error!(error, "cannot use the changed certificate; keeping the previous one");
                     continue;
                 }
                 Ok(Err(_)) => continue,

@@ -214,7 +214,7 @@ fn runs_can_be_written_before_anything_is_judged() {
     assert!(fs::read_to_string(path).unwrap().starts_with("q1 Q0 d1 1 "));
     let told = measured.eval(&["--mode", "lexical"]);
     assert_eq!(told.code, 1);
-    let expect = "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none of them";
+    let expect = "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none";
     assert!(told.err.contains(expect), "{}", told.err);
 }
 

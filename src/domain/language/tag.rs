@@ -21,7 +21,7 @@ const NAMED_OTHERWISE: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LanguageTagError {
     /// It is no language tag.
-    #[error("must be a language tag of BCP 47, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
+    #[error("must be a BCP 47 language tag, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
     Malformed {
         /// Its beginning.
         got: String,
@@ -33,7 +33,7 @@ pub enum LanguageTagError {
         got: String,
     },
     /// It says that the language is not known, where one must be named.
-    #[error("must name a language, got {got:?}, which says that it is not known")]
+    #[error("must name a language, got {got:?}, which means that the language is unknown")]
     Undetermined {
         /// The tag.
         got: String,
