@@ -338,7 +338,7 @@ fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
         ),
         (
             Shape { manifest_dimension: 5, ..Shape::default() },
-            "a bundle's encoder has an output sentence_embedding: f32 [batch, 5]",
+            "a bundle's encoder needs an output sentence_embedding: f32 [batch, 5]",
         ),
     ] {
         let error = tiny(&shape, &cpu()).unwrap_err().to_string();
@@ -413,7 +413,7 @@ fn a_broken_language_head_is_refused_with_its_path_and_fault() {
     other.features.kinds.pop();
     other.features.pairs = 2;
     for (bytes, expect) in [
-        (&b"no head"[..], "it does not begin as a language head does"),
+        (&b"no head"[..], "it does not begin with the mark of a language head"),
         (&whole[..whole.len() - 1], "bytes, got"),
         (&other.to_bytes()[..], "expected a row for each of the tokenizer's 6 tokens, got 5 rows"),
     ] {

@@ -184,7 +184,7 @@ impl Client {
         let body = if text.trim().is_empty() {
             Value::Null
         } else {
-            serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is no JSON: {error}")))?
+            serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is not valid JSON: {error}")))?
         };
         Ok(Answer { status, body })
     }
@@ -213,7 +213,7 @@ impl Client {
         let mut response = self.accepted(response)?;
         let status = response.status().as_u16();
         let text = response.body_mut().read_to_string().map_err(|source| self.unreachable(source))?;
-        let body = serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is no JSON: {error}")))?;
+        let body = serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is not valid JSON: {error}")))?;
         Ok(Answer { status, body })
     }
 
@@ -273,7 +273,7 @@ impl Client {
 
     fn wait(&self, seconds: u64) {
         if seconds >= WAIT_S_NOTED {
-            self.output.note(&format!("the server is at a bound; trying again in {seconds} s"));
+            self.output.note(&format!("the server is busy; trying again in {seconds} s"));
         }
         std::thread::sleep(Duration::from_secs(seconds));
     }
@@ -328,7 +328,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
             found.push(certificate);
         }
     }
-    if found.is_empty() { Err("has no certificate in PEM".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("contains no certificate in PEM format".to_owned()) } else { Ok(found) }
 }
 
 #[cfg(test)]
@@ -358,6 +358,6 @@ mod tests {
 
     #[test]
     fn a_file_without_certificates_is_refused() {
-        assert_eq!(certificates(b"nothing here").unwrap_err(), "has no certificate in PEM");
+        assert_eq!(certificates(b"nothing here").unwrap_err(), "contains no certificate in PEM format");
     }
 }

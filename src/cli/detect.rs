@@ -63,7 +63,7 @@ fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliE
             let mut body = client.send(&call)?.body;
             match body["detections"].take() {
                 Value::Array(detections) if detections.len() == asked.len() => detections,
-                _ => return Err(client.misunderstood(format!("it has not {} detections", asked.len()))),
+                _ => return Err(client.misunderstood(format!("it does not have {} detections", asked.len()))),
             }
         }
     };

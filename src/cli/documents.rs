@@ -129,7 +129,7 @@ fn each_id(
     }
     match failed {
         0 => Ok(Outcome::Done),
-        _ if failed == args.ids.len() => Err(CliError::Input("none of the documents is there".to_owned())),
+        _ if failed == args.ids.len() => Err(CliError::Input("none of the documents exists".to_owned())),
         _ => Ok(Outcome::SomeFailed),
     }
 }
@@ -164,7 +164,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
         output.table(&columns, rows)?;
     }
     if more || cursor.is_some() {
-        output.note("there are more; --limit shows them, `dragoman export` gives all");
+        output.note("there are more; show them with --limit, or get all with `dragoman export`");
     }
     Ok(Outcome::Done)
 }
@@ -203,7 +203,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
         let Line { number, text, bytes } = line.map_err(CliError::io(failed.clone()))?;
         let document = text.and_then(|text| match text.trim() {
             "" => Ok(None),
-            text => serde_json::from_str(text).map(Some).map_err(|error| format!("is no JSON: {error}")),
+            text => serde_json::from_str(text).map(Some).map_err(|error| format!("is not valid JSON: {error}")),
         });
         match document {
             Ok(None) => {}
@@ -260,7 +260,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally
 fn take_results(client: &Client, output: &Output, batch: &Batch, answer: &Answer, tally: &mut Tally) -> Result<(), CliError> {
     let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
     let Some(results) = results else {
-        return Err(client.misunderstood("it has no result for each document".to_owned()));
+        return Err(client.misunderstood("it does not have a result for each document".to_owned()));
     };
     for (result, line) in results.iter().zip(&batch.lines) {
         match result["status"].as_str() {
@@ -309,7 +309,7 @@ impl Tally {
                 let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
                 output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
             }
-            n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json tells all"),
+            n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json lists all"),
             _ => {}
         }
         Ok(())

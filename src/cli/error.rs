@@ -17,7 +17,7 @@ pub const USAGE: u8 = 2;
 pub const SOME_FAILED: u8 = 3;
 
 /// What exit codes mean; part of each command's long help.
-pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 done, but some items failed.";
+pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 wrong usage; 3 success, but some items failed.";
 
 /// Places in a request that are told of one error, at most.
 const PLACES_MAX: usize = 10;
@@ -50,7 +50,7 @@ pub enum CliError {
     #[error("{}", .0.summary())]
     Refused(Box<Refusal>),
     /// The server answered what no Dragoman server of this version answers.
-    #[error("the answer of {server} cannot be understood: {detail}")]
+    #[error("cannot understand the answer of {server}: {detail}")]
     Answer {
         /// The server's address.
         server: String,
@@ -82,7 +82,7 @@ pub enum CliError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// Whoever read standard output reads no more, such as `head`; nothing is wrong.
-    #[error("nobody reads standard output")]
+    #[error("standard output was closed")]
     ReaderGone,
 }
 

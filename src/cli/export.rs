@@ -51,7 +51,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     let mut download = client.open(&call.compressed(compression.encoding()))?;
     if download.encoding.as_deref() != compression.encoding() {
         let got = download.encoding.unwrap_or_else(|| "none".to_owned());
-        return Err(client.misunderstood(format!("its compression is {got}, not the one that was asked for")));
+        return Err(client.misunderstood(format!("its compression is {got}, not the requested one")));
     }
     let plain = compression == Compression::None;
     let bar = if plain { output.progress(documents, Unit::Items("documents")) } else { output.progress(None, Unit::Bytes) };

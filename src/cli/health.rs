@@ -52,7 +52,7 @@ pub enum HealthError {
         source: io::Error,
     },
     /// TLS cannot be set up.
-    #[error("cannot speak TLS")]
+    #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
     /// It answers that it is not well.
     #[error("the server at {address} answers {answer:?} to {path}")]
@@ -95,7 +95,7 @@ fn address(listen: &str) -> Result<SocketAddr, HealthError> {
     let mut found = listen.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
     let mut address = found.next().ok_or_else(|| wrong("the name has no address".to_owned()))?;
     if address.port() == 0 {
-        return Err(wrong("a server with port 0 takes any free port".to_owned()));
+        return Err(wrong("a server on port 0 listens on any free port".to_owned()));
     }
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -168,7 +168,7 @@ fn note_other_certificate(shown: &Shown, file: &Path) {
     let shown = shown.certificate.lock().unwrap_or_else(PoisonError::into_inner);
     if own != *shown {
         // Whether anybody reads it is of no matter to the check.
-        let _ = writeln!(io::stderr(), "note: the server shows another certificate than {} holds", file.display());
+        let _ = writeln!(io::stderr(), "note: the server shows a certificate other than the one in {}", file.display());
     }
 }
 

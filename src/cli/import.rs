@@ -98,7 +98,7 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     }
     let id = shown(&job["id"]);
-    output.note(&format!("job {id} imports; ending this command does not end it"));
+    output.note(&format!("job {id} imports the file; it continues if you stop this command"));
     let job = jobs::watch(&client, &output, job)?;
     let failed = job["details"]["failed"].as_u64().unwrap_or(0);
     // Also of none: else those of an earlier import would stand in the file.
@@ -163,7 +163,7 @@ fn failures(client: &Client, output: &Output, job: &str, file: Option<&Path>) ->
         Ok(())
     })?;
     if told > FAILURES_TOLD_MAX && !output.json {
-        output.problem(&format!("and {} more; `dragoman jobs results {job} --failed` tells all", told - FAILURES_TOLD_MAX));
+        output.problem(&format!("and {} more; `dragoman jobs results {job} --failed` lists all", told - FAILURES_TOLD_MAX));
     }
     file.map_or(Ok(()), Target::finish)
 }

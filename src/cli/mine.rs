@@ -195,7 +195,7 @@ fn side(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: 
         }
         None => {
             let name =
-                CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; a file is written @FILE")))?;
+                CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; write @FILE for a file")))?;
             side.insert("collection".to_owned(), json!(name.as_str()));
         }
     }
@@ -221,7 +221,7 @@ fn lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
 
 fn known(path: &Path, output: &Output) -> Result<Value, CliError> {
     let pair = |(index, line): (usize, &String)| {
-        let wrong = || CliError::Usage(format!("line {} of {} must have two ids, parted by a tab", index + 1, path.display()));
+        let wrong = || CliError::Usage(format!("line {} of {} must have two ids, separated by a tab", index + 1, path.display()));
         line.split_once('\t').map(|(first, second)| json!({ "first": first, "second": second })).ok_or_else(wrong)
     };
     Ok(Value::Array(lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
@@ -235,7 +235,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
         return Ok(Outcome::Done);
     }
     let id = shown(&job["id"]);
-    output.note(&format!("job {id} works; ending this command does not end it"));
+    output.note(&format!("job {id} is running; it continues if you stop this command"));
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
         return jobs::finish(client, output, &job);

@@ -136,8 +136,11 @@ fn request(args: SearchArgs) -> Value {
 
 fn summary(hits: usize, answer: &Value) -> String {
     let took = answer["took_ms"].as_f64().map(|took| format!(" in {took:.1} ms")).unwrap_or_default();
-    let cut_off =
-        if answer["query_truncated"] == true { "; the query was longer than the model reads, its end is ignored" } else { "" };
+    let cut_off = if answer["query_truncated"] == true {
+        "; the query was longer than the model reads, so its end was ignored"
+    } else {
+        ""
+    };
     match hits {
         1 => format!("1 hit{took}{cut_off}"),
         _ => format!("{hits} hits{took}{cut_off}"),

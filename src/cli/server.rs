@@ -79,7 +79,7 @@ impl Key {
         if printable && !self.0.is_empty() && self.0.trim() == self.0 {
             return Ok(());
         }
-        Err(CliError::Usage("--key: expected printable ASCII characters, no space first or last".to_owned()))
+        Err(CliError::Usage("--key: expected printable ASCII characters without a space at either end".to_owned()))
     }
 
     /// The value of the header `authorization`.

@@ -48,7 +48,7 @@ pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
         let line = line.map_err(CliError::io(format!("read {name}")))?;
         let wrong = |problem: &str| CliError::Usage(format!("line {} of {name} {problem}", line.number));
         let text = line.text.as_ref().map_err(|problem| wrong(problem))?;
-        let (first, second) = text.split_once('\t').ok_or_else(|| wrong("must have two texts, parted by a tab"))?;
+        let (first, second) = text.split_once('\t').ok_or_else(|| wrong("must have two texts, separated by a tab"))?;
         batch.push((first.to_owned(), second.to_owned()));
         if batch.len() == BATCH_PAIRS_MAX {
             compare(&client, &output, &batch)?;
@@ -66,7 +66,7 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
     let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
     let answer = client.send(&call)?.body;
     let results = answer["results"].as_array().filter(|results| results.len() == pairs.len());
-    let results = results.ok_or_else(|| client.misunderstood(format!("it has not {} results", pairs.len())))?;
+    let results = results.ok_or_else(|| client.misunderstood(format!("it does not have {} results", pairs.len())))?;
     for (result, (first, second)) in results.iter().zip(pairs) {
         if output.json {
             let mut line = result.clone();

@@ -170,8 +170,8 @@ fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result
 fn restore(client: &Client, output: &Output, args: RestoreArgs) -> Result<Outcome, CliError> {
     if args.replace {
         let what = args.rename_to.as_ref().or(args.collection.as_ref()).map(|name| format!("collection {name}"));
-        let what = what.unwrap_or_else(|| "all collections of the snapshot that are there".to_owned());
-        args.confirm.ask(&format!("replace {what} by what snapshot {} holds", args.id))?;
+        let what = what.unwrap_or_else(|| "all existing collections that the snapshot contains".to_owned());
+        args.confirm.ask(&format!("replace {what} with the contents of snapshot {}", args.id))?;
     }
     let mut body = Map::new();
     let names = [("collection", args.collection), ("rename_to", args.rename_to)];

@@ -10,7 +10,7 @@ pub struct Embedding(Vec<f32>);
 /// Sums that run side by side in `dot` and `squared_distance`, so that the compiler may use vector instructions.
 const LANES: usize = 16;
 
-/// Ends the bytes of an embedding that has not unit length. Those of unit length have no mark: then damage to them shows.
+/// Ends the bytes of an embedding that does not have unit length. Those of unit length have no mark: then damage to them shows.
 const ANY_LENGTH: u8 = 1;
 
 impl Embedding {

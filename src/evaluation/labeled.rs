@@ -156,7 +156,7 @@ mod tests {
             "sib200.ja.tsv:2: part: expected train, dev or test, got valid",
         );
         check("dev\t0\tsports\n", "sib200.ja.tsv:1: line: expected 4 tab-separated fields");
-        check("train\t0\tsports\t試合に勝った。\n", "expected lines of the part dev, got none");
+        check("train\t0\tsports\t試合に勝った。\n", "expected lines of the split dev, got none");
     }
 
     #[test]

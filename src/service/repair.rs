@@ -33,11 +33,11 @@ pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     if !collection.catch_up()? {
         return Ok(false);
     }
-    tracing::info!(collection = %collection.row.name, passages = collection.index()?.len(), "index is ready");
+    tracing::info!(collection = %collection.row.name, passages = collection.index()?.len(), "the index is ready");
     // A failure costs the next start some time, nothing else.
     if let Err(error) = collection.save_if_due() {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "saving the index failed");
+        tracing::warn!(collection = %collection.row.name, error, "cannot save the index");
     }
     Ok(true)
 }

@@ -36,7 +36,7 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// All is taken.
-    #[error("{name} is {limit} for all callers together, and there is no room left; come again")]
+    #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
     Full {
         /// The setting.
         name: &'static str,
@@ -44,7 +44,7 @@ pub enum Refusal {
         limit: u64,
     },
     /// The caller has its share.
-    #[error("{name} is {limit} for all callers together, and this caller has its share of {held}; come again")]
+    #[error("{name} is {limit} for all callers together, and this caller already has its share of {held}; try again later")]
     Share {
         /// The setting.
         name: &'static str,

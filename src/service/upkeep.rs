@@ -45,7 +45,7 @@ async fn turn_and_rest(collection: &Arc<OpenCollection>) -> Duration {
         Err(_) if collection.should_stop() => Duration::ZERO,
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(collection = %collection.row.name, error, "the upkeep of the index failed, trying again");
+            tracing::error!(collection = %collection.row.name, error, "cannot maintain the index; trying again");
             REST_AFTER_FAILURE
         }
     }
@@ -73,7 +73,7 @@ fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
         if index.compact(&original, &|| collection.should_stop())? {
             collection.note_unsaved();
             let (passages, took) = (index.len(), begun.elapsed());
-            tracing::info!(collection = %collection.row.name, passages, ?took, "the index was made anew without removed passages");
+            tracing::info!(collection = %collection.row.name, passages, ?took, "compacted the index");
         }
     }
     collection.check_index(index)

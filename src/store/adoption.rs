@@ -34,7 +34,7 @@ const DAMAGE_MAX: usize = 100;
 const TITLE_BYTES_MAX: usize = TITLE_CHARS_MAX * CHAR_BYTES_MAX;
 const HEADINGS_BYTES_MAX: usize = HEADINGS_MAX * (HEADING_CHARS_MAX * CHAR_BYTES_MAX + 1);
 const CHAR_BYTES_MAX: usize = 4;
-const DOING: &str = "reading a database from elsewhere";
+const DOING: &str = "reading a foreign database";
 
 /// The tables whose rows are taken, those before others that refer to them. What jobs noted is of another time, an index is saved
 /// anew, and keys never come with an archive.
@@ -63,7 +63,7 @@ impl Adoption<'_> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
         let told = |fault: Fault| match fault.while_doing(DOING) {
             StoreError::Interrupted { doing } if foreign.is_endless() => {
-                StoreError::Damaged { doing, source: cause("reading a row does not come to an end") }
+                StoreError::Damaged { doing, source: cause("reading a row never ends") }
             }
             // Our own statements are right: what SQLite refuses is in the file.
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
@@ -153,7 +153,7 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
 fn unfit(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
-            StoreError::CorruptRow { table, row, problem: "it does not fit the table" }.into()
+            StoreError::CorruptRow { table, row, problem: "it violates the table's constraints" }.into()
         }
         _ => error.into(),
     }
@@ -183,7 +183,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
                coalesce((select max(embedded_sequence) from passages), 0))";
     let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
     if !(reached..=NUMBER_MAX).contains(&sequence) {
-        return Err(corrupt("its sequence is before that of a row"));
+        return Err(corrupt("its sequence number is lower than that of a row"));
     }
     // Tombstones are for an index that was saved before them, and none comes along.
     let purged =
@@ -195,7 +195,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     }
     if has_rules {
         let known = rules.filter(|rules| (1..=CUTTING_RULES).contains(rules));
-        let rules = known.ok_or_else(|| corrupt("its texts are cut by rules that are unknown"))?;
+        let rules = known.ok_or_else(|| corrupt("its texts are split by unknown rules"))?;
         ours.execute("update state set cutting_rules = ?1", [rules])?;
     }
     let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
@@ -274,7 +274,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
 fn check_length(row: &rusqlite::Row<'_>, column: usize, max: usize, at: (&'static str, i64)) -> Result<(), Fault> {
     let long = row.get_ref(column)?.as_bytes_or_null().is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes.len() > max));
     let (table, row) = at;
-    let problem = "its title or its headings are longer than this program writes them";
+    let problem = "its title or its headings are longer than this program allows";
     if long { Err(StoreError::CorruptRow { table, row, problem }.into()) } else { Ok(()) }
 }
 
@@ -284,7 +284,7 @@ fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, F
     let checksum: Option<i64> = row.get(5)?;
     let headings = row.get_ref(7)?.as_str_or_null().map_err(rusqlite::Error::from)?;
     if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
-        let problem = "it does not fit its checksum";
+        let problem = "it does not match its checksum";
         return Err(StoreError::CorruptRow { table: "passages", row: stored[0], problem }.into());
     }
     Ok(&text[rows::range(stored[0], stored[3], stored[4], text)?])

@@ -16,7 +16,7 @@ impl Catalog {
             let mut aliases = Vec::new();
             while let Some(row) = rows.next()? {
                 let key = row.get(2)?;
-                let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is none" };
+                let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is not valid" };
                 let (name, collection): (String, String) = (row.get(0)?, row.get(1)?);
                 let name = CollectionName::parse(&name).map_err(corrupt)?;
                 aliases.push(Alias { name, collection: CollectionName::parse(&collection).map_err(corrupt)? });

@@ -116,7 +116,7 @@ impl Catalog {
     pub fn succeed(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let bounds = new.passages;
-        self.run("putting a collection in place", |connection| {
+        self.run("replacing a collection", |connection| {
             let transaction = connection.unchecked_transaction()?;
             // Aliases point at the old id until the next statement.
             transaction.pragma_update(None, "defer_foreign_keys", true)?;
@@ -248,7 +248,7 @@ fn read(row: &Row<'_>) -> Result<Collection, Fault> {
     let languages = languages.split_terminator(',').map(Language::parse).collect::<Option<_>>();
     Ok(Collection {
         id: CollectionId(row.get(1)?),
-        name: CollectionName::parse(&name).map_err(|_| corrupt("its name is none"))?,
+        name: CollectionName::parse(&name).map_err(|_| corrupt("its name is not valid"))?,
         description: row.get(3)?,
         model: if model.is_empty() { None } else { Some(CollectionModel { name: model, fingerprint: row.get(5)? }) },
         dimension: number(6)?,

@@ -53,7 +53,7 @@ fn wrong_counts(connection: &Connection) -> Result<Option<StoreError>, Fault> {
     let sql = "select (select count(*) from passages) = (select passages from state)
                and (select count(*) from documents) = (select coalesce(sum(documents), 0) from language_counts)";
     let fit: bool = connection.query_row(sql, [], |row| row.get(0))?;
-    let problem = "its counts are not those of the rows";
+    let problem = "its counts do not match the rows";
     Ok((!fit).then_some(StoreError::CorruptRow { table: "state", row: 1, problem }))
 }
 

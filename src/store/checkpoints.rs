@@ -41,7 +41,7 @@ impl DocumentStore {
         if stale.is_empty() {
             return Ok(());
         }
-        self.write_patiently("forgetting checkpoints", move |transaction: &mut WriteTransaction<'_>| {
+        self.write_patiently("deleting checkpoints", move |transaction: &mut WriteTransaction<'_>| {
             let mut statement = transaction.connection.prepare_cached("delete from job_checkpoints where job = ?1")?;
             for job in &stale {
                 statement.execute([job])?;

@@ -196,7 +196,7 @@ impl Catalog {
 
     /// Keeps the languages and embeddings of a classifier's texts, by their keys. Those that are gone are left out.
     pub fn embed_classifier_texts(&self, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), StoreError> {
-        self.run("storing embeddings of a classifier", |connection| {
+        self.run("storing the embeddings of a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
             store_embeddings(&transaction, embedded)?;
             Ok(transaction.commit()?)
@@ -313,7 +313,7 @@ fn read(row: &Row<'_>) -> Result<StoredClassifier, Fault> {
     let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "classifiers", row: key, problem });
     let text = |column: usize| -> Result<String, Fault> { Ok(row.get(column)?) };
     let object = |json: String| -> Result<Metadata, Fault> {
-        serde_json::from_str(&json).map_err(|_| corrupt("it holds no JSON object where one belongs"))
+        serde_json::from_str(&json).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
     let (code, detail): (Option<String>, Option<String>) = (row.get(10)?, row.get(11)?);
     let next_job: Option<String> = row.get(15)?;
@@ -323,9 +323,12 @@ fn read(row: &Row<'_>) -> Result<StoredClassifier, Fault> {
     };
     Ok(StoredClassifier {
         id: text(1)?,
-        name: ClassifierName::parse(&text(2)?).map_err(|_| corrupt("its name is none"))?,
-        job: JobId::parse(&text(3)?).map_err(|_| corrupt("its job has no valid id"))?,
-        next_job: next_job.map(|job| JobId::parse(&job)).transpose().map_err(|_| corrupt("its next job has no valid id"))?,
+        name: ClassifierName::parse(&text(2)?).map_err(|_| corrupt("its name is not valid"))?,
+        job: JobId::parse(&text(3)?).map_err(|_| corrupt("the id of its job is not valid"))?,
+        next_job: next_job
+            .map(|job| JobId::parse(&job))
+            .transpose()
+            .map_err(|_| corrupt("the id of its next job is not valid"))?,
         version: u64::try_from(row.get::<_, i64>(14)?).map_err(|_| corrupt("its version is negative"))?,
         progress: TrainingProgress::parse(&text(4)?).ok_or_else(|| corrupt("its state is unknown"))?,
         model: text(5)?,
@@ -345,11 +348,11 @@ fn read_text(row: &Row<'_>) -> Result<(i64, ClassifierText), Fault> {
     let language: Option<String> = row.get(4)?;
     let embedding: Option<Vec<u8>> = row.get(5)?;
     let embedding =
-        embedding.map(|bytes| Embedding::from_bytes(&bytes).ok_or_else(|| corrupt("its embedding has not unit length")));
+        embedding.map(|bytes| Embedding::from_bytes(&bytes).ok_or_else(|| corrupt("its embedding does not have unit length")));
     let text = ClassifierText {
         description: row.get(1)?,
         text: row.get(2)?,
-        labels: serde_json::from_str(&row.get::<_, String>(3)?).map_err(|_| corrupt("its labels are no list"))?,
+        labels: serde_json::from_str(&row.get::<_, String>(3)?).map_err(|_| corrupt("its labels are not a list"))?,
         language: language.and_then(|code| Language::parse(&code)),
         embedding: embedding.transpose()?,
     };

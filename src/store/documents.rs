@@ -236,7 +236,7 @@ impl DocumentStore {
 
     /// Whether some texts may have been cut into passages by older rules than those of today.
     pub fn is_cut_by_older_rules(&self) -> Result<bool, StoreError> {
-        self.read("reading by which rules texts were cut", queries::is_cut_by_older_rules)
+        self.read("reading the rules by which texts were split", queries::is_cut_by_older_rules)
     }
 
     /// The last change's place in the sequence. Some numbers before it belong to no change of the index's content.
@@ -381,7 +381,7 @@ fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) ->
         return Ok(());
     }
     let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    kept.map_err(|error| Fault::from(error).while_doing("keeping the log of a database"))?;
+    kept.map_err(|error| Fault::from(error).while_doing("preserving the log of a database"))?;
     Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 

@@ -8,7 +8,8 @@ use rusqlite::ErrorCode;
 use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Sequence};
 
 /// What is said of an embedding that is damaged; the rest of its passage is not.
-pub(super) const EMBEDDING_PROBLEMS: [&str; 2] = ["its embedding does not fit its checksum", "its embedding has not unit length"];
+pub(super) const EMBEDDING_PROBLEMS: [&str; 2] =
+    ["its embedding does not match its checksum", "its embedding does not have unit length"];
 
 /// What lies beneath a `StoreError`. Shared, because one failed commit fails every write that was in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
@@ -26,7 +27,7 @@ pub enum StoreError {
         source: Cause,
     },
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
-    #[error("the storage is full, read-only or failing; it stopped {doing}")]
+    #[error("the storage is full, read-only or failing, which stopped {doing}")]
     StorageUnavailable {
         /// What was being done.
         doing: &'static str,
@@ -44,7 +45,7 @@ pub enum StoreError {
         source: Arc<std::io::Error>,
     },
     /// The file system does not support SQLite's write-ahead log, as network file systems do not.
-    #[error("{} cannot have a write-ahead log; its journal mode stays {got}", path.display())]
+    #[error("{} cannot use a write-ahead log; its journal mode stays {got}", path.display())]
     NoWriteAheadLog {
         /// The database.
         path: PathBuf,
@@ -52,7 +53,7 @@ pub enum StoreError {
         got: String,
     },
     /// A newer version of the server made this database.
-    #[error("the database has version {found}, this server knows versions up to {known}")]
+    #[error("the database has version {found}, but this server knows versions up to {known}")]
     NewerDatabase {
         /// The database's version.
         found: i64,
@@ -74,19 +75,19 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A collection of this name exists already.
-    #[error("there is a collection {name} already")]
+    #[error("a collection {name} already exists")]
     CollectionExists {
         /// The name.
         name: CollectionName,
     },
     /// A classifier of this name exists already.
-    #[error("there is a classifier {name} already")]
+    #[error("a classifier {name} already exists")]
     ClassifierExists {
         /// The name.
         name: ClassifierName,
     },
     /// An alias of this name exists already.
-    #[error("there is an alias {name} already")]
+    #[error("an alias {name} already exists")]
     AliasExists {
         /// The name.
         name: CollectionName,
@@ -102,13 +103,13 @@ pub enum StoreError {
         problem: &'static str,
     },
     /// A statement was ended because the store closes, or because its caller no longer wants it. Nothing of a write was stored.
-    #[error("it was interrupted while {doing}")]
+    #[error("interrupted while {doing}")]
     Interrupted {
         /// What was being done.
         doing: &'static str,
     },
     /// As many writes wait for the collection's writer as may. Nothing of this one was stored.
-    #[error("{limit} writes wait for this collection already")]
+    #[error("{limit} writes already wait for this collection")]
     WriteQueueFull {
         /// How many may wait.
         limit: usize,
@@ -127,7 +128,7 @@ pub enum StoreError {
         problem: &'static str,
     },
     /// SQLite found the file damaged, or it is no database at all. Other parts of it may still be readable.
-    #[error("the database is damaged, which showed while {doing}")]
+    #[error("the database is damaged; found while {doing}")]
     Damaged {
         /// What was being done.
         doing: &'static str,
@@ -136,13 +137,13 @@ pub enum StoreError {
         source: Cause,
     },
     /// The folder of the database is gone.
-    #[error("its folder {} is gone", path.display())]
+    #[error("its folder {} is missing", path.display())]
     FolderLost {
         /// Where it was.
         path: PathBuf,
     },
     /// The database is gone, though its folder is there.
-    #[error("its database {} is gone", path.display())]
+    #[error("its database {} is missing", path.display())]
     DatabaseLost {
         /// Where it was.
         path: PathBuf,
@@ -166,8 +167,8 @@ pub enum StoreError {
         /// The change that the saved index reaches.
         reached: Sequence,
     },
-    /// The write-ahead log does not fit its checksums, and behind that place it has transactions that were committed.
-    #[error("{place} of its write-ahead log {} does not fit its checksum; {transactions} commits behind it are cut off", path.display())]
+    /// The write-ahead log does not match its checksums, and behind that place it has transactions that were committed.
+    #[error("{place} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
     LogDamaged {
         /// The log.
         path: PathBuf,
@@ -177,7 +178,7 @@ pub enum StoreError {
         transactions: u64,
     },
     /// A document came with a passage that is no part of its text, or cuts a character in two.
-    #[error("bytes {start} to {end} are no passage of document {id}")]
+    #[error("bytes {start} to {end} are not a passage of document {id}")]
     InvalidPassage {
         /// The document.
         id: DocumentId,
@@ -205,19 +206,19 @@ pub enum StoreError {
         got: usize,
     },
     /// The idempotency key was used for another request. Nothing was done.
-    #[error("idempotency key {key:?} was used for another request")]
+    #[error("idempotency key {key:?} was already used for a different request")]
     KeyReused {
         /// The key.
         key: String,
     },
     /// A path into the metadata cannot have an index.
-    #[error("metadata path {path} cannot have an index: its keys must not hold quotes, backslashes or control characters")]
+    #[error("metadata path {path} cannot have an index: its keys must not contain quotes, backslashes or control characters")]
     PathNotIndexable {
         /// The path.
         path: String,
     },
     /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` goes on with it.
-    #[error("passages up to {filled} of {until} can be searched by words")]
+    #[error("only passages up to {filled} of {until} are ready for lexical search")]
     LexicalIncomplete {
         /// The key of the last passage that has its terms.
         filled: u64,
@@ -225,7 +226,7 @@ pub enum StoreError {
         until: u64,
     },
     /// Tombstones after `after` were purged, so an index that reaches only `after` cannot catch up: rebuild it.
-    #[error("tombstones are purged up to change {}, an index at change {} cannot catch up", forgotten.0, after.0)]
+    #[error("tombstones are purged up to change {}, so an index at change {} cannot catch up", forgotten.0, after.0)]
     ChangesForgotten {
         /// The place in the sequence that was asked for.
         after: Sequence,

@@ -101,7 +101,7 @@ fn any_document(database: &Path) -> Result<bool, Fault> {
 fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
     let doing = "reading its first bytes";
     let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC));
-    let head = head.ok_or_else(|| StoreError::Damaged { doing, source: cause("the file is no SQLite database") })?;
+    let head = head.ok_or_else(|| StoreError::Damaged { doing, source: cause("the file is not an SQLite database") })?;
     let number = |at: usize| i64::from(i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
     let (found, version) = (number(APPLICATION_ID_AT), number(USER_VERSION_AT));
     if found != schema.application_id {
@@ -236,9 +236,9 @@ fn escaped(path: &Path) -> String {
     path.to_string_lossy().bytes().map(escape).collect()
 }
 
-const LOOKING: &str = "looking at a database from elsewhere";
-const UNKNOWN: &str = "is none that this program makes";
-const OTHERWISE: &str = "is defined otherwise than this program defines it";
+const LOOKING: &str = "inspecting a foreign database";
+const UNKNOWN: &str = "is unknown to this program";
+const OTHERWISE: &str = "is defined differently than this program defines it";
 const MISSING: &str = "is missing";
 
 /// A row of a schema.

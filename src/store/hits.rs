@@ -10,7 +10,7 @@ use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
 impl DocumentStore {
     /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
-        self.read("reading whose passages these are", |connection| documents_of(connection, ids))
+        self.read("reading the documents of passages", |connection| documents_of(connection, ids))
     }
 
     /// Reads the metadata of the documents of passages, in the order of `ids`; those that are gone are left out.
@@ -21,7 +21,7 @@ impl DocumentStore {
     /// Reads of passages whose they are and the metadata there, in the order of `ids`; those that are gone are left out. Reads no
     /// text.
     pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
-        self.read("reading whose passages these are", |connection| owners_of(connection, ids))
+        self.read("reading the documents of passages", |connection| owners_of(connection, ids))
     }
 
     /// Reads the embeddings of passages, in the order of `ids`; those that are gone or wait for theirs are left out.
@@ -65,7 +65,7 @@ fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<Passag
         Ok(PassageDocument {
             passage: passage_id(row.get(0)?)?,
             key: DocumentKey(key),
-            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is none"))?,
+            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is not valid"))?,
             language: language.transpose()?,
         })
     })
@@ -75,7 +75,7 @@ fn metadata_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(Passag
     let sql = "select p.id, d.key, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
     each(connection, sql, ids, |row| {
         let key: i64 = row.get(1)?;
-        let corrupt = |_| StoreError::CorruptRow { table: "documents", row: key, problem: "its metadata is no JSON object" };
+        let corrupt = |_| StoreError::CorruptRow { table: "documents", row: key, problem: "its metadata is not a JSON object" };
         let json = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
         Ok((passage_id(row.get(0)?)?, serde_json::from_str(json).map_err(corrupt)?))
     })
@@ -87,8 +87,8 @@ fn owners_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageI
         let key: i64 = row.get(1)?;
         let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
         let text = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is none"))?;
-        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is no JSON object"))?;
+        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is not valid"))?;
+        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is not a JSON object"))?;
         Ok((passage_id(row.get(0)?)?, document, metadata))
     })
 }

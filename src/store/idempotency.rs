@@ -46,7 +46,7 @@ impl DocumentStore {
     /// Keeps the answer of a request whose work is done already. One that was kept before stays.
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         let request = request.clone();
-        self.write_patiently("keeping an answer", move |transaction| {
+        self.write_patiently("storing an answer", move |transaction| {
             keep(transaction.connection, &request, &answer, transaction.now_ms, ANSWERS_MAX).map(drop)
         })
     }

@@ -104,7 +104,7 @@ impl Catalog {
     /// Notes how far a job is.
     pub fn note_job(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
         let sql = "update jobs set done = ?2, total = ?3, details = ?4 where id = ?1";
-        self.run("noting a job's progress", |connection| {
+        self.run("recording a job's progress", |connection| {
             let values = params![id.as_str(), to_sql(progress.done), to_sql(progress.total), json(details)?];
             connection.prepare_cached(sql)?.execute(values)?;
             Ok(())
@@ -170,7 +170,7 @@ fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
 
 /// Reads the id of a job that a request created.
 fn created_job(id: Option<String>) -> Result<Option<JobId>, Fault> {
-    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is none of a job" };
+    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is not the id of a job" };
     Ok(id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()?)
 }
 
@@ -188,7 +188,7 @@ fn read(row: &Row<'_>) -> Result<Job, Fault> {
         u64::try_from(row.get::<_, i64>(column)?).map_err(|_| corrupt("it has a negative count"))
     };
     let object = |column: usize| -> Result<Metadata, Fault> {
-        serde_json::from_str(&text(column)?).map_err(|_| corrupt("it holds no JSON object where one belongs"))
+        serde_json::from_str(&text(column)?).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
     let collection: Option<String> = row.get(3)?;
     let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
@@ -198,10 +198,10 @@ fn read(row: &Row<'_>) -> Result<Job, Fault> {
         JobFailure { code, detail: detail.unwrap_or_default() }
     };
     Ok(Job {
-        id: JobId::parse(&text(0)?).map_err(|_| corrupt("its id is none"))?,
+        id: JobId::parse(&text(0)?).map_err(|_| corrupt("its id is not valid"))?,
         kind: JobType::parse(&text(1)?).ok_or_else(|| corrupt("its type is unknown"))?,
         status: JobStatus::parse(&text(2)?).ok_or_else(|| corrupt("its status is unknown"))?,
-        collection: collection.map_err(|_| corrupt("its collection has no valid name"))?,
+        collection: collection.map_err(|_| corrupt("the name of its collection is not valid"))?,
         request: object(4)?,
         details: object(5)?,
         progress: JobProgress {

@@ -127,9 +127,9 @@ fn matching_metadata(connection: &Connection, condition: &Condition, limit: usiz
     while let Some(row) = rows.next()? {
         let key = row.get(0)?;
         let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let id = DocumentId::parse(&row.get::<_, String>(1)?).map_err(|_| corrupt("its id is none"))?;
+        let id = DocumentId::parse(&row.get::<_, String>(1)?).map_err(|_| corrupt("its id is not valid"))?;
         let metadata = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
-        found.push((id, metadata.map_err(|_| corrupt("its metadata is no JSON object"))?));
+        found.push((id, metadata.map_err(|_| corrupt("its metadata is not a JSON object"))?));
     }
     Ok(found)
 }

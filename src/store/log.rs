@@ -1,6 +1,6 @@
 //! The write-ahead log before SQLite reads it: whether it holds acknowledged changes that SQLite will not reach.
 //!
-//! SQLite takes a log up to the first frame that does not fit its checksum, and silently forgets what is behind it. That is right for
+//! SQLite takes a log up to the first frame that does not match its checksum, and silently forgets what is behind it. That is right for
 //! the end of a log, which power loss may tear: nobody was answered. It is wrong for damage in the middle. The two are told apart by
 //! what follows: with full durability no transaction begins before the disk has the one before it. So a frame that goes on from a
 //! commit, behind one that does not fit, shows that the commit was acknowledged. Each frame carries the checksum of all before

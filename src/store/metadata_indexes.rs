@@ -21,7 +21,7 @@ pub(super) fn is_index_name(name: &str) -> bool {
 pub(super) fn all(connection: &Connection) -> Result<Vec<MetadataPath>, Fault> {
     let mut statement = connection.prepare("select path from metadata_indexes order by path")?;
     let paths = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    let damaged = |_| StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem: "its path is none" };
+    let damaged = |_| StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem: "its path is not valid" };
     paths.iter().map(|path| Ok(MetadataPath::parse(path).map_err(damaged)?)).collect()
 }
 
@@ -35,7 +35,7 @@ pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]
             connection.query_row("select name from metadata_indexes where path = ?1", [&text], |row| row.get(0))?;
         // It becomes a part of a statement, and a database may come from elsewhere.
         if !is_index_name(&name) {
-            let problem = "it names an index that is none of these";
+            let problem = "it names an unknown index";
             return Err(StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem }.into());
         }
         connection.execute_batch(&format!("drop index {name}"))?;

@@ -85,7 +85,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     match expected.iter().find(|object| !found.contains(object)) {
         None => Ok(()),
         Some((name, _)) => {
-            let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} is not what it was").into();
+            let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} has changed").into();
             Err(StoreError::Damaged { doing: "checking the schema", source: Arc::from(source) }.into())
         }
     }

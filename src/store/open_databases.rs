@@ -290,7 +290,7 @@ impl Database {
         if let Err(error) = opened.close() {
             // The log has what the checkpoint could not move; whoever opens the database next reads it there.
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(path = %self.path.display(), error, "closing a database that nobody uses failed");
+            tracing::warn!(path = %self.path.display(), error, "cannot close an unused database");
         }
         lock(&self.state).phase = Phase::Closed;
         self.changed.notify_all();

@@ -45,15 +45,15 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         title: title.as_deref(),
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
-        return Err(corrupt("it does not fit its checksum").into());
+        return Err(corrupt("it does not match its checksum").into());
     }
     if stored.title.is_some_and(|title| check_title(title).is_err()) {
-        return Err(corrupt("its title is none").into());
+        return Err(corrupt("its title is not valid").into());
     }
     let language = stored.language.map(|code| Language::parse(code).ok_or_else(|| corrupt("its language is unknown")));
-    let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is no JSON object"))?;
+    let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is not a JSON object"))?;
     Ok(Document {
-        id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is none"))?,
+        id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is not valid"))?,
         title: stored.title.map(str::to_owned),
         text: stored.text.to_owned(),
         language: language.transpose()?,
@@ -85,7 +85,7 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
     let checksum: Option<i64> = row.get(DOCUMENT_COLUMNS_COUNT + stored.len())?;
     let headings = row.get_ref(DOCUMENT_COLUMNS_COUNT + stored.len() + 1)?.as_str_or_null().map_err(rusqlite::Error::from)?;
     if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
-        return Err(corrupt_passage(id, "it does not fit its checksum").into());
+        return Err(corrupt_passage(id, "it does not match its checksum").into());
     }
     let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
     let range = range(id, start, end, text)?;
@@ -96,7 +96,7 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
 pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<std::ops::Range<usize>, Fault> {
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
     if text.get(range.clone()).is_none() {
-        return Err(corrupt_passage(passage, "its range is no part of the document's text").into());
+        return Err(corrupt_passage(passage, "its range is not a part of the document's text").into());
     }
     Ok(range)
 }

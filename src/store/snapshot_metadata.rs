@@ -135,7 +135,7 @@ fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec
     for collection in collections {
         let mut rows = statement.query([&collection.id.0])?;
         while let Some(row) = rows.next()? {
-            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: 0, problem: "its name is none" };
+            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: 0, problem: "its name is not valid" };
             let name = CollectionName::parse(&row.get::<_, String>(0)?).map_err(corrupt)?;
             found.push(Alias { name, collection: collection.name.clone() });
         }

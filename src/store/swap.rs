@@ -74,7 +74,7 @@ impl DocumentStore {
     /// Writes documents that move over in the place of what is stored under their keys and ids.
     pub fn take_documents(&self, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
         let terms_of = self.terms_of;
-        self.write_patiently("taking documents over", move |transaction| {
+        self.write_patiently("copying documents", move |transaction| {
             documents.iter().try_for_each(|document| take(transaction, document, terms_of))
         })
     }
@@ -88,7 +88,7 @@ impl DocumentStore {
 
     /// The answers that are kept for requests that come again.
     pub fn idempotency_records(&self) -> Result<Vec<IdempotencyRecord>, StoreError> {
-        self.read("reading kept answers", |connection| {
+        self.read("reading stored answers", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
             let mut statement = connection.prepare(sql)?;
             let read = |row: &rusqlite::Row<'_>| {
@@ -106,7 +106,7 @@ impl DocumentStore {
     /// Makes this the database that goes on where another one stopped: its next change comes after `sequence`, and it answers
     /// repeated requests as that one did. Then all of it is on the disk, also where commits do not wait for that.
     pub fn succeed(&self, sequence: Sequence, answers: Vec<IdempotencyRecord>) -> Result<(), StoreError> {
-        self.write_patiently("taking a database over", move |transaction| {
+        self.write_patiently("replacing a database", move |transaction| {
             transaction.raise_sequence(sequence);
             let sql =
                 "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";

@@ -45,7 +45,7 @@ impl Traces {
 impl Drop for Traces {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown() {
-            tracing::warn!(%error, "the last traces cannot be sent");
+            tracing::warn!(%error, "cannot send the last traces");
         }
     }
 }

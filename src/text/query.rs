@@ -25,13 +25,13 @@ pub struct QueryText {
 pub enum QueryError {
     /// Nothing is left to look for.
     #[error(
-        "must say what to look for beside what passages must not have, got minus-words alone; \
+        "must contain something to search for besides excluded words; \
          set operators to false to search for the text as it is"
     )]
     OnlyExcluded,
     /// More than is looked for in passages. Cut, it would demand something else.
     #[error(
-        "must demand at most {limit} words of passages (in quotes, after a minus, or with words \"all\"), got {got}; \
+        "must require or exclude at most {limit} words (in quotes, after a minus, or with words \"all\"), got {got}; \
          set operators to false to search for the text as it is"
     )]
     TooManyDemands {

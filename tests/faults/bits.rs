@@ -56,7 +56,7 @@ fn a_bit_that_flips_in_a_text_is_named_and_not_served() {
     let client = server.client();
     assert_eq!(readiness(&client), (200, Value::Null));
 
-    let named = ["collection news is damaged", "document 7", "checksum", "replacing or deleting"];
+    let named = ["collection news is damaged", "document 7", "checksum", "replace or delete"];
     check_damaged(&client.get("/v1/collections/news/documents/7"), &named);
     check_damaged(&client.get("/v1/collections/news/documents?limit=1000"), &named);
     check_damaged(&client.post("/v1/collections/news/search", &json!({ "query": text(7) })), &named);

@@ -27,7 +27,7 @@ pub fn read(input: Input) -> Result<Vec<Value>, CliError> {
 
 fn example(line: &str) -> Result<Value, String> {
     if line.trim_start().starts_with('{') {
-        return serde_json::from_str(line).map_err(|error| format!("no JSON: {error}"));
+        return serde_json::from_str(line).map_err(|error| format!("not valid JSON: {error}"));
     }
     match line.split_once('\t') {
         Some((label, text)) => Ok(json!({"text": text, "labels": [label]})),
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(example("weather\tIl pleut.\tencore"), Ok(json!({"text": "Il pleut.\tencore", "labels": ["weather"]})));
         assert_eq!(example(r#" {"text": "x", "labels": []}"#), Ok(json!({"text": "x", "labels": []})));
         assert!(example("no tab").unwrap_err().contains("a tab"));
-        assert!(example("{").unwrap_err().contains("no JSON"));
+        assert!(example("{").unwrap_err().contains("not valid JSON"));
     }
 
     #[test]

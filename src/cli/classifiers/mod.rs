@@ -319,7 +319,7 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
         let call = Call::post(&["v1", "classifiers", args.classifier.as_str(), "predict"]).repeatable();
         let answer = client.send(&call.json(&Value::Object(body)))?.body;
         let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
-            return Err(client.misunderstood("it has not one prediction per text".to_owned()));
+            return Err(client.misunderstood("it does not have one prediction per text".to_owned()));
         };
         texts.iter().zip(predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
     };
@@ -379,7 +379,7 @@ fn apply(client: &Client, output: &Output, args: ApplyArgs) -> Result<Outcome, C
         jobs::show(output, &job)?;
         return Ok(Outcome::Done);
     }
-    output.note(&format!("job {} writes labels; ending this command does not end it", shown(&job["id"])));
+    output.note(&format!("job {} writes the labels; it continues if you stop this command", shown(&job["id"])));
     let job = jobs::watch(client, output, job)?;
     jobs::finish(client, output, &job)
 }

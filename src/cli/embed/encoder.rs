@@ -129,9 +129,9 @@ pub fn by_server(
     }
     let answer = client.send(&call.json(&body))?.body;
     let rows = answer["data"].as_array().filter(|rows| rows.len() == texts.len());
-    let rows = rows.ok_or_else(|| client.misunderstood("it has no embedding for each text".to_owned()))?;
+    let rows = rows.ok_or_else(|| client.misunderstood("it does not have an embedding for each text".to_owned()))?;
     let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
-    vectors.ok_or_else(|| client.misunderstood("its embeddings are no base64 of 32-bit floats".to_owned()))
+    vectors.ok_or_else(|| client.misunderstood("its embeddings are not base64 of 32-bit floats".to_owned()))
 }
 
 fn vector(row: &Value) -> Option<Vector> {

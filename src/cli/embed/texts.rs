@@ -79,11 +79,11 @@ fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
         (InputFormat::Ndjson, Err(problem)) => (None, Err(problem)),
         (InputFormat::Ndjson, Ok(text)) => match serde_json::from_str::<Row>(&text) {
             Ok(row) => (row.id, Ok(row.text)),
-            Err(error) => (None, Err(format!("is no JSON object with a text: {error}"))),
+            Err(error) => (None, Err(format!("is not a JSON object with a text: {error}"))),
         },
     };
     let text = text.and_then(|text| match text.len() {
-        _ if text.trim().is_empty() => Err("must hold something besides white space".to_owned()),
+        _ if text.trim().is_empty() => Err("must contain something besides white space".to_owned()),
         got if got > text_bytes_max => Err(format!("the text must have at most {text_bytes_max} bytes, got {got}")),
         _ => Ok(text),
     });
@@ -117,7 +117,7 @@ mod tests {
         check(InputFormat::Ndjson, r#"{"id": "a", "text": "x", "metadata": {"n": 1}}"#, Some("a"), Ok("x"));
         check(InputFormat::Ndjson, r#"{"text": "x"}"#, None, Ok("x"));
         check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must hold something"));
-        check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is no JSON object with a text: missing field `text`"));
-        check(InputFormat::Ndjson, "x", None, Err("is no JSON object with a text"));
+        check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is not a JSON object with a text: missing field `text`"));
+        check(InputFormat::Ndjson, "x", None, Err("is not a JSON object with a text"));
     }
 }

@@ -90,7 +90,7 @@ impl Vectors {
     /// Writes why a line has no vector. An array has no place for that, so there it is an error.
     pub fn write_problem(&mut self, item: &Item, problem: &str) -> Result<(), CliError> {
         if matches!(self, Self::Npy { .. }) {
-            return Err(CliError::Input(format!("line {}: {problem}; an array has no row for it", item.line)));
+            return Err(CliError::Input(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
         }
         self.object(&Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) })
     }

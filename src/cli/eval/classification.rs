@@ -127,7 +127,8 @@ fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers
             let call = Call::post(&["v1", "classifiers", &classifier.name, "predict"]).repeatable();
             let answer = client.send(&call.json(&body))?.body;
             let predictions = answer["predictions"].as_array().filter(|predictions| predictions.len() == count);
-            let predictions = predictions.ok_or_else(|| client.misunderstood("it has not one prediction per text".to_owned()))?;
+            let predictions =
+                predictions.ok_or_else(|| client.misunderstood("it does not have one prediction per text".to_owned()))?;
             told.extend(predictions.iter().map(label));
         }
         answers.insert(*language, told);

@@ -37,7 +37,7 @@ impl Configuration {
             return Err(format!("expected a JSON object after the =, got {body}"));
         };
         match request.keys().find(|key| RESERVED.contains(&key.as_str())) {
-            Some(key) => Err(format!("{key} is set by the measurement; leave it out")),
+            Some(key) => Err(format!("{key} is set by the evaluation; leave it out")),
             None => Ok(Self { name: name.to_owned(), request }),
         }
     }
@@ -55,7 +55,7 @@ mod tests {
             ("wide", "expected NAME={…}, got no ="),
             ("={}", "expected a name before the =, got none"),
             ("wide=[1]", "expected a JSON object after the =, got [1]"),
-            ("wide={\"limit\": 5}", "limit is set by the measurement; leave it out"),
+            ("wide={\"limit\": 5}", "limit is set by the evaluation; leave it out"),
         ] {
             assert_eq!(Configuration::parse(text).unwrap_err(), expect);
         }

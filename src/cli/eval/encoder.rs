@@ -37,7 +37,7 @@ impl<'a> ServerEncoder<'a> {
                 let expected = *dimension.get_or_insert(embedding.values.len());
                 if embedding.values.len() != expected {
                     let got = embedding.values.len();
-                    return Err(self.client.misunderstood(format!("it has embeddings of {expected} and of {got} values")));
+                    return Err(self.client.misunderstood(format!("it mixes embeddings of {expected} and of {got} values")));
                 }
                 values.extend(embedding.values);
             }

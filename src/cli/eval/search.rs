@@ -146,9 +146,7 @@ fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> 
     names.extend(args.from_run.iter().map(|(name, _)| name.as_str()));
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => {
-            Err(CliError::Usage(format!("expected each configuration to have a name of its own, got {} twice", twice[0])))
-        }
+        Some(twice) => Err(CliError::Usage(format!("expected each configuration to have a unique name, got {} twice", twice[0]))),
         None => Ok(configurations),
     }
 }
@@ -262,7 +260,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
         if answer.status != 200 {
             let first = answer.body["results"].as_array().into_iter().flatten().find(|result| result["error"].is_object());
             let detail = first.map_or(Value::Null, |result| json!({ "id": result["id"], "error": result["error"]["detail"] }));
-            return Err(CliError::Input(format!("a document is refused: {detail}")));
+            return Err(CliError::Input(format!("the server rejected a document: {detail}")));
         }
         bar.inc(batch.len() as u64);
     }
@@ -308,7 +306,7 @@ impl<'a> Searches<'a> {
             let path = ["v1", "collections", self.collection, "documents", id];
             let document = match self.measured.client.send(&Call::get(&path)) {
                 Err(error) if error.code() == Some("document_not_found") => {
-                    let expected = format!("the ids of documents of {}", self.collection);
+                    let expected = format!("an id of a document of {}", self.collection);
                     return Err(CliError::Input(format!("qrels: document id: expected {expected}, got {id}")));
                 }
                 answer => answer?.body,
@@ -330,7 +328,7 @@ impl<'a> Searches<'a> {
             let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
             let answer = client.send(&call.json(&json!({ "searches": requests })))?.body;
             let results = answer["results"].as_array().filter(|results| results.len() == batch.len());
-            let results = results.ok_or_else(|| client.misunderstood("it has not one result per search".to_owned()))?;
+            let results = results.ok_or_else(|| client.misunderstood("it does not have one result per search".to_owned()))?;
             for result in results {
                 let hits = result["hits"].as_array().into_iter().flatten();
                 let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));

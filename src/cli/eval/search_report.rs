@@ -177,7 +177,7 @@ impl fmt::Display for SearchReport {
             let Bootstrap { resamples, .. } = self.bootstrap;
             writeln!(
                 f,
-                "- Δ nDCG@10: less that of {}; paired bootstrap over the queries, {resamples} resamples",
+                "- Δ nDCG@10: difference from {}; paired bootstrap over the queries, {resamples} resamples",
                 first.configuration
             )?;
         }

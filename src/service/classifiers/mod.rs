@@ -146,8 +146,8 @@ impl State {
     fn trained(&self, row: StoredClassifier) -> Result<Arc<Trained>, Error> {
         let problem = match (row.progress, &row.next_job) {
             (TrainingProgress::Ready, _) => None,
-            (TrainingProgress::Training, _) => Some(format!("job {} still trains it", row.job)),
-            (TrainingProgress::Failed, Some(job)) => Some(format!("job {job} still trains it")),
+            (TrainingProgress::Training, _) => Some(format!("job {} is still training it", row.job)),
+            (TrainingProgress::Failed, Some(job)) => Some(format!("job {job} is still training it")),
             (TrainingProgress::Failed, None) => {
                 Some(format!("its training failed: {}", row.error.as_ref().map_or("", |error| &error.detail)))
             }

@@ -100,7 +100,7 @@ pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollec
 async fn row(context: &JobContext) -> Result<StoredClassifier, JobError> {
     let request = &context.live.request;
     let text = |name: &str| request.get(name).and_then(|value| value.as_str()).map(str::to_owned);
-    let broken = || Error::JobState { id: context.live.id.clone(), problem: "it names no classifier" };
+    let broken = || Error::JobState { id: context.live.id.clone(), problem: "it does not name a classifier" };
     let (id, name) = (text("classifier").ok_or_else(broken)?, text("name").ok_or_else(broken)?);
     let reading = context.state()?;
     let found = blocking(move || Ok(reading.catalog.classifier_by_id(&id)?)).await?;

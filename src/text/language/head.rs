@@ -130,17 +130,17 @@ impl LanguageHead {
     /// Reads what `to_bytes` writes, or says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() < HEADER_BYTES || bytes[..8] != *MAGIC {
-            return Err("it does not begin as a language head does".to_owned());
+            return Err("it does not begin with the mark of a language head".to_owned());
         }
         let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let number = |at: usize| u32::from_le_bytes(word(at));
         let real = |at: usize| f32::from_le_bytes(word(at));
         if number(8) != VERSION {
-            return Err(format!("its format is {}, this program works with {VERSION}", number(8)));
+            return Err(format!("its format is {}, but this program supports {VERSION}", number(8)));
         }
         let (languages, vocabulary, pairs) = (number(12) as usize, number(16) as usize, number(20) as usize);
         if languages == 0 || vocabulary == 0 || languages > LANGUAGES_MAX || vocabulary.max(pairs) > ROWS_MAX {
-            return Err(format!("it names {languages} languages, {vocabulary} tokens and {pairs} rows for pairs"));
+            return Err(format!("it has {languages} languages, {vocabulary} tokens and {pairs} rows for pairs"));
         }
         let rows = vocabulary + pairs;
         let kinds_at = HEADER_BYTES + CODE_BYTES * languages;
@@ -272,7 +272,7 @@ impl LanguageHead {
 fn language(code: &[u8]) -> Result<Language, String> {
     let text = String::from_utf8_lossy(code);
     let code = text.trim_end_matches('\0');
-    Language::parse(code).ok_or_else(|| format!("it names the unknown language {code:?}"))
+    Language::parse(code).ok_or_else(|| format!("it lists the unknown language {code:?}"))
 }
 
 fn kind(byte: u8) -> Result<TokenKind, String> {
@@ -363,10 +363,10 @@ mod tests {
     fn a_damaged_file_is_refused_with_its_fault() {
         check_refused(|bytes| bytes.clear(), "does not begin");
         check_refused(|bytes| bytes[0] = b'X', "does not begin");
-        check_refused(|bytes| bytes[8] = 9, "its format is 9, this program works with 1");
+        check_refused(|bytes| bytes[8] = 9, "its format is 9, but this program supports 1");
         // 32 bytes of header, 2 codes of 4, 4 kinds, 5 scales of 4, 5 rows of 2.
         check_refused(|bytes| bytes.truncate(73), "expected 74 bytes, got 73");
-        check_refused(|bytes| bytes[12] = 0, "it names 0 languages, 4 tokens and 1 rows for pairs");
+        check_refused(|bytes| bytes[12] = 0, "it has 0 languages, 4 tokens and 1 rows for pairs");
         check_refused(|bytes| bytes[32..34].copy_from_slice(b"xx"), "the unknown language \"xx\"");
         check_refused(|bytes| bytes[40] = 3, "a token's kind of 0 to 2, got 3");
         check_refused(|bytes| bytes[24..28].copy_from_slice(&1.5_f32.to_le_bytes()), "an exponent between 0 and 1, got 1.5");
