@@ -62,9 +62,9 @@ pub async fn list_aliases(
 /// a gap.
 #[utoipa::path(
     put, path = "/v1/aliases/{alias}", tag = "aliases",
-    params(("alias" = String, Path, description = "The alias, a name like that of a collection.", example = "current")),
+    params(("alias" = String, Path, description = "The alias; it follows the rules for collection names.", example = "current")),
     request_body(content = PutAliasRequest, description = "The collection."),
-    responses((status = 200, description = "The alias stands for the collection.", body = Alias)),
+    responses((status = 200, description = "The alias points to the collection.", body = Alias)),
 )]
 pub async fn put_alias(
     State(api): State<Api>,
@@ -82,7 +82,7 @@ pub async fn put_alias(
 #[utoipa::path(
     delete, path = "/v1/aliases/{alias}", tag = "aliases",
     params(("alias" = String, Path, description = "The alias.", example = "current")),
-    responses((status = 204, description = "The alias is gone.")),
+    responses((status = 204, description = "The alias was deleted.")),
 )]
 pub async fn delete_alias(State(api): State<Api>, AliasPath(name): AliasPath) -> Result<StatusCode, ApiError> {
     api.service.delete_alias(&name).await?;

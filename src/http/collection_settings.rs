@@ -55,7 +55,7 @@ pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSour
     let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
     if let Some(model) = model {
         let detail = format!(
-            "must be left out with a model, whose dimension is its own: expected one of the two, got {dimension} and model {model:?}"
+            "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
         );
         return Err(ApiError::at(Code::InvalidRequest, "/dimension", detail));
     }
@@ -71,14 +71,16 @@ pub fn values(
     let metric = metric.unwrap_or_default();
     let quantization = quantization.unwrap_or_else(|| Quantization::usual(metric));
     if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
-        let detail =
-            format!("must be cosine for a collection with a model, whose embeddings have unit length, got {}", metric.name());
+        let detail = format!(
+            "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
+            metric.name()
+        );
         return Err(ApiError::at(Code::InvalidRequest, "/metric", detail));
     }
     if quantization.needs_cosine() && metric != Metric::Cosine {
         let (quantization, metric) = (quantization.name(), metric.name());
         let detail =
-            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps directions only");
+            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions");
         return Err(ApiError::at(Code::InvalidRequest, "/quantization", detail));
     }
     Ok((metric, quantization))
@@ -92,7 +94,7 @@ pub fn passage_bounds(
 ) -> Result<Option<PassageBounds>, ApiError> {
     let Some(PassageOptions { tokens_max, overlap_tokens }) = options else { return Ok(None) };
     if let NewSource::OwnVectors(_) = source {
-        let detail = "must be left out with a dimension: a vector of the caller's own stands for its whole document";
+        let detail = "must be left out with a dimension, because each vector stands for its whole document";
         return Err(ApiError::at(Code::InvalidRequest, "/passage_bounds", detail));
     }
     let bounds = passages::TOKENS_MIN..=model_tokens_max;

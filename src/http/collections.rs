@@ -229,10 +229,10 @@ pub struct CollectionList {
 #[utoipa::path(
     post, path = "/v1/collections", tag = "collections",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
     ),
-    request_body(content = CreateCollectionRequest, description = "The collection's name and what it is for."),
+    request_body(content = CreateCollectionRequest, description = "The collection's name and settings."),
     responses((
         status = 201, description = "The collection was created.", body = CollectionInfo,
         headers(("location" = String, description = "Path of the new collection.")),
@@ -332,7 +332,7 @@ pub async fn change_collection(
 #[utoipa::path(
     delete, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    responses((status = 204, description = "The collection is gone.")),
+    responses((status = 204, description = "The collection was deleted.")),
 )]
 pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): CollectionPath) -> Result<StatusCode, ApiError> {
     api.service.delete_collection(&name).await?;
@@ -359,7 +359,9 @@ fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
         let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
         match Field::parse(text).map_err(refuse)? {
             Field::Metadata(path) if path.is_indexable() => Ok(path),
-            Field::Metadata(_) => Err(refuse("must hold no quotes, backslashes or control characters in its keys".to_owned())),
+            Field::Metadata(_) => {
+                Err(refuse("must not contain quotes, backslashes or control characters in its keys".to_owned()))
+            }
             own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
         }
     };

@@ -72,7 +72,7 @@ pub fn decode(list: &List<'_>, text: &str) -> Result<String, ApiError> {
 
 /// The error of a cursor that is none, or another list's.
 pub fn invalid() -> ApiError {
-    ApiError::parameter(Code::InvalidCursor, "cursor", "must be the next_cursor of an earlier page of the same list, unchanged")
+    ApiError::parameter(Code::InvalidCursor, "cursor", "must be the unchanged next_cursor of an earlier page of the same list")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::domain::{
 };
 
 /// What is said of metadata with the character U+0000 in a key.
-pub const ZERO_IN_KEY: &str = "must have no key with the character U+0000";
+pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 
 /// A document as the caller sends it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -85,11 +85,11 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
     let text = match (input.text, &collection.model) {
         (Some(text), _) if text.trim().is_empty() => {
-            return invalid("/text", "must hold something besides white space".to_owned());
+            return invalid("/text", "must contain something besides white space".to_owned());
         }
         (Some(text), _) => text,
         (None, None) => String::new(),
-        (None, Some(_)) => return invalid("/text", "must be given, for the collection embeds it, got none".to_owned()),
+        (None, Some(_)) => return invalid("/text", "must be given, because the collection embeds it, got none".to_owned()),
     };
     let vector = match (input.vector, &collection.model) {
         (None, Some(_)) => None,
@@ -101,14 +101,14 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
             let expected = collection.dimension;
             return invalid(
                 "/vector",
-                format!("must be given, for the collection has no model: expected {expected} values, got none"),
+                format!("must be given, because the collection has no model: expected {expected} values, got none"),
             );
         }
         (Some(values), Some(model)) => {
             let (model, got) = (&model.name, values.len());
             return invalid(
                 "/vector",
-                format!("must be left out, for the collection embeds texts with {model}, got {got} values"),
+                format!("must be left out, because the collection embeds texts with {model}, got {got} values"),
             );
         }
     };

@@ -178,14 +178,14 @@ pub struct UpsertParameters {
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
         UpsertParameters,
     ),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),
     responses(
         (status = 200, description = "All documents were stored.", body = UpsertResult),
-        (status = 207, description = "Some documents were stored and some failed; `failed` says how many.", body = UpsertResult),
+        (status = 207, description = "Some documents were stored and `failed` others were not.", body = UpsertResult),
     ),
 )]
 pub async fn upsert_documents(
@@ -270,7 +270,7 @@ pub async fn get_document(
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
         ("if-match" = Option<String>, Header, description = "Deletes only a document with one of these entity tags."),
     ),
-    responses((status = 204, description = "The document is gone.")),
+    responses((status = 204, description = "The document was deleted.")),
 )]
 pub async fn delete_document(
     State(api): State<Api>,

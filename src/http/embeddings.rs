@@ -186,7 +186,7 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
         return Err(ApiError::at(Code::UnknownModel, "/model", detail));
     }
     if let Some(got) = body.dimensions.filter(|got| *got != model.dimension) {
-        let detail = format!("must be {}, the size of model {}, got {got}", model.dimension, model.name);
+        let detail = format!("must be {}, the dimension of model {}, got {got}", model.dimension, model.name);
         return Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail));
     }
     Ok(())
@@ -208,7 +208,7 @@ fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
 pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
     let (max, got) = (limits.text_bytes_max, text.len());
     let detail = if text.trim().is_empty() {
-        "must hold something besides white space".to_owned()
+        "must contain something besides white space".to_owned()
     } else if got > max {
         format!("must have at most {max} bytes (text_bytes_max), got {got}")
     } else {
@@ -262,8 +262,8 @@ impl PartialSchema for EmbeddingInput {
         let text = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
         let one = text().description(Some("One text."));
         let many = ArrayBuilder::new().items(text()).min_items(Some(1)).description(Some("Several texts."));
-        let about = "One text, or an array of texts: at least one, none blank, at most the server's limit (2048 unless configured \
-                     otherwise).";
+        let about = "One text, or an array of at least one text. No text may be blank. The server limits the number of texts \
+                     (2048 unless configured otherwise).";
         OneOfBuilder::new().item(one).item(many).description(Some(about)).into()
     }
 }

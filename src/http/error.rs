@@ -276,9 +276,9 @@ pub fn take(response: &mut Response) -> Option<ApiError> {
     match response.status() {
         StatusCode::METHOD_NOT_ALLOWED => Some(ApiError::new(
             Code::MethodNotAllowed,
-            "the path exists, but not with this method; the header Allow names those it has",
+            "the path exists, but does not support this method; the header Allow lists those that it supports",
         )),
-        StatusCode::NOT_FOUND => Some(ApiError::new(Code::RouteNotFound, "there is no route for this path")),
+        StatusCode::NOT_FOUND => Some(ApiError::new(Code::RouteNotFound, "there is no route with this path")),
         status if status.is_client_error() => Some(ApiError::new(Code::InvalidRequest, "the request cannot be read")),
         status if status.is_server_error() => Some(ApiError::internal(format!("a handler answered {status} without a cause"))),
         _ => None,
@@ -287,7 +287,7 @@ pub fn take(response: &mut Response) -> Option<ApiError> {
 
 /// Answers a path that no route has.
 pub async fn route_not_found() -> ApiError {
-    ApiError::new(Code::RouteNotFound, "there is no route for this path; /openapi.json lists them all")
+    ApiError::new(Code::RouteNotFound, "there is no route with this path; /openapi.json lists all routes")
 }
 
 /// Answers for a handler that panicked.

@@ -361,11 +361,12 @@ async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiErr
 /// The parameters of the path, its percent-encoding undone.
 pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
     if let Some(at) = malformed_percent(parts.uri.path()) {
-        let detail = format!("byte {at} of the path begins no percent-encoding: '%' must be followed by two hexadecimal digits");
+        let detail =
+            format!("byte {at} of the path is not valid percent-encoding: '%' must be followed by two hexadecimal digits");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
     let read = RawPathParams::from_request_parts(parts, api).await;
-    read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 once its percent-encoding is undone"))
+    read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 after percent-decoding"))
 }
 
 /// Reads one parameter of the path.

@@ -37,7 +37,7 @@ pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetReques
         let refuse = |detail: String| ApiError::at(Code::InvalidRequest, format!("/facets/{index}/field"), detail);
         match Field::parse(&input.field).map_err(refuse)? {
             Field::Id | Field::CreatedAt | Field::UpdatedAt => {
-                Err(refuse(format!("must be language or a path into the metadata, got {:?}", input.field)))
+                Err(refuse(format!("must be language or a metadata path, got {:?}", input.field)))
             }
             field => Ok(FacetRequest { field, limit }),
         }

@@ -100,7 +100,7 @@ pub fn parse(filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError>
 }
 
 fn too_deep(max: usize) -> String {
-    format!("a filter may be at most {max} nodes deep (filter_depth_max)")
+    format!("a filter may be at most {max} levels deep (filter_depth_max)")
 }
 
 /// Whether arrays and objects are nested in more than `levels` levels.
@@ -182,13 +182,13 @@ impl Reader<'_> {
             (None, None, None, Some(_), 0) => invalid(format!("a field needs an operator, one of {}", OPERATORS.join(", "))),
             (None, None, None, Some(_), _) => {
                 let got: Vec<_> = operators.iter().map(|(name, _)| *name).collect();
-                invalid(format!("a field needs exactly one operator, got {}; join conditions with and", got.join(" and ")))
+                invalid(format!("a field takes exactly one operator, got {}; join conditions with and", got.join(" and ")))
             }
             (None, None, None, None, 0) => {
                 invalid("a node needs and, or, not, or field with an operator; it is empty".to_owned())
             }
             (None, None, None, None, _) => invalid("an operator needs a field".to_owned()),
-            _ => invalid("a node has one of and, or, not, and field with an operator, not several".to_owned()),
+            _ => invalid("a node takes only one of and, or, not, and field with an operator, got several".to_owned()),
         }
     }
 
@@ -303,9 +303,8 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
         }
         Field::CreatedAt | Field::UpdatedAt => {
             let text = text()?;
-            let time: Timestamp = text
-                .parse()
-                .map_err(|_| format!("must be a time as RFC 3339 has it, such as 2026-01-31T08:00:00Z, got {text:?}"))?;
+            let time: Timestamp =
+                text.parse().map_err(|_| format!("must be an RFC 3339 time, such as 2026-01-31T08:00:00Z, got {text:?}"))?;
             Ok(Scalar::Integer(time.as_millisecond()))
         }
         Field::Metadata(_) => match value {
@@ -315,7 +314,7 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
                 let integer = number.as_i64().map(Scalar::Integer);
                 integer
                     .or_else(|| number.as_f64().map(Scalar::Real))
-                    .ok_or_else(|| format!("{number} is no number that can be compared"))
+                    .ok_or_else(|| format!("must be a number that can be compared, got {number}"))
             }
             other => Err(format!("must be a string, a number or a boolean, got {}", kind(other))),
         },
@@ -427,8 +426,8 @@ mod tests {
         refuse(json!({"field": "a", "gte": 1, "lte": 2}), "/filter", "got gte and lte");
         refuse(json!({"eq": 1}), "/filter", "needs a field");
         refuse(json!({}), "/filter", "empty");
-        refuse(json!({"and": [], "or": []}), "/filter", "not several");
-        refuse(json!({"and": [], "field": "a"}), "/filter", "not several");
+        refuse(json!({"and": [], "or": []}), "/filter", "got several");
+        refuse(json!({"and": [], "field": "a"}), "/filter", "got several");
         refuse(json!([1]), "/filter", "expected an object");
         refuse(json!({"and": [["a"]]}), "/filter/and/0", "expected an object");
         refuse(json!({"not": ["a"]}), "/filter/not", "expected an object");

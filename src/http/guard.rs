@@ -59,14 +59,14 @@ impl Gate {
         }
         let refuse = |detail: &str| ApiError::new(Code::Unauthorized, detail);
         let Some(header) = headers.get(AUTHORIZATION) else {
-            return Err(refuse("this server asks for a key, in the header \"authorization: Bearer KEY\"; the request has none"));
+            return Err(refuse("this server needs a key in the header \"authorization: Bearer KEY\"; the request has none"));
         };
         let secret = header.to_str().ok().and_then(|text| {
             let scheme = text.get(..BEARER.len())?;
             scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())
         });
         // What was sent is not repeated: it may be somebody's secret, mistyped.
-        let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with one space between"))?;
+        let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with a single space"))?;
         Ok(self.service.authenticate(secret)?)
     }
 }
@@ -129,17 +129,19 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
 async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Request) -> Result<(), ApiError> {
     if caller.scope() < scope {
         let (has, needs) = (caller.scope().name(), scope.name());
-        return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, this needs {needs}")));
+        return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, but this needs {needs}")));
     }
     if caller.collections().is_none() {
         return Ok(());
     }
     match reach {
         Reach::Server | Reach::Handler => Ok(()),
-        Reach::Everything => Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, this concerns all")),
+        Reach::Everything => {
+            Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this concerns all"))
+        }
         Reach::Path => {
             let params = request.extract_parts::<RawPathParams>().await;
-            let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path names no collection of this key"))?;
+            let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path does not name a collection of this key"))?;
             let value = params.iter().find(|(name, _)| *name == "collection").map_or("", |(_, value)| value);
             match CollectionName::parse(value) {
                 Ok(name) => check_reach(caller, &name),
@@ -154,7 +156,7 @@ pub fn check_reach(caller: &Caller, collection: &CollectionName) -> Result<(), A
     if caller.reaches(collection) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to other collections than {collection}")))
+    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}")))
 }
 
 async fn run(operation: &Operation, settings: &Settings, request: Request, next: Next) -> Response {
@@ -166,7 +168,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         Ok(response) => response,
         Err(_) => {
             let detail = format!(
-                "the request took longer than {} s (request_timeout_s); what it was to store may be stored all the same",
+                "the request took longer than {} s (request_timeout_s); its writes may still be stored",
                 limit.as_secs_f64()
             );
             ApiError::new(Code::RequestTimeout, detail).into_response()

@@ -41,7 +41,7 @@ pub enum HealthStatus {
 /// Answers as long as the process can answer at all; restart it when this fails.
 #[utoipa::path(
     get, path = "/healthz", tag = "health",
-    responses((status = 200, description = "The process answers.", body = Health)),
+    responses((status = 200, description = "The process is alive.", body = Health)),
 )]
 pub async fn check_health() -> Json<Health> {
     Json(Health { status: HealthStatus::Ok, damaged_collections: Vec::new() })
@@ -53,7 +53,7 @@ pub async fn check_health() -> Json<Health> {
 /// progress in `errors`.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
-    responses((status = 200, description = "Every collection answers in full.", body = Health)),
+    responses((status = 200, description = "Every collection can be searched in full.", body = Health)),
 )]
 pub async fn check_readiness(State(api): State<Api>) -> Result<Json<Health>, ApiError> {
     let readiness = api.service.readiness();

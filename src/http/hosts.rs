@@ -85,10 +85,10 @@ impl Addressed<'_> {
             return Err(refuse("must be sent once, got several"));
         }
         let parse = |bytes: &[u8]| Authority::try_from(bytes).ok().filter(is_host);
-        let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host and perhaps a port")));
+        let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host with an optional port")));
         let header = header.transpose()?;
         match (self.uri.authority(), header) {
-            (Some(target), Some(header)) if *target != header => Err(refuse("must be the host of the request's target")),
+            (Some(target), Some(header)) if *target != header => Err(refuse("must match the host of the request target")),
             (Some(target), _) => Ok(Some(target.clone())),
             (None, header) => Ok(header),
         }
@@ -99,7 +99,7 @@ impl Addressed<'_> {
         let host = self.host()?;
         if let Some(other) = host.as_ref().filter(|host| !hosts.has(host.host())) {
             let detail = format!(
-                "a server without keys answers under localhost, its addresses and the names of the setting hosts, got {other}"
+                "a server without keys answers only to localhost, its addresses and the names in its hosts setting, got {other}"
             );
             return Err(ApiError::parameter(Code::HostNotAllowed, HOST.as_str(), detail));
         }
@@ -114,7 +114,7 @@ impl Addressed<'_> {
             });
             if !allowed && !host.as_ref().is_some_and(|host| is_own(origin.to_str().unwrap_or_default(), host)) {
                 let got = String::from_utf8_lossy(origin.as_bytes()).into_owned();
-                let detail = format!("a page of another origin may call only when cors_origins names it, got {got}");
+                let detail = format!("a page of another origin may call only if cors_origins lists it, got {got}");
                 return Err(ApiError::parameter(Code::OriginNotAllowed, ORIGIN.as_str(), detail));
             }
         }
@@ -131,7 +131,7 @@ impl Addressed<'_> {
         if !says(&FETCH_SITE, &["cross-site", "same-site"]) || reads && says(&FETCH_MODE, &["navigate"]) {
             return Ok(());
         }
-        let detail = "a page of another origin may call only when cors_origins names it";
+        let detail = "a page of another origin may call only if cors_origins lists it";
         Err(ApiError::parameter(Code::OriginNotAllowed, FETCH_SITE.as_str(), detail))
     }
 }

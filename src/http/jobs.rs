@@ -204,8 +204,7 @@ pub async fn cancel_job(
         && caller.scope() < scope
     {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
-        let detail =
-            format!("the key has scope {has}; a job of type {kind} is canceled by those who may start one, with {needs}");
+        let detail = format!("the key has scope {has}; canceling a job of type {kind} needs {needs}, like starting one");
         return Err(ApiError::new(Code::Forbidden, detail));
     }
     Ok(Json(api.service.cancel_job(&id).await?.into()))
@@ -246,11 +245,11 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     match (job.kind, &job.collection) {
         (JobType::Mine, _) => check_texts(caller, job),
         // Whose labels it shows is not known of a job of an earlier version.
-        (JobType::Evaluate, _) if named.is_none() => refuse("the job may show labels of other collections than the key's"),
+        (JobType::Evaluate, _) if named.is_none() => refuse("the job may show labels of collections that the key does not reach"),
         (_, Some(collection)) => check_reach(caller, collection),
         // A classifier of texts alone is everybody's, its training too.
         (JobType::Train, None) => Ok(()),
-        (_, None) => refuse("the job is not about a single collection of the key's"),
+        (_, None) => refuse("the job does not concern a single collection of the key"),
     }
 }
 
@@ -260,7 +259,7 @@ fn check_texts(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     let sent = job.request.get("key").and_then(|key| key.as_str());
     match caller {
         Caller::Holder(key) if lists && sent != Some(key.id.as_str()) => {
-            Err(ApiError::new(Code::Forbidden, "the job has texts of another caller".to_owned()))
+            Err(ApiError::new(Code::Forbidden, "the job holds texts of another caller".to_owned()))
         }
         _ => Ok(()),
     }

@@ -108,7 +108,7 @@ pub struct KeyList {
 #[utoipa::path(
     post, path = "/v1/keys", tag = "keys",
     request_body(content = CreateKeyRequest, description = "What the key is for and what it may do."),
-    responses((status = 201, description = "The key was made; the answer has its secret.", body = CreatedKey)),
+    responses((status = 201, description = "The key was created; the response has its secret.", body = CreatedKey)),
 )]
 pub async fn create_key(
     State(api): State<Api>,
@@ -144,7 +144,7 @@ pub async fn list_keys(
 #[utoipa::path(
     delete, path = "/v1/keys/{key}", tag = "keys",
     params(("key" = String, Path, description = "Id of the key.", example = "0198c0de7a117000800000000000000a")),
-    responses((status = 204, description = "The key is refused from now on.")),
+    responses((status = 204, description = "The key was deleted and is refused from now on.")),
 )]
 pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<StatusCode, ApiError> {
     api.service.revoke_key(&id).await?;
@@ -182,7 +182,7 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
 fn future_time(text: &str) -> Result<i64, String> {
     let time: jiff::Timestamp = text.parse().map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?;
     if time <= jiff::Timestamp::now() {
-        return Err(format!("must be a time to come, got {text:?}"));
+        return Err(format!("must be in the future, got {text:?}"));
     }
     Ok(time.as_millisecond())
 }

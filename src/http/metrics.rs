@@ -153,19 +153,24 @@ impl Metrics {
         registry.register("build", "The program and its model", Info::new(build.to_vec()));
         let started = Gauge::<f64, AtomicU64>::default();
         started.set(started_at.as_millisecond() as f64 / 1e3);
-        registry.register_with_unit("start_time", "When the server began to serve, since the Unix epoch", Unit::Seconds, started);
+        registry.register_with_unit(
+            "start_time",
+            "When the server started to serve, since the Unix epoch",
+            Unit::Seconds,
+            started,
+        );
 
         registry.register("requests", "Requests answered", requests.answered.clone());
-        let about = "Time from a request's head to its answer's head";
+        let about = "Time from the head of a request to the head of its response";
         registry.register_with_unit("request", about, Unit::Seconds, requests.latency_s.clone());
-        registry.register("requests_running", "Requests that run now", requests.running.clone());
+        registry.register("requests_running", "Running requests", requests.running.clone());
 
         let meter = service.embed_meter().clone();
         registry.register_with_unit("embed_wait", "Time that a text waited for the encoder", Unit::Seconds, meter.wait_s);
-        registry.register_with_unit("embed_batch", "Time of one forward pass", Unit::Seconds, meter.batch_s);
-        registry.register("embed_batch_texts", "Texts of one forward pass", meter.batch_texts);
+        registry.register_with_unit("embed_batch", "Duration of a forward pass", Unit::Seconds, meter.batch_s);
+        registry.register("embed_batch_texts", "Texts in a forward pass", meter.batch_texts);
         registry.register("embed_texts", "Texts embedded", meter.texts);
-        registry.register("embed_tokens", "Tokens embedded, without padding", meter.tokens);
+        registry.register("embed_tokens", "Embedded tokens, without padding", meter.tokens);
         registry.register("embed_failures", "Forward passes that failed", meter.failures);
         Self { counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
     }
@@ -206,9 +211,9 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         gauge
     };
-    registry.register("embed_queue_texts", "Texts that wait for the encoder", gauge(embed_queue_texts as u64));
+    registry.register("embed_queue_texts", "Texts waiting for the encoder", gauge(embed_queue_texts as u64));
     registry.register("collections", "Collections", gauge(gauges.collections.len() as u64));
-    let damaged = "Collections whose database is damaged somewhere";
+    let damaged = "Collections with a damaged database";
     registry.register("collections_damaged", damaged, gauge(gauges.collections_damaged));
     registry.register("jobs", "Jobs that the server remembers", jobs(gauges));
     if let Some(bytes) = resident_bytes() {
@@ -253,9 +258,9 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     }
     let ConnectionCounts { open, limit, gave_way } = &*bounds.connections;
     add("connections_max", [limit, open, gave_way].map(|count| count.load(Ordering::Relaxed)));
-    registry.register("bound_limit", "What all requests share, by the name of its setting", limits);
-    registry.register("bound_used", "How much of it is taken", used);
-    registry.register("bound_refusals", "How often there was no room; connections: closed for another one", refused);
+    registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
+    registry.register("bound_used", "How much of each limit is in use", used);
+    registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
 }
 
 /// Jobs by type and status, also where there are none, so that a rule can compare with what was before the first.

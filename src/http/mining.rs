@@ -217,12 +217,12 @@ pub enum DuplicateLanguages {
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
     ),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -272,12 +272,12 @@ pub async fn mine_pairs(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -357,7 +357,7 @@ fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T,
 fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
     let refuse = |detail: String| Err(ApiError::at(Code::InvalidRequest, "/known_pairs", detail));
     match (threshold, known) {
-        (Some(_), Some(_)) => refuse("excludes threshold: give one of the two".to_owned()),
+        (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
         (None, Some(known)) if !(1..=KNOWN_PAIRS_MAX).contains(&known.len()) => {
             refuse(format!("must hold 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
@@ -386,8 +386,8 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
                 unit,
             })
         }
-        MiningSide { filter: Some(_), .. } => refuse("/filter", "goes with collection only"),
-        MiningSide { languages: Some(_), .. } => refuse("/languages", "goes with collection only"),
+        MiningSide { filter: Some(_), .. } => refuse("/filter", "works with collection only"),
+        MiningSide { languages: Some(_), .. } => refuse("/languages", "works with collection only"),
         MiningSide { texts: Some(texts), .. } => {
             if texts.is_empty() {
                 return refuse("/texts", "must hold at least one text, got none");

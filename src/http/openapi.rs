@@ -146,35 +146,36 @@ examples![
 #[openapi(
     info(
         title = "Dragoman",
-        description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
-            any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
-            errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
-            that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
-            except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
-            sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
-            name, and null where the schema has none: an optional member is left out. In answers optional members are omitted, \
-            not null.",
+        description = "Vector search across languages with a built-in embedder: send documents in any of 62 languages and \
+            search in any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` \
+            explains. Errors of `/v1/embeddings` have OpenAI's shape. An unknown path gets `route_not_found` (404), and a \
+            method that a path does not support gets `method_not_allowed` (405). HEAD is answered like GET, without a body. \
+            If the server has keys, every request needs one, sent as `authorization: Bearer KEY`, except for operations \
+            marked as open, this document and its pages. `/metrics` answers Prometheus. Every response carries \
+            `x-request-id`: the client's own, if it sent one of at most 128 printable ASCII characters, or else a new one. \
+            Unknown members of a request are refused by name, and so is null where the schema does not allow it: leave \
+            optional members out. Responses omit optional members instead of sending null.",
         license(name = "Apache License 2.0", identifier = "Apache-2.0"),
     ),
-    servers((url = "http://127.0.0.1:7700", description = "A server on this machine, with its default address.")),
+    servers((url = "http://127.0.0.1:7700", description = "A server on this machine at its default address.")),
     tags(
-        (name = "collections", description = "Collections: documents that share one model and one index."),
-        (name = "aliases", description = "Other names of collections."),
+        (name = "collections", description = "Collections: documents that share a model and an index."),
+        (name = "aliases", description = "Aliases: other names of collections."),
         (name = "documents", description = "Documents: texts with an id, a language and metadata."),
-        (name = "search", description = "Searching a collection across languages."),
-        (name = "import_export", description = "Documents as files, streamed both ways."),
+        (name = "search", description = "Search a collection across languages."),
+        (name = "import_export", description = "Import and export documents as files, streamed both ways."),
         (name = "jobs", description = "Jobs: work that outlives its request."),
-        (name = "job_streams", description = "What flows from a job: progress as server-sent events, results line by line."),
-        (name = "snapshots", description = "Snapshots: copies of collections as they were at one moment."),
-        (name = "snapshot_archives", description = "The files of snapshots, to be kept elsewhere or taken to another server."),
-        (name = "classifiers", description = "Classifiers: labels learned in some languages, told in all."),
-        (name = "embeddings", description = "The encoder by itself, as OpenAI's clients call it."),
-        (name = "comparison", description = "Texts by themselves: their languages, and how near they are to each other."),
-        (name = "mining", description = "Jobs that find what means the same: translation pairs, clusters of duplicates."),
-        (name = "mining_results", description = "What jobs of mining and of duplicates found, as lines and as tables."),
-        (name = "models", description = "What is loaded."),
+        (name = "job_streams", description = "Streams of a job: progress as server-sent events, results line by line."),
+        (name = "snapshots", description = "Snapshots: copies of collections, each as of one moment."),
+        (name = "snapshot_archives", description = "Download and upload the files of snapshots."),
+        (name = "classifiers", description = "Classifiers: learn labels in some languages and predict them in all."),
+        (name = "embeddings", description = "Embed texts, as OpenAI's clients do."),
+        (name = "comparison", description = "Detect the languages of texts, and compare their meanings."),
+        (name = "mining", description = "Find texts with the same meaning: translation pairs and clusters of duplicates."),
+        (name = "mining_results", description = "The pairs and clusters that jobs found, as JSON lines and as tables."),
+        (name = "models", description = "The loaded models."),
         (name = "keys", description = "Keys: who may do what."),
-        (name = "health", description = "Liveness and readiness, for whoever runs the server."),
+        (name = "health", description = "Liveness and readiness, for operators and their tools."),
     ),
     components(schemas(Problem, OpenAiProblem, WaitFor, ExportInclude)),
 )]
@@ -191,7 +192,7 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
     document["components"]["securitySchemes"][SCHEME] = json!({
         "type": "http",
         "scheme": "bearer",
-        "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without any key asks for none.",
+        "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without keys needs none.",
     });
     document["security"] = json!([{SCHEME: []}]);
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
@@ -278,7 +279,7 @@ fn add_errors(id: &str, instance: &str, operation: &mut Value) {
         }
         if retry_after_s(code).is_some() {
             response["headers"]["retry-after"] = json!({
-                "description": "Seconds after which to come again.",
+                "description": "Seconds to wait before retrying.",
                 "schema": {"type": "integer", "minimum": 1},
             });
         }

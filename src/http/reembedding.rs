@@ -39,9 +39,9 @@ pub struct ReembedCollectionRequest {
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/reembed", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = ReembedCollectionRequest, description = "How to cut its texts; `{}` for as before."),
+    request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

@@ -98,13 +98,13 @@ pub struct PatchDocumentRequest {
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
-        ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags; `*`: only one that exists."),
-        ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only when there is none of this id."),
+        ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags, or with `*` any that exists."),
+        ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only if none has this id."),
         UpsertParameters,
     ),
     request_body(content = PutDocumentRequest, description = "The document."),
     responses(
-        (status = 200, description = "The document of this id was replaced.", body = DocumentResult,
+        (status = 200, description = "The document was replaced.", body = DocumentResult,
             headers(("etag" = String, description = "The entity tag of the new version."))),
         (status = 201, description = "The document was created.", body = DocumentResult,
             headers(("etag" = String, description = "The entity tag of the new version."))),
@@ -146,12 +146,12 @@ pub async fn put_document(
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
-        ("if-match" = Option<String>, Header, description = "Changes only a document with one of these entity tags."),
+        ("if-match" = Option<String>, Header, description = "Changes the document only if it has one of these entity tags."),
         UpsertParameters,
     ),
     request_body(content = PatchDocumentRequest, description = "What to change."),
     responses((
-        status = 200, description = "The document as it is now.", body = StoredDocument,
+        status = 200, description = "The changed document.", body = StoredDocument,
         headers(("etag" = String, description = "The document's entity tag.")),
     )),
 )]
@@ -164,7 +164,7 @@ pub async fn patch_document(
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language, the text is changed by PUT"));
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
     }
     let title = match body.title {
         None => TitleChange::Keep,

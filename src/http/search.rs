@@ -85,7 +85,7 @@ pub struct SearchBatchResult {
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = SearchDocumentsRequest, description = "The query and what restricts its hits."),
+    request_body(content = SearchDocumentsRequest, description = "What to search for, and which hits to return."),
     responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
 pub async fn search_documents(
@@ -110,7 +110,7 @@ pub async fn search_documents(
     post, path = "/v1/collections/{collection}/search/batch", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = SearchBatchRequest, description = "The searches."),
-    responses((status = 200, description = "One answer per search, in order.", body = SearchBatchResult)),
+    responses((status = 200, description = "One result per search, in order.", body = SearchBatchResult)),
 )]
 pub async fn search_batch(
     State(api): State<Api>,
@@ -139,7 +139,7 @@ pub async fn search_batch(
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/recommend", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = RecommendDocumentsRequest, description = "The examples and what restricts the hits."),
+    request_body(content = RecommendDocumentsRequest, description = "The examples, and which hits to return."),
     responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
 pub async fn recommend_documents(

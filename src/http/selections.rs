@@ -182,11 +182,11 @@ pub async fn count_documents(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
     ),
     request_body(content = DeleteDocumentsRequest, description = "Which documents."),
-    responses((status = 200, description = "They are gone.", body = DeletedDocuments)),
+    responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
 )]
 pub async fn delete_documents(
     State(api): State<Api>,
@@ -209,7 +209,7 @@ pub async fn delete_documents(
     post, path = "/v1/collections/{collection}/facets", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = CountFacetsRequest, description = "Which fields, among which documents."),
-    responses((status = 200, description = "The values, all counted in one state of the collection.", body = FacetsResult)),
+    responses((status = 200, description = "The values, all counted in the same state of the collection.", body = FacetsResult)),
 )]
 pub async fn count_facets(
     State(api): State<Api>,
@@ -224,7 +224,7 @@ pub async fn count_facets(
 
 fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
     let invalid = || {
-        let detail = "must be the next_cursor of an earlier page of the same list, with the same filter and order, unchanged";
+        let detail = "must be the unchanged next_cursor of an earlier page of the same list, with the same filter and order";
         ApiError::at(Code::InvalidCursor, "/cursor", detail)
     };
     let after = cursor::decode(list, text).map_err(|_| invalid())?;

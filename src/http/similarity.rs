@@ -110,7 +110,7 @@ fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<()
     check_texts("/second", second, limits)?;
     let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
     if got > max {
-        let detail = format!("both sets together may hold {max} texts (embedding_inputs_max), got {got}");
+        let detail = format!("both sets together may hold at most {max} texts (embedding_inputs_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/second", detail));
     }
     Ok(())

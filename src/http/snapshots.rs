@@ -109,7 +109,7 @@ pub struct SnapshotPath(pub SnapshotId);
     post, path = "/v1/snapshots", tag = "snapshots",
     request_body(content = CreateSnapshotRequest, description = "What the snapshot should hold."),
     responses((
-        status = 202, description = "The job that makes the snapshot.", body = JobInfo,
+        status = 202, description = "The job that creates the snapshot.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -122,7 +122,7 @@ pub async fn create_snapshot(
     for (index, name) in body.collections.iter().enumerate() {
         let name = collection_name(&format!("/collections/{index}"), name)?;
         if collections.contains(&name) {
-            let detail = format!("names {name} a second time");
+            let detail = format!("repeats {name}");
             return Err(ApiError::at(Code::InvalidRequest, format!("/collections/{index}"), detail));
         }
         collections.push(name);
@@ -168,7 +168,7 @@ pub async fn get_snapshot(
 #[utoipa::path(
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 204, description = "The snapshot is gone.")),
+    responses((status = 204, description = "The snapshot was deleted.")),
 )]
 pub async fn delete_snapshot(
     State(api): State<Api>,
@@ -205,7 +205,7 @@ pub async fn restore_snapshot(
         return Err(ApiError::at(
             Code::InvalidRequest,
             "/rename_to",
-            "needs collection beside it: one name is for one collection",
+            "works with collection only, because one name fits one collection",
         ));
     }
     Ok(accepted(api.service.restore_snapshot(&id, RestoreRequest { collection, rename_to, replace }).await?))

@@ -95,7 +95,7 @@ impl Traffic {
         let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
         let account = accounts.entry(payer.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
         if let Some(max) = self.caller_running_max.filter(|max| account.running >= *max) {
-            let detail = format!("{max} requests of this caller run already, the most that may (caller_requests_max)");
+            let detail = format!("this caller already has {max} requests running, the most that it may (caller_requests_max)");
             return Err(ApiError::new(Code::RateLimited, detail));
         }
         if let Some(rate) = self.rate {

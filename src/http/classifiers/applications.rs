@@ -76,7 +76,7 @@ pub async fn apply_classifier(
     let probability_field = body.probability_field.map(|text| read("/probability_field", &text, false)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
     if let Some(other) = probability_field.as_ref().filter(|other| within(other, &field) || within(&field, other)) {
-        return Err(invalid("/probability_field", format!("must be apart from field, got {other} beside {field}")));
+        return Err(invalid("/probability_field", format!("must not overlap with field, got {other} beside {field}")));
     }
     let limits = api.service.limits();
     let request = ApplyRequest {

@@ -49,12 +49,12 @@ pub const ERRORS: &[OperationErrors] = &[
 #[utoipa::path(
     post, path = "/v1/classifiers", tag = "classifiers",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the classifier as it is then and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers with the current classifier and does nothing."),
     ),
     request_body(content = CreateClassifierRequest, description = "The kind of classifier and what it learns from."),
     responses((
-        status = 201, description = "The classifier was made; a job trains it.", body = ClassifierInfo,
+        status = 201, description = "The classifier was created; a job trains it.", body = ClassifierInfo,
         headers(("location" = String, description = "Path of the new classifier.")),
     )),
 )]
@@ -152,7 +152,7 @@ pub async fn train_classifier(
 #[utoipa::path(
     delete, path = "/v1/classifiers/{classifier}", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
-    responses((status = 204, description = "The classifier is gone.")),
+    responses((status = 204, description = "The classifier was deleted.")),
 )]
 pub async fn delete_classifier(
     State(api): State<Api>,

@@ -74,7 +74,7 @@ pub struct StartEvaluationRequest {
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = EvaluateRequest, description = "The labeled documents or texts."),
-    responses((status = 200, description = "How well the classifier does.", body = Evaluation)),
+    responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
 pub async fn evaluate_classifier(
     State(api): State<Api>,
@@ -135,7 +135,7 @@ pub async fn start_evaluation(
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/evaluation", tag = "classifiers",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 200, description = "How well the classifier does.", body = Evaluation)),
+    responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
 pub async fn get_evaluation(
     State(api): State<Api>,

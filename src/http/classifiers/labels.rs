@@ -79,7 +79,7 @@ pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -
 pub fn path(text: &str) -> Result<MetadataPath, String> {
     match Field::parse(text)? {
         Field::Metadata(path) => Ok(path),
-        own => Err(format!("must be in the metadata, got the document's own {own}; metadata of that name is metadata.{own}")),
+        own => Err(format!("must be a metadata path, got the document's own {own}; metadata of that name is metadata.{own}")),
     }
 }
 
@@ -88,7 +88,7 @@ pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<Met
     let path = path(text)?;
     let levels = path.keys().len() + usize::from(is_array);
     if levels > levels_max {
-        return Err(format!("must lead at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
+        return Err(format!("must be at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
     }
     match path.keys().iter().any(|key| key.contains('\0')) {
         true => Err(ZERO_IN_KEY.to_owned()),
@@ -151,7 +151,7 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
     for (place, LabelInput { name, descriptions }) in inputs.into_iter().enumerate() {
         check_label(&name, &format!("/labels/{place}/name"))?;
         if !seen.insert(name.clone()) {
-            return Err(refuse(format!("/labels/{place}/name"), format!("names the label {name:?} a second time")));
+            return Err(refuse(format!("/labels/{place}/name"), format!("repeats the label {name:?}")));
         }
         let pointer = format!("/labels/{place}/descriptions");
         let descriptions = match descriptions {
@@ -173,7 +173,7 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
 /// Refuses a text that is blank or too long.
 pub fn text(text: &str, pointer: &str, limits: &Limits) -> Result<(), ApiError> {
     if text.trim().is_empty() {
-        return Err(ApiError::at(Code::InvalidRequest, pointer, "must hold something besides white space"));
+        return Err(ApiError::at(Code::InvalidRequest, pointer, "must contain something besides white space"));
     }
     let (max, got) = (limits.text_bytes_max, text.len());
     if got > max {

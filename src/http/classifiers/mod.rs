@@ -65,7 +65,7 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
         return Ok(());
     }
     let detail = format!(
-        "a key that is restricted to collections names a classifier after one of them, such as {}.topics, got {name}",
+        "must be named after one of the key's collections, such as {}.topics, got {name}",
         collections.first().map_or("news", CollectionName::as_str)
     );
     Err(ApiError::at(Code::Forbidden, "/name", detail))

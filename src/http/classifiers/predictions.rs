@@ -137,7 +137,7 @@ pub struct LabeledNeighborInfo {
     post, path = "/v1/classifiers/{classifier}/predict", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = PredictRequest, description = "The texts or documents."),
-    responses((status = 200, description = "What the classifier says of each.", body = PredictResult)),
+    responses((status = 200, description = "One prediction per text or document.", body = PredictResult)),
 )]
 pub async fn predict_labels(
     State(api): State<Api>,

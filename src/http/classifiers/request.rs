@@ -71,17 +71,19 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     let kind = body.kind;
     let is_prototype = kind == ClassifierKind::Prototype;
     if body.multi_label && is_prototype {
-        return Err(invalid("/multi_label", "must be false for a prototype, which tells one label".to_owned()));
+        return Err(invalid("/multi_label", "must be false for kind prototype, which predicts a single label".to_owned()));
     }
     match (&body.source, &body.examples) {
-        (Some(_), Some(_)) => return Err(invalid("/examples", "must be left out beside source: give one of them".to_owned())),
+        (Some(_), Some(_)) => return Err(invalid("/examples", "must be left out with source: give one of them".to_owned())),
         (None, None) if !is_prototype => {
             return Err(invalid("", format!("a classifier of kind {} needs source or examples", kind.name())));
         }
         _ => (),
     }
     let only_for = |pointer: &str, given: bool, wanted: ClassifierKind| match given && kind != wanted {
-        true => Err(invalid(pointer, format!("is for kind {}, must be left out for kind {}", wanted.name(), kind.name()))),
+        true => {
+            Err(invalid(pointer, format!("works with kind {} only, must be left out for kind {}", wanted.name(), kind.name())))
+        }
         false => Ok(()),
     };
     only_for("/labels", body.labels.is_some(), ClassifierKind::Prototype)?;
@@ -112,7 +114,7 @@ fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
     if let Some(got) = options.temperature
         && !(got > 0.0 && got <= 100.0)
     {
-        return invalid("temperature", format!("must be a number above 0, at most 100, got {got}"));
+        return invalid("temperature", format!("must be a number above 0 and at most 100, got {got}"));
     }
     if !(-1.0..=1.0).contains(&options.score_min) {
         return invalid("score_min", format!("must be a number from -1 to 1, got {}", options.score_min));
@@ -139,7 +141,7 @@ fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
         return invalid("dropout", format!("must be a number from 0 to below 1, got {}", options.dropout));
     }
     if !(options.learning_rate > 0.0 && options.learning_rate <= 1.0) {
-        return invalid("learning_rate", format!("must be a number above 0, at most 1, got {}", options.learning_rate));
+        return invalid("learning_rate", format!("must be a number above 0 and at most 1, got {}", options.learning_rate));
     }
     if !(0.0..=0.9).contains(&options.validation_share) {
         return invalid("validation_share", format!("must be a number from 0 to 0.9, got {}", options.validation_share));

@@ -82,7 +82,7 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
 /// Checks a text that is searched for.
 pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
     if text.trim().is_empty() {
-        return invalid(pointer, "must hold something besides white space".to_owned());
+        return invalid(pointer, "must contain something besides white space".to_owned());
     }
     let (max, got) = (limits.text_bytes_max, text.len());
     if got > max { invalid(pointer, format!("must have at most {max} bytes (text_bytes_max), got {got}")) } else { Ok(()) }
@@ -135,7 +135,7 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
         SearchMode::Full => domain::SearchMode::Full(check_candidates(body.candidates)?),
         SearchMode::Dense => domain::SearchMode::Dense,
         SearchMode::Lexical if body.exact == Some(true) => {
-            return invalid("/exact", "compares embeddings, which mode lexical does not".to_owned());
+            return invalid("/exact", "compares embeddings, which mode lexical does not use".to_owned());
         }
         SearchMode::Lexical => domain::SearchMode::Lexical,
         SearchMode::Hybrid => domain::SearchMode::Hybrid(check_fusion(body)?),
@@ -146,7 +146,7 @@ fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> 
     let (ef, oversampling) = (body.ef_search, body.oversampling);
     for (place, given) in [("/ef_search", ef.is_some()), ("/oversampling", oversampling.is_some())] {
         if given && mode == domain::SearchMode::Lexical {
-            return invalid(place, "is about comparing embeddings, which mode lexical does not".to_owned());
+            return invalid(place, "applies to embeddings, which mode lexical does not use".to_owned());
         }
     }
     if let Some(got) = ef.filter(|asked| !EF.contains(asked)) {
@@ -201,7 +201,7 @@ fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric
         return invalid("/margin", "works with mode dense only".to_owned());
     }
     if metric != Metric::Cosine {
-        return invalid("/margin", format!("works with the metric cosine only, the collection has {}", metric.name()));
+        return invalid("/margin", format!("works with the metric cosine only, but the collection has {}", metric.name()));
     }
     let neighbors = margin.neighbors.unwrap_or(MARGIN_NEIGHBORS_DEFAULT);
     if !(1..=MARGIN_NEIGHBORS_MAX).contains(&neighbors) {
@@ -218,7 +218,7 @@ fn check_grouping(group_by: &GroupBy, limits: &Limits) -> Result<Grouping, ApiEr
         Field::Metadata(path) => GroupKey::Metadata(path),
         own => {
             return Err(refuse(format!(
-                "must be language or a path in metadata, got the document's own {own}; metadata of that name is metadata.{own}"
+                "must be language or a metadata path, got the document's own {own}; metadata of that name is metadata.{own}"
             )));
         }
     };

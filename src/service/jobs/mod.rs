@@ -337,7 +337,7 @@ impl State {
         };
         let forgotten: Result<(), StoreError> = forget();
         if let Err(error) = forgotten {
-            tracing::warn!(job = %live.id, error = &error as &dyn std::error::Error, "forgetting a job's checkpoint failed");
+            tracing::warn!(job = %live.id, error = &error as &dyn std::error::Error, "cannot delete a job's checkpoint");
         }
     }
 

@@ -159,7 +159,7 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
     for old in old {
         if let Err(error) = old.destroy() {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %old.row.name, error, "removing a replaced collection's folder failed, the next start tries again");
+            tracing::warn!(collection = %old.row.name, error, "cannot remove a replaced collection's folder; the next start tries again");
         }
     }
     for old in &broken {
@@ -172,7 +172,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
     for collection in opened {
         collection.stop();
         if let Err(error) = collection.store.close() {
-            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "closing a database failed");
+            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "cannot close a database");
         }
     }
 }
@@ -182,11 +182,11 @@ fn usable(error: Error) -> Error {
     match error {
         Error::Store(
             error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::StrangeObject { .. }),
-        ) => invalid(format!("holds a database that this server cannot use: {error}")),
+        ) => invalid(format!("contains a database that this server cannot use: {error}")),
         Error::Index(error @ IndexError::Dimension { .. }) => {
-            invalid(format!("holds a collection of another dimension than its catalog says: {error}"))
+            invalid(format!("contains a collection whose dimension is not the one in its catalog: {error}"))
         }
-        Error::Store(error) if error.is_damage() => invalid(format!("holds a damaged database: {}", chain(&error))),
+        Error::Store(error) if error.is_damage() => invalid(format!("contains a damaged database: {}", chain(&error))),
         other => other,
     }
 }
@@ -205,8 +205,8 @@ impl Restore {
         Ok(Self {
             aliases: aliases.iter().filter_map(alias).collect(),
             classifiers,
-            snapshot: snapshot.ok_or_else(|| broken("it names no snapshot"))?,
-            targets: targets.ok_or_else(|| broken("it names no collections"))?,
+            snapshot: snapshot.ok_or_else(|| broken("it does not name a snapshot"))?,
+            targets: targets.ok_or_else(|| broken("it does not name collections"))?,
             replace: request.get("replace").and_then(|replace| replace.as_bool()).unwrap_or(false),
             folder: state.snapshot_partial(context.live.id.as_str()),
         })
@@ -262,7 +262,7 @@ impl Restore {
         }
         for target in &self.targets {
             let folder = state.collections_dir().join(&target.id);
-            let problem = "it was put in place before, which an older catalog.sqlite does not know; its folder stays as it is";
+            let problem = "it was restored before, but this older catalog.sqlite does not know that; its folder stays as it is";
             match orphaned_folders::clear(&folder) {
                 Ok(true) => (),
                 Ok(false) => return Err(Error::JobState { id: context.live.id.clone(), problem }),
@@ -276,7 +276,7 @@ impl Restore {
         let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
         for target in &self.targets {
             let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from);
-            let entry = entry.ok_or_else(|| invalid(format!("does not hold {}", target.from)))?;
+            let entry = entry.ok_or_else(|| invalid(format!("does not contain {}", target.from)))?;
             let folder = self.folder.join(&target.id);
             std::fs::create_dir(&folder).map_err(access)?;
             databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
@@ -289,7 +289,7 @@ impl Restore {
             context.check().map_err(|_| Error::Stopping)
         })?;
         if unpacked.sum != description.archive {
-            return Err(invalid("is another than its description says: its SHA-256 differs"));
+            return Err(invalid("does not match its description: its SHA-256 differs"));
         }
         let mut damage = Vec::with_capacity(databases.len());
         for (kind, name, to) in &databases {
@@ -334,7 +334,7 @@ impl Restore {
 /// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any dimension.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
     let from = CollectionName::parse(&target.from)?;
-    let row = catalog.get(&from)?.ok_or_else(|| invalid(format!("has no row of {from}")))?;
+    let row = catalog.get(&from)?.ok_or_else(|| invalid(format!("has no row for {from}")))?;
     let row = Collection { id: CollectionId(target.id.clone()), name: CollectionName::parse(&target.name)?, ..row };
     let hnsw = &row.hnsw;
     let of_loaded = row.model.as_ref().is_some_and(|model| model.fingerprint == loaded.fingerprint);
@@ -343,5 +343,5 @@ fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Resul
         && M.contains(&hnsw.m)
         && EF.contains(&hnsw.ef_construction)
         && EF.contains(&hnsw.ef_search);
-    if fits { Ok(row) } else { Err(invalid(format!("has settings of {from} that no collection has"))) }
+    if fits { Ok(row) } else { Err(invalid(format!("has invalid settings for {from}"))) }
 }

@@ -35,7 +35,7 @@ pub(super) async fn run(context: &JobContext) -> Result<(), JobError> {
     let (state, live) = (context.state()?, Arc::clone(&context.live));
     let broken = |problem| Error::JobState { id: context.live.id.clone(), problem };
     let text = |name: &str| live.request.get(name).and_then(|value| value.as_str());
-    let id = text("snapshot").and_then(|id| SnapshotId::parse(id).ok()).ok_or_else(|| broken("it names no snapshot"))?;
+    let id = text("snapshot").and_then(|id| SnapshotId::parse(id).ok()).ok_or_else(|| broken("it does not name a snapshot"))?;
     if state.describe(&id).is_ok() {
         // Made before the last restart, which came before that was noted.
         return Ok(());
@@ -120,7 +120,7 @@ impl Making {
         let row = collection.current();
         // Better now than when somebody needs it.
         check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
-            invalid(format!("would hold collection {} and could not be restored: {}", row.name, chain(&error)))
+            invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
         })?;
         let file = self.packer.add(&file_name(&row.id.0), &copy)?;
         std::fs::remove_file(&copy).map_err(|source| Error::Folder { path: copy, source })?;

@@ -96,7 +96,7 @@ pub(super) fn clean_up(folder: &Path) {
     if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
+        tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "cannot remove an import's file");
     }
 }
 
@@ -166,7 +166,7 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
 fn collection(context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
     let Some(id) = context.live.request.get("collection_id").and_then(|id| id.as_str()) else {
-        return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
+        return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
     };
     {
         let broken = state.broken.read().unwrap_or_else(PoisonError::into_inner);
@@ -207,7 +207,7 @@ impl Import {
         let format = format.ok_or_else(|| broken("its format is unknown"))?;
         let folder = state.job_dir(job);
         let source = folder.join(SOURCE);
-        let bytes = source.metadata().map_err(|_| broken("its file is gone"))?.len();
+        let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
         let mut records = Records::open(&source, format, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.store.job_checkpoint(job)?;
         let (done, results) = match checkpoint {
@@ -268,7 +268,8 @@ impl Import {
         self.collection.store.upsert_for_job(&self.job, prepared, checkpoint)?;
         self.collection.damage.forget(&stored);
         self.collection.wake.notify_one();
-        self.done = made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not made" })?;
+        self.done =
+            made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not written" })?;
         self.results.append(&self.done.results)
     }
 }

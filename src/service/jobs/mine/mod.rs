@@ -284,7 +284,7 @@ pub(super) fn clean_up(folder: &Path) {
     for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {
         if let Err(error) = std::fs::remove_file(entry.path()) {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(path = %entry.path().display(), error, "removing a job's file failed");
+            tracing::warn!(path = %entry.path().display(), error, "cannot remove a job's file");
         }
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(id: &JobId, request: &Metadata)
 /// The one of a table that has this name.
 pub(crate) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
     let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
-    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request names what this version does not know" })
+    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request has values that this version does not know" })
 }
 
 /// The name of a value in its table.
