@@ -1,4 +1,4 @@
-//! Labeled texts and labels, as the command line and files give them.
+//! Reads labeled texts and labels from the command line and from files.
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ fn example(line: &str) -> Result<Value, String> {
     }
 }
 
-/// The labels of a prototype, each once, with all that is said of it.
+/// The labels of a prototype, each once, with all its descriptions.
 pub fn described(labels: &[String]) -> Value {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for label in labels {

@@ -1,6 +1,6 @@
-//! `dragoman embed`: texts in, vectors out, on a server or with a model of this machine.
+//! `dragoman embed`: embeds texts, on a server or with a local model.
 //!
-//! Texts are read, embedded and written in batches, some of which are under way at once; memory does not grow with their number.
+//! Texts are read, embedded and written in batches, several of them in flight; memory does not grow with their number.
 
 mod args;
 pub mod encoder;
@@ -23,7 +23,7 @@ use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
 
-/// What was done so far.
+/// Counts so far.
 #[derive(Default)]
 struct Tally {
     embedded: u64,
@@ -31,7 +31,7 @@ struct Tally {
     failed: u64,
 }
 
-/// A batch under way, and what it was made of.
+/// A batch in flight, and its lines.
 struct Batch {
     items: Vec<Item>,
     pending: Pending,

@@ -1,4 +1,4 @@
-//! The texts of the input, in batches that an encoder takes at once.
+//! Reads the texts of the input, in batches for an encoder.
 
 use std::io::{BufReader, Read};
 
@@ -10,9 +10,9 @@ use crate::cli::files::Input;
 use crate::cli::lines::{Line, Lines};
 use crate::domain::Limits;
 
-/// Texts of one batch, at most. The encoder sorts them by length, so more than fill one forward pass are worth it.
+/// Maximum texts per batch. The encoder sorts them by length, so a batch should hold more than one forward pass.
 pub const BATCH_TEXTS_MAX: usize = 256;
-/// Bytes of text in one batch, at most, unless a single text has more.
+/// Maximum bytes of text per batch, unless a single text has more.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 /// How much longer than its text a line of JSON may be: escapes of six characters each, and members beside the text.
 const JSON_FACTOR: usize = 8;
@@ -38,7 +38,7 @@ pub struct Texts {
     text_bytes_max: usize,
 }
 
-/// What is looked at of a JSON object.
+/// The members of a JSON object that are read.
 #[derive(Deserialize)]
 struct Row {
     #[serde(default)]
