@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Says why a text is no valid name or id.
+/// Says why a text is not a valid name or id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
 pub struct InvalidId {
@@ -43,7 +43,7 @@ impl CollectionName {
     }
 }
 
-/// A document's id: the caller's own string, or a UUIDv7 made on write.
+/// A document's id: the caller's own string, or a UUIDv7 generated on write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct DocumentId(String);
 
@@ -63,8 +63,8 @@ impl DocumentId {
         Ok(Self(text.to_owned()))
     }
 
-    /// Accepts the id of a document that is about to be stored: also not `.` or `..`, which clients take out of a path before they
-    /// send it, so that such a document could never be asked for.
+    /// Accepts the id of a document to store: also not `.` or `..`, which clients remove from a path before they send it, so that
+    /// such a document could never be requested.
     pub fn parse_new(text: &str) -> Result<Self, InvalidId> {
         if text == "." || text == ".." {
             return Err(InvalidId { what: "document id", problem: format!("must not be \".\" or \"..\", got {text:?}") });
@@ -78,15 +78,15 @@ impl DocumentId {
     }
 }
 
-/// The stable id of a collection (a UUID): names its folder, survives renames, never used twice.
+/// The stable id of a collection (a UUID): names its folder, survives renames, and is never reused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CollectionId(pub String);
 
-/// A passage's key in SQLite and in the index. Never used twice within a collection.
+/// A passage's key in SQLite and in the index. Never reused within a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PassageId(pub u64);
 
-/// A position in a collection's change sequence. Every committed change has a higher one than those before it.
+/// A position in a collection's sequence of changes. Every committed change has a higher number than those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 

@@ -1,4 +1,4 @@
-//! What comes in and goes out as a file: its format and its encoding.
+//! Files that are imported and exported: their formats and compressions.
 
 use super::{Code, Collection, DocumentId, Limits, NewDocument};
 
@@ -9,7 +9,7 @@ pub enum FileFormat {
     Ndjson,
     /// RFC 4180 with a header row.
     Csv,
-    /// Values between tabs with a header row, without quoting.
+    /// Tab-separated values with a header row, without quoting.
     Tsv,
 }
 
@@ -26,13 +26,13 @@ impl FileFormat {
         }
     }
 
-    /// The format of this name.
+    /// Parses a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 }
 
-/// How a file is packed.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEncoding {
     /// Not at all.
@@ -44,7 +44,7 @@ pub enum FileEncoding {
 }
 
 impl FileEncoding {
-    /// The name that HTTP gives it.
+    /// Its name in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -54,18 +54,18 @@ impl FileEncoding {
     }
 }
 
-/// A document of a file that was refused, and its id if that is valid.
+/// A rejected document of a file, with its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefusedDocument {
     /// The id.
     pub id: Option<DocumentId>,
-    /// The kind of error.
+    /// The error code.
     pub code: Code,
-    /// JSON pointer into the document; empty for the whole.
+    /// JSON pointer into the document; empty for the whole document.
     pub pointer: String,
-    /// The limit, what was expected and what came.
+    /// The limit, what was expected and what was given.
     pub detail: String,
 }
 
-/// Reads one document from JSON, as a request has it, and checks it against what its collection asks and the limits.
+/// Parses one document from JSON, as in a request, and checks it against its collection and the limits.
 pub type DocumentReader = fn(&[u8], &Collection, &Limits) -> Result<NewDocument, RefusedDocument>;

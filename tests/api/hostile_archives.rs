@@ -383,9 +383,9 @@ async fn what_does_not_fit_together_is_not_put_in_place() {
     let (server, good) = attacked().await;
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
-    check(CATALOG, "delete from collections", &["no row of news"]).await;
-    check(CATALOG, "update collections set m = 1000000000", &["settings of news"]).await;
-    check(CATALOG, "update collections set dimension = 32", &["settings of news"]).await;
+    check(CATALOG, "delete from collections", &["no row for news"]).await;
+    check(CATALOG, "update collections set m = 1000000000", &["invalid settings for news"]).await;
+    check(CATALOG, "update collections set dimension = 32", &["invalid settings for news"]).await;
     check(CATALOG, "update collections set dimension = 32, model = '', model_fingerprint = ''", &["dimension"]).await;
     check(CATALOG, "update collections set metric = 'taxicab'", &["metric"]).await;
     check(CATALOG, "delete from classifiers", &["does not contain the trained classifier words"]).await;

@@ -75,7 +75,7 @@ async fn a_collection_is_created_once() {
     other.assert_error(409, "idempotency_conflict", "", &["\"k\""]);
     keyed(&server, "/v1/collections", "k2", &body).await.assert_error(409, "collection_exists", "", &["news"]);
     server.delete("/v1/collections/news").await;
-    keyed(&server, "/v1/collections", "k", &body).await.assert_error(409, "idempotency_conflict", "", &["is gone"]);
+    keyed(&server, "/v1/collections", "k", &body).await.assert_error(409, "idempotency_conflict", "", &["has been deleted"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
