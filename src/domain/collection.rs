@@ -165,8 +165,8 @@ pub struct CollectionView {
     /// Its contents.
     pub counts: CollectionCounts,
     /// Whether it can be searched in full.
+    pub index_state: IndexState,
     /// Indexed metadata paths.
-    /// Paths into the metadata that have an index.
     pub metadata_indexes: Vec<MetadataPath>,
     /// Damage found since the server started.
     pub damage: Vec<Damage>,

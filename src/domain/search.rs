@@ -57,9 +57,9 @@ pub struct FullSearch {
     /// Passages that each of embeddings, late interaction and words proposes, at least.
     pub candidates: usize,
 }
-/// Its limits.
+
 impl FullSearch {
-    /// What it may be.
+    /// Its limits.
     pub const CANDIDATES: std::ops::RangeInclusive<usize> = 10..=10_000;
 }
 
