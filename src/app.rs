@@ -1,5 +1,5 @@
-//! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
-//! allocator keeps, `private_files` keeps other users out.
+//! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds
+//! what the allocator keeps, `private_files` keeps other users out.
 
 mod arenas;
 mod error;

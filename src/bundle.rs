@@ -21,13 +21,13 @@ pub const TEXT_VERSION: u32 = 1;
 pub const MODEL_INT8: &str = "model.onnx";
 /// fp16 weights, for GPUs.
 pub const MODEL_FP16: &str = "model.fp16.onnx";
-/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles of before 0.5.0, and those of other
-/// encoders, do without: their graphs hold their tables.
+/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles of before 0.5.0, and those of
+/// other encoders, do without: their graphs hold their tables.
 pub const TOKEN_TABLE: &str = "tokens.safetensors";
 /// A token table that late interaction has of its own; without it, it reads the model's. No embedding depends on it.
 pub const LATE_TABLE: &str = "late.safetensors";
-/// int8 weights of an encoder of questions, which stands beside that of passages. It reads the same token table. No stored embedding
-/// depends on it.
+/// int8 weights of an encoder of questions, which stands beside that of passages. It reads the same token table. No stored
+/// embedding depends on it.
 pub const QUESTIONS_INT8: &str = "questions.onnx";
 /// The same in fp16.
 pub const QUESTIONS_FP16: &str = "questions.fp16.onnx";
@@ -99,13 +99,13 @@ pub enum BundleError {
     },
 }
 
-/// What is done to a text before it comes to the tokenizer's own normalization. A bundle that names one which this program does not
-/// know does not open.
+/// What is done to a text before it comes to the tokenizer's own normalization. A bundle that names one which this program does
+/// not know does not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preprocessing {
-    /// Lower case, then spaces between words: by jieba in Chinese, by a dictionary in Japanese, by the rules of the Moses tokenizer
-    /// in every other language (EMS, 2024, section IV-B). For imported EMS weights.
+    /// Lower case, then spaces between words: by jieba in Chinese, by a dictionary in Japanese, by the rules of the Moses
+    /// tokenizer in every other language (EMS, 2024, section IV-B). For imported EMS weights.
     MosesJieba,
 }
 
@@ -236,8 +236,9 @@ impl Bundle {
         [LATE_TABLE, TOKEN_TABLE].into_iter().find_map(|file| self.optional(file))
     }
 
-    /// What decides an embedding, as one SHA-256: the text version, the preprocessing, the tokenizer and the weights. int8 and fp16 weights come
-    /// from the same training and give embeddings of the same space, so the fingerprint does not depend on the device.
+    /// What decides an embedding, as one SHA-256: the text version, the preprocessing, the tokenizer and the weights. int8 and
+    /// fp16 weights come from the same training and give embeddings of the same space, so the fingerprint does not depend on the
+    /// device.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.manifest.text_version.to_le_bytes());

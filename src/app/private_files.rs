@@ -1,8 +1,8 @@
 //! Only the server's own user may read what it stores: databases, indexes, snapshots and uploads hold everybody's texts, and the
 //! catalog says whose keys open them.
 //!
-//! New files get modes 600 and 700 whatever the umask was that the server was started with; what an older version or a copy left wider
-//! is narrowed at the start.
+//! New files get modes 600 and 700 whatever the umask was that the server was started with; what an older version or a copy left
+//! wider is narrowed at the start.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -22,8 +22,8 @@ const STICKY: u32 = 0o1000;
 /// What the server keeps in the data directory: files and folders that begin with these names.
 const OURS: [&str; 5] = ["catalog.sqlite", "collections", "jobs", "lock", "snapshots"];
 
-/// Narrows what the process makes from now on, and what is in the data directory. What cannot be narrowed is named in the log: the
-/// files may be somebody else's, or on a file system without modes.
+/// Narrows what the process makes from now on, and what is in the data directory. What cannot be narrowed is named in the log:
+/// the files may be somebody else's, or on a file system without modes.
 pub fn keep_private(data_dir: &Path) {
     umask(Mode::from_raw_mode(OTHERS));
     let mut narrowed = Narrowed::default();

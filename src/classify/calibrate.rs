@@ -1,5 +1,5 @@
-//! Probabilities that mean what they say: temperature scaling (Guo et al., 2017, "On calibration of modern neural networks", section
-//! 4.2), and how far they are off.
+//! Probabilities that mean what they say: temperature scaling (Guo et al., 2017, "On calibration of modern neural networks",
+//! section 4.2), and how far they are off.
 
 use super::{Answer, ClassifyError, Targets};
 
@@ -20,8 +20,8 @@ pub struct TemperatureFit {
     pub loss_before: f64,
 }
 
-/// Finds the temperature with the least mean negative log likelihood of `targets`, given the scores of validation examples before any
-/// temperature (logits or cosines, [examples, labels]). For label sets each label of each example counts as one.
+/// Finds the temperature with the least mean negative log likelihood of `targets`, given the scores of validation examples before
+/// any temperature (logits or cosines, [examples, labels]). For label sets each label of each example counts as one.
 ///
 /// Gives `None` where no temperature is best: there are no examples, or the likelihood only grows toward one end of 0.001 to 100.
 /// When all answers are right it grows with every lower temperature: a validation part without an error does not tell how sure to
@@ -63,8 +63,8 @@ pub struct ReliabilityBin {
 pub struct Reliability {
     /// Equally wide bins of confidence from 0 to 1. A confidence on a border belongs to the lower bin.
     pub bins: Vec<ReliabilityBin>,
-    /// The expected calibration error (Guo et al., 2017, equation 3): the mean distance of confidence and accuracy over bins, each
-    /// counting by its examples. 0 without examples.
+    /// The expected calibration error (Guo et al., 2017, equation 3): the mean distance of confidence and accuracy over bins,
+    /// each counting by its examples. 0 without examples.
     pub expected_error: f64,
     /// The largest distance of any bin (equation 5).
     pub largest_error: f64,

@@ -116,7 +116,8 @@ fn turns_direction(character: char) -> bool {
     matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Thai, Lao, Tibetan, Burmese, Khmer, and everything from the Chinese radicals to the end of the two-column characters, except Korean.
+/// Thai, Lao, Tibetan, Burmese, Khmer, and everything from the Chinese radicals to the end of the two-column characters, except
+/// Korean.
 fn is_written_without_spaces(character: char) -> bool {
     matches!(character, '\u{e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{a4cf}' | '\u{f900}'..='\u{faff}'
         | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{3ffff}')

@@ -1,7 +1,8 @@
 //! The command line for a running server: each command calls it over HTTP; `embed` can also load a model by itself.
 //!
 //! Results go to standard output, everything else to standard error, so that output can be piped. One file per command; they
-//! share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a terminal) and `error`.
+//! share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a terminal) and
+//! `error`.
 
 pub mod classifiers;
 pub mod client;

@@ -62,8 +62,8 @@ impl Output {
         self.line(&serde_json::json!(value).to_string())
     }
 
-    /// Writes what a command did, or is doing, as one line of JSON. If the reader has gone, the command continues, and its exit code
-    /// follows from what it did.
+    /// Writes what a command did, or is doing, as one line of JSON. If the reader has gone, the command continues, and its exit
+    /// code follows from what it did.
     pub fn deed(&self, value: &impl Serialize) -> Result<(), CliError> {
         match self.object(value) {
             Err(CliError::ReaderGone) => Ok(()),

@@ -46,8 +46,8 @@ pub struct LimitSettings {
     #[arg(long, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().answer_bytes_max, value_parser = at_least_one::<usize>)]
     pub answer_bytes_max: usize,
 
-    /// Maximum bytes of memory that the bodies and responses of all requests together may hold. One caller may hold at most what it
-    /// leaves for others; more is refused. Small requests and responses are not counted.
+    /// Maximum bytes of memory that the bodies and responses of all requests together may hold. One caller may hold at most what
+    /// it leaves for others; more is refused. Small requests and responses are not counted.
     #[arg(long, env = "DRAGOMAN_IN_FLIGHT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().in_flight_bytes_max, value_parser = at_least_one::<u64>)]
     pub in_flight_bytes_max: u64,
 
@@ -84,8 +84,8 @@ pub struct LimitSettings {
     #[arg(long, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT", default_value_t = Limits::default().write_queue_max, value_parser = at_least_one::<usize>)]
     pub write_queue_max: usize,
 
-    /// Minimum changes of a collection before its index is saved while the server runs; after a crash, the next start has to catch
-    /// up with at most that many. For a large index, also a fifth of its passages must have changed.
+    /// Minimum changes of a collection before its index is saved while the server runs; after a crash, the next start has to
+    /// catch up with at most that many. For a large index, also a fifth of its passages must have changed.
     #[arg(long, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT", default_value_t = Limits::default().index_save_changes, value_parser = at_least_one::<u64>)]
     pub index_save_changes: u64,
 

@@ -178,7 +178,8 @@ pub struct TrafficSettings {
     #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = limits::at_least_one::<usize>)]
     pub requests_max: usize,
 
-    /// Maximum callers that wait for job events. One caller may wait at most as many times as it leaves for others; more are refused.
+    /// Maximum callers that wait for job events. One caller may wait at most as many times as it leaves for others; more are
+    /// refused.
     #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = limits::at_least_one::<usize>)]
     pub event_streams_max: usize,
 

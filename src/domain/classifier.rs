@@ -33,7 +33,8 @@ impl std::fmt::Display for ClassifierName {
 }
 
 /// `knn`: the nearest labeled passages vote. `mlp`: a network with one hidden layer on the embedding, trained in seconds; works
-/// best with dozens of examples per label or more. `prototype`: the label whose name or descriptions are nearest; needs no examples.
+/// best with dozens of examples per label or more. `prototype`: the label whose name or descriptions are nearest; needs no
+/// examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierKindName)]
@@ -137,7 +138,8 @@ pub struct TrainingReport {
     pub labels: Vec<LabelExamples>,
     /// The languages of the examples, most examples first.
     pub languages: Vec<LanguageExamples>,
-    /// The training language, for the transfer gap of evaluations: that of at least nine in ten examples; omitted if there is none.
+    /// The training language, for the transfer gap of evaluations: that of at least nine in ten examples; omitted if there is
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub trained_in: Option<Language>,

@@ -41,8 +41,8 @@ pub struct KnnSettings {
     /// How much a vote counts.
     #[schema(default = "softmax")]
     pub weight: NeighborWeight,
-    /// Temperature of the softmax, above 0 and at most 100. The lower it is, the more the nearest neighbors decide. By default, the
-    /// one that predicts the labels of known examples best, each predicted without itself.
+    /// Temperature of the softmax, above 0 and at most 100. The lower it is, the more the nearest neighbors decide. By default,
+    /// the one that predicts the labels of known examples best, each predicted without itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, maximum = 100)]
     pub temperature: Option<f32>,

@@ -10,7 +10,8 @@ pub struct Embedding(Vec<f32>);
 /// Parallel sums in `dot` and `squared_distance`, so that the compiler can use vector instructions.
 const LANES: usize = 16;
 
-/// Ends the bytes of an embedding that does not have unit length. Those of unit length have no mark, so that damage to them shows.
+/// Ends the bytes of an embedding that does not have unit length. Those of unit length have no mark, so that damage to them
+/// shows.
 const ANY_LENGTH: u8 = 1;
 
 impl Embedding {
@@ -26,8 +27,8 @@ impl Embedding {
         Some(Self(values))
     }
 
-    /// The direction of the sum of `embeddings`, all of the same dimension. Returns `None` if there are none, or if they cancel each
-    /// other out.
+    /// The direction of the sum of `embeddings`, all of the same dimension. Returns `None` if there are none, or if they cancel
+    /// each other out.
     pub fn mean(embeddings: &[Self]) -> Option<Self> {
         let mut sum = vec![0.0_f32; embeddings.first()?.dimension()];
         for embedding in embeddings {

@@ -65,8 +65,8 @@ impl PassageContext {
         self.title.is_none() && self.headings.is_none()
     }
 
-    /// A passage as it is embedded and indexed for lexical search: title, headings, then the passage itself. This is the only place
-    /// that joins them.
+    /// A passage as it is embedded and indexed for lexical search: title, headings, then the passage itself. This is the only
+    /// place that joins them.
     pub fn with<'p>(&self, passage: &'p str) -> Cow<'p, str> {
         if self.is_empty() {
             return Cow::Borrowed(passage);

@@ -232,10 +232,10 @@ pub struct Hit {
     /// The document's id.
     #[schema(value_type = String)]
     pub id: DocumentId,
-    /// Higher is better. In mode `full`, the relevance between 0 and 1: how likely the passage answers, comparable across collections
-    /// and languages. In mode `dense`, the similarity of query and best passage by the collection's metric (cosine: -1 to 1; l2: the
-    /// negative distance), or their ratio margin if `margin` asks for it. In mode `lexical`, BM25. In mode `hybrid`, the
-    /// fused ranks. Scores of different modes cannot be compared.
+    /// Higher is better. In mode `full`, the relevance between 0 and 1: how likely the passage answers, comparable across
+    /// collections and languages. In mode `dense`, the similarity of query and best passage by the collection's metric (cosine:
+    /// -1 to 1; l2: the negative distance), or their ratio margin if `margin` asks for it. In mode `lexical`, BM25. In mode
+    /// `hybrid`, the fused ranks. Scores of different modes cannot be compared.
     pub score: f32,
     /// ISO 639-1 code of the document's language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -312,8 +312,8 @@ pub struct HitPlaces {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub lexical: Option<ListPlace>,
-    /// Among the passages that have the words of the query or their translations in any language; the score is about 0 to 1. Omitted
-    /// if not found there.
+    /// Among the passages that have the words of the query or their translations in any language; the score is about 0 to 1.
+    /// Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub translated: Option<ListPlace>,

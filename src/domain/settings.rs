@@ -122,8 +122,8 @@ impl Quantization {
         Self::ALL.into_iter().find(|quantization| quantization.name() == name)
     }
 
-    /// The default quantization. Under cosine one byte per value: with oversampling, it misses no more than two bytes do, takes half
-    /// the memory, and documents are added faster.
+    /// The default quantization. Under cosine one byte per value: with oversampling, it misses no more than two bytes do, takes
+    /// half the memory, and documents are added faster.
     pub fn usual(metric: Metric) -> Self {
         match metric {
             Metric::Cosine => Self::I8,

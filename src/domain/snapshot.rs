@@ -40,8 +40,8 @@ pub struct SnapshotCollection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// SHA-256 over everything that determines the model's embeddings. On a server with another model, the restored collection can
-    /// be read, and `POST /v1/collections/{collection}/reembed` moves it to that model. Omitted without a model.
+    /// SHA-256 over everything that determines the model's embeddings. On a server with another model, the restored collection
+    /// can be read, and `POST /v1/collections/{collection}/reembed` moves it to that model. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,

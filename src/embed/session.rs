@@ -84,8 +84,8 @@ pub fn environment() -> Result<Environment, EmbedError> {
     Ok(environment.insert(made).clone())
 }
 
-/// Opens a file of weights on the CPU, with so many threads for a forward pass. Public for the benchmarks, which compare the queue
-/// with the bare session.
+/// Opens a file of weights on the CPU, with so many threads for a forward pass. Public for the benchmarks, which compare the
+/// queue with the bare session.
 pub fn cpu_session(
     environment: &Environment,
     weights: &Path,

@@ -1,9 +1,9 @@
-//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS, and
-//! its second version), and topics of SIB-200, which EMS does not have.
+//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS,
+//! and its second version), and topics of SIB-200, which EMS does not have.
 //!
-//! A network with one hidden layer (`crate::classify::mlp`) learns from embeddings of one language and is asked about the others: what
-//! LASER published for MLDoc, whose protocol EMS follows, but for the second hidden layer. Accuracies are means of five runs with
-//! different seeds. The layouts of the files are in `labeled`: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and `XX.test`;
+//! A network with one hidden layer (`crate::classify::mlp`) learns from embeddings of one language and is asked about the others:
+//! what LASER published for MLDoc, whose protocol EMS follows, but for the second hidden layer. Accuracies are means of five runs
+//! with different seeds. The layouts of the files are in `labeled`: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and `XX.test`;
 //! `XX.PRODUCT.train` and `XX.PRODUCT.test` with the products `books`, `dvd`, `music` and, for the second version, `all`.
 
 use std::collections::BTreeMap;

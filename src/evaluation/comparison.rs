@@ -1,5 +1,5 @@
-//! Ways to classify beside each other: each learns from the training part of one language and is asked about the test parts of all.
-//! Whoever has a way to classify gives its answers; one way is here, the network trained as a server trains one.
+//! Ways to classify beside each other: each learns from the training part of one language and is asked about the test parts of
+//! all. Whoever has a way to classify gives its answers; one way is here, the network trained as a server trains one.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -31,8 +31,8 @@ pub struct Parts {
 /// A set by language.
 pub type Labeled = BTreeMap<Language, Parts>;
 
-/// Reads SIB-200: `sib200.xx.tsv`, one text per line, `part<TAB>index<TAB>label<TAB>text` with the parts `train`, `dev` and `test`.
-/// Training is stopped by `dev`, and `test_part` is tested on.
+/// Reads SIB-200: `sib200.xx.tsv`, one text per line, `part<TAB>index<TAB>label<TAB>text` with the parts `train`, `dev` and
+/// `test`. Training is stopped by `dev`, and `test_part` is tested on.
 pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -61,8 +61,8 @@ pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, Evaluation
     Ok(set)
 }
 
-/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the code or the English name
-/// in lower case. A language without training files can still be tested on.
+/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the code or the English
+/// name in lower case. A language without training files can still be tested on.
 pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -81,8 +81,8 @@ pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
     Ok(set)
 }
 
-/// Reads one product of CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line, `label<TAB>text`. There is no part to stop
-/// training by, so the test part of the language that is trained on serves for that.
+/// Reads one product of CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line, `label<TAB>text`. There is no part to
+/// stop training by, so the test part of the language that is trained on serves for that.
 pub fn read_cls(folder: &Path, product: &str) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {

@@ -1,9 +1,10 @@
 //! Mining translation pairs out of comparable texts: EMS (2024), section V-C, table IX (BUCC 2018). Precision, recall and F1 of
-//! pairs that margin scoring (`crate::mining`) proposes, above a threshold that is best for F1 on one part and applied to another.
+//! pairs that margin scoring (`crate::mining`) proposes, above a threshold that is best for F1 on one part and applied to
+//! another.
 //!
 //! Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, `id<TAB>sentence`, and
-//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev` where
-//! both are there), and `test`, which may be absent. Any two languages will do.
+//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev`
+//! where both are there), and `test`, which may be absent. Any two languages will do.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Exact search of nearest neighbors by cosine, between two sets and both ways at once.
 //!
-//! Each thread takes blocks of the first set and compares them with all blocks of the second, which are held once more for that. Of the
-//! similarities only what is among the nearest so far is kept: memory grows with the sets, never with their product.
+//! Each thread takes blocks of the first set and compares them with all blocks of the second, which are held once more for that.
+//! Of the similarities only what is among the nearest so far is kept: memory grows with the sets, never with their product.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;

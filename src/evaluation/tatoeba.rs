@@ -144,7 +144,8 @@ const TABLE_IV: [(&str, &str); 58] = [
     ("urd", "ur"), ("vie", "vi"),
 ];
 
-/// Other codes of the 62 languages: those outside table IV, and the other one where ISO 639-3 has a macrolanguage and its members.
+/// Other codes of the 62 languages: those outside table IV, and the other one where ISO 639-3 has a macrolanguage and its
+/// members.
 #[rustfmt::skip]
 const OTHER_CODES: [(&str, &str); 16] = [
     ("als", "sq"), ("arb", "ar"), ("ekk", "et"), ("fas", "fa"), ("fil", "tl"), ("guj", "gu"), ("khk", "mn"),

@@ -1,7 +1,7 @@
-//! Which operation needs which key: one table for all of them, and how a request finds its row.
+//! The key that each operation needs: one table for all operations, and how a request finds its row.
 //!
-//! What is not in the table is closed: a documented operation without a row, or a method that a path does not have, needs an
-//! unrestricted admin key.
+//! Anything outside the table is closed: a documented operation without a row, or a method that a path does not support, needs
+//! an unrestricted admin key.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::console;
 use crate::domain::{Code, Scope};
 
-/// What a request must bring.
+/// The key that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// No key.

@@ -13,18 +13,18 @@ use super::extract::{AliasPath, JsonBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::domain::{Alias, Code, CollectionName};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("list_aliases", &[READ_ERRORS, &[Code::InvalidCursor]]),
     ("put_alias", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::CollectionExists, Code::TooManyCollections]]),
     ("delete_alias", &[READ_ERRORS, &[Code::AliasNotFound]]),
 ];
 
-/// Which collection an alias stands for.
+/// The collection that an alias points to.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAliasRequest {
-    /// The collection's own name.
+    /// The collection's name.
     pub collection: String,
 }
 
@@ -57,8 +57,8 @@ pub async fn list_aliases(
 
 /// Set an alias
 ///
-/// Makes a name stand for a collection wherever a collection's name can stand, except where it is deleted. An alias of another
-/// collection changes from one to the other at once, so that a collection can be rebuilt under a new name and take over without
+/// Points an alias to a collection. The alias works wherever a collection's name does, except for deleting the collection. An
+/// existing alias switches at once, so you can rebuild a collection under a new name and let it take over without
 /// a gap.
 #[utoipa::path(
     put, path = "/v1/aliases/{alias}", tag = "aliases",
@@ -78,7 +78,7 @@ pub async fn put_alias(
 
 /// Delete an alias
 ///
-/// Removes an alias; its collection stays.
+/// Deletes an alias; its collection stays.
 #[utoipa::path(
     delete, path = "/v1/aliases/{alias}", tag = "aliases",
     params(("alias" = String, Path, description = "The alias.", example = "current")),

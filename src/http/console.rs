@@ -1,5 +1,5 @@
-//! The web console at `/`: files inside the program, served to everybody. All that they do goes through the public API, which asks
-//! for keys.
+//! The web console at `/`: files inside the program, served to everybody. It does everything through the public API, which
+//! checks keys.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use super::error::{self, ApiError};
 
 /// The page.
 pub const PAGE_PATH: &str = "/";
-/// What the page loads.
+/// Files that the page loads.
 pub const FILE_PATH: &str = "/console/{file}";
 
 /// A file of the console.
@@ -50,7 +50,7 @@ impl File {
         }
     }
 
-    /// The file, or that the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
+    /// The file, or 304 if the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
     fn answer(&'static self, headers: &HeaderMap) -> Response {
         let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
         let known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));

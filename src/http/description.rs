@@ -1,11 +1,11 @@
-//! What the OpenAPI document says about requests, in the form in which each request is checked against it.
+//! What the OpenAPI document says about requests, in the form that each request is checked against.
 
 use serde_json::Value;
 
 use super::access::Operations;
 use super::nulls::Bodies;
 
-/// The OpenAPI document, and what was read out of it.
+/// The OpenAPI document, and what was extracted from it.
 pub struct Description {
     /// The document as it is served.
     pub text: String,

@@ -1,4 +1,4 @@
-//! A document as a caller sends it, and what it is checked for.
+//! A document as a caller sends it, and its validation.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -8,45 +8,45 @@ use crate::domain::{
     self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, MetadataObject, NewDocument, RefusedDocument,
 };
 
-/// What is said of metadata with the character U+0000 in a key.
+/// The message for metadata with the character U+0000 in a key.
 pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 
 /// A document as the caller sends it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentInput {
-    /// The caller's own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document of
-    /// the same id is replaced. Left out, the server makes a UUIDv7.
+    /// Your own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document with
+    /// the same id is replaced. Without an id, the server generates a UUIDv7.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 512)]
     pub id: Option<String>,
     /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
-    /// its words count in a search by words.
+    /// its words count in lexical search.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 1000)]
     pub title: Option<String>,
-    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
-    /// the collection takes vectors: there it may be left out.
+    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
+    /// a collection of vectors.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1)]
     pub text: Option<String>,
-    /// The caller's own vector, which stands for the whole document: required in a collection that was created with a
-    /// `dimension`, and as long; refused in any other.
+    /// Your own vector, which stands for the whole document: required in a collection that was created with a
+    /// `dimension`, with that many values; refused in any other.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
-    /// The text's language, as a BCP 47 tag: one that `GET /v1/models` lists. Of `pt-BR`, `por` or `iw` the language is kept, by its
-    /// ISO 639-1 code. Left out, or `und`, the server detects it.
+    /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
+    /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
-    /// Whatever else is known of the document, to be filtered by and to be given back.
+    /// Anything else about the document, to filter by and to return.
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
 }
 
-/// Why a document is refused before the service sees it, and its id if that is valid.
+/// Why a document is rejected before the service sees it, and its id if that is valid.
 pub struct Refusal {
     /// The id.
     pub id: Option<DocumentId>,
@@ -54,11 +54,11 @@ pub struct Refusal {
     pub code: Code,
     /// Pointer within the document.
     pub member: &'static str,
-    /// The limit, what was expected and what came.
+    /// The limit, what was expected and what was given.
     pub detail: String,
 }
 
-/// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
+/// Parses one document from JSON, in the form of an element of `documents`, and validates it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
     let input: DocumentInput = parse_json(json).map_err(|error| {
         let place = error.errors.into_iter().next();
@@ -74,7 +74,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
     })
 }
 
-/// Checks a document by itself, and against what the collection asks of its documents.
+/// Validates a document by itself and against its collection.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
     let id = input.id.as_deref().map(DocumentId::parse_new).transpose();
     let id = id.map_err(|error| Refusal { id: None, code: Code::InvalidRequest, member: "/id", detail: error.to_string() })?;

@@ -18,7 +18,7 @@ use super::metrics::RequestMeter;
 use super::request_id::{REQUEST_ID, request_id};
 use crate::domain::Blame;
 
-/// Puts `routes` into the envelope: every path, also one that no route has, and every handler, also one that panics.
+/// Wraps `routes` in the envelope: every path, even without a route, and every handler, even if it panics.
 pub fn wrap<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     requests: RequestMeter,
@@ -71,7 +71,7 @@ async fn surround(
     response
 }
 
-/// What the log says of one request besides time and failure.
+/// The fields of a request's log line besides time and failure.
 struct Line<'a> {
     method: &'a str,
     route: &'a str,
@@ -99,7 +99,7 @@ impl Line<'_> {
     }
 }
 
-/// Headers of a refusal that its rendered form keeps: those that say something besides the replaced body.
+/// Headers of a refusal that its rendered form keeps: those that do not describe the replaced body.
 fn kept(mut headers: HeaderMap) -> HeaderMap {
     headers.remove(axum::http::header::CONTENT_LENGTH);
     headers.remove(axum::http::header::CONTENT_TYPE);

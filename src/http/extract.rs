@@ -1,5 +1,5 @@
-//! Reads bodies, path parameters and query parameters; what does not fit is refused with its place, what was expected and
-//! what came.
+//! Parses bodies, path parameters and query parameters. Errors name the place, what was expected and
+//! what was given.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,15 +24,15 @@ use super::traffic::refused;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::service::budget::RequestMemory;
 
-/// Rows on one page of a list when the caller does not say.
+/// Default rows per page of a list.
 pub const PAGE_DEFAULT: usize = 20;
 
-/// Bytes of a body that are read where they arrive.
+/// Size up to which a body is parsed where it arrives.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// How often a body is in memory: as it was sent, and as it was read.
+/// How often a body is in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
 
-/// The header with a caller's own name for a request.
+/// The header with a caller's name for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A JSON body.
@@ -53,7 +53,7 @@ pub struct DocumentPath(pub CollectionName, pub DocumentId);
 /// The path parameter `key`.
 pub struct KeyPath(pub KeyId);
 
-/// Query parameters, unknown ones refused by name. Their values stay text, so that each is refused in our words.
+/// Query parameters; unknown ones are refused by name. Their values stay text, so that each gets our error message.
 pub struct Parameters<T>(pub T);
 
 /// Which rows of a list.
@@ -61,15 +61,15 @@ pub struct Parameters<T>(pub T);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageParameters {
-    /// Rows at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
     #[param(value_type = Option<u32>, minimum = 1, default = 20)]
     pub limit: Option<String>,
-    /// Where the page begins: `next_cursor` of the page before, unchanged. Left out for the first page.
+    /// Where the page begins: the unchanged `next_cursor` of the previous page. Leave it out for the first page.
     pub cursor: Option<String>,
 }
 
 impl PageParameters {
-    /// The page of `list` that is asked for; `parse` reads the last row's key out of the cursor.
+    /// The requested page of `list`; `parse` reads the last row's key from the cursor.
     pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
         let max = api.service.limits().page_max;
         let limit = match &self.limit {
@@ -152,7 +152,7 @@ impl FromRequestParts<Api> for DocumentPath {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
         let collection = path_param(&params, "collection", CollectionName::parse)?;
-        // On the paths of operations on many documents, which are ids, too, the id is no parameter.
+        // On the paths of operations on many documents, which could also be ids, the id is no parameter.
         let word = parts.uri.path().rsplit('/').next().filter(|_| params.iter().all(|(key, _)| key != "id"));
         match word {
             Some(word) => Ok(Self(collection, DocumentId::parse(word).map_err(|error| invalid_parameter("id", &error))?)),
@@ -184,7 +184,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
     }
 }
 
-/// A value that only a JSON object can be read into. A derived struct alone would take an array of its members, too.
+/// A value that is parsed only from a JSON object. A derived struct alone would also take an array of its members.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -207,19 +207,19 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Reads an array of objects.
+/// Parses an array of objects.
 pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let objects = Vec::<Object<T>>::deserialize(deserializer)?;
     Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
-/// Reads an array of objects that may be left out or null.
+/// Parses an array of objects that may be missing or null.
 pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
 }
 
-/// Checks how many items of a list are asked for by the member `pointer`.
+/// Checks the requested number of items, the member `pointer`.
 pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
     let max = limits.page_max;
     if (1..=max).contains(&got) {
@@ -228,10 +228,10 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
     Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
 }
 
-/// Parses the body of an operation, which has null only where the document does.
+/// Parses the body of an operation, which has null only where the document allows it.
 fn parse_body<T: DeserializeOwned>(bodies: &Bodies, operation: &str, bytes: &[u8]) -> Result<T, ApiError> {
     let parsed = parse_json(bytes);
-    // A null is also the better explanation of what cannot be read because of it.
+    // A null is also the better explanation of a parse error that it causes.
     bodies.check(operation, bytes).and(parsed)
 }
 
@@ -243,7 +243,7 @@ pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     if text.trim_ascii().is_empty() {
         return Err(ApiError::new(Code::MalformedJson, "the body is empty, expected JSON"));
     }
-    // Keeping track of the place takes longer than all else in a body of vectors: it is done only when there is an error to place.
+    // Tracking the place takes longer than everything else for a body of vectors, so it is done only after an error.
     if let Ok(Object(value)) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -276,7 +276,7 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
-/// An error of serde in the words of JSON, without the position, which the pointer tells better.
+/// An error of serde in the words of JSON, without the position, which the pointer replaces.
 pub fn readable(error: &serde_json::Error) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("invalid type: map", "invalid type: object"),
@@ -309,7 +309,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     if json && utf8 { Ok(()) } else { refuse("content-type", format!("must be application/json, got {media_type:?}")) }
 }
 
-/// Reads a body, a long one on a thread of its own: those that answer others are not to be busy with it.
+/// Parses a body; a long one on a thread of its own, so that it does not occupy those that answer others.
 async fn off_thread<T: Send + 'static>(
     bytes: Vec<u8>,
     read: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
@@ -321,10 +321,10 @@ async fn off_thread<T: Send + 'static>(
     reading.await.map_err(|error| ApiError::internal(format!("reading a body failed: {error}")))?
 }
 
-/// Reads the whole body, at most `bytes_max`, and no more than there is memory for beside the other requests.
+/// Reads the whole body, at most `bytes_max`, and not more than memory allows beside the other requests.
 ///
-/// A body beyond the limit is read on and thrown away up to once more the limit before the refusal is sent: most clients read
-/// an answer only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
+/// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read
+/// the response only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
 async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = || {
@@ -358,7 +358,7 @@ async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiErr
     if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }
 
-/// The parameters of the path, its percent-encoding undone.
+/// The parameters of the path, percent-decoded.
 pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
     if let Some(at) = malformed_percent(parts.uri.path()) {
         let detail =
@@ -369,7 +369,7 @@ pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, 
     read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 after percent-decoding"))
 }
 
-/// Reads one parameter of the path.
+/// Parses one parameter of the path.
 pub fn path_param<T, E: std::fmt::Display>(
     params: &RawPathParams,
     name: &'static str,

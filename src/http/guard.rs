@@ -1,4 +1,4 @@
-//! What stands before every handler: the drain, the key, its scope and reach, the bounds on traffic, the time limit.
+//! The checks before every handler: the drain, the key, its scope and reach, the limits on traffic, the time limit.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::service::shares::Bound;
 /// The scheme of the header `authorization`, in lower case, with the space after it.
 const BEARER: &str = "bearer ";
 
-/// What the guard looks at.
+/// What the guard needs.
 #[derive(Clone)]
 pub struct Gate {
     service: Service,
@@ -45,7 +45,7 @@ impl Gate {
         Self { service, settings: Arc::new(settings), traffic, operations }
     }
 
-    /// What all requests share.
+    /// The shared part of all requests.
     pub fn bounds(&self) -> Vec<Arc<Bound>> {
         let mut bounds = self.traffic.bounds().to_vec();
         bounds.extend(self.service.shared_bounds());
@@ -65,7 +65,7 @@ impl Gate {
             let scheme = text.get(..BEARER.len())?;
             scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())
         });
-        // What was sent is not repeated: it may be somebody's secret, mistyped.
+        // The header is not repeated: it may contain a mistyped secret.
         let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with a single space"))?;
         Ok(self.service.authenticate(secret)?)
     }
@@ -85,7 +85,7 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
     let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     let admitted = async {
-        // Who watches a server is answered also when all places are taken, which is what it has to see.
+        // Monitoring is answered even if all places are taken, because that is what it has to see.
         let watches = operation.id == "get_metrics";
         if watches && gate.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
@@ -96,7 +96,7 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
         }
         let caller = match gate.caller(request.headers()) {
             Ok(caller) => caller,
-            // Whoever tries keys pays for it.
+            // Whoever guesses keys pays for it.
             Err(error) => return Err(gate.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
         let payer = Payer::of(&caller, address);
@@ -118,14 +118,14 @@ pub async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -
     let response = memory.clone().scope(run(operation, &gate.settings, request, next)).await;
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
-    // What was written is told in any case; its answer is small beside the request.
+    // The result of a write is reported in any case; its response is small beside the request.
     if let (Err(refusal), Scope::Read) = (held, scope) {
         return refused(refusal).into_response();
     }
     response.map(|body| Body::new(InFlight::new(body, (place, admission, memory))))
 }
 
-/// Checks what the caller may do and touch.
+/// Checks what the caller may do and access.
 async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Request) -> Result<(), ApiError> {
     if caller.scope() < scope {
         let (has, needs) = (caller.scope().name(), scope.name());
@@ -151,7 +151,7 @@ async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Reque
     }
 }
 
-/// Refuses a collection that the caller may not touch; says nothing about whether there is one.
+/// Refuses a collection that the caller may not access, without revealing whether it exists.
 pub fn check_reach(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
     if caller.reaches(collection) {
         return Ok(());

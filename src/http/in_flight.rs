@@ -1,4 +1,4 @@
-//! Answers on their way: a request keeps its places among the bounded ones until the last byte of its answer is handed on, or nobody
+//! Responses in flight: a request keeps its places until the last byte of its response is handed over, or until nobody
 //! waits for it any more.
 
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
-/// An answer that keeps `places` while it is sent.
+/// A response that keeps `places` while it is sent.
 pub struct InFlight<T> {
     body: Body,
     places: Option<T>,
@@ -15,7 +15,7 @@ pub struct InFlight<T> {
 }
 
 impl<T: Unpin> InFlight<T> {
-    /// Has `body` keep `places`.
+    /// Makes `body` keep `places`.
     pub fn new(body: Body, places: T) -> Self {
         Self { body, places: Some(places), begun: false }
     }
@@ -35,7 +35,7 @@ impl<T: Unpin> hyper::body::Body for InFlight<T> {
     }
 
     fn is_end_stream(&self) -> bool {
-        // hyper lets go of a body that has ended, its last piece still in memory; of one that has not, when that piece is sent.
+        // hyper drops a body that has ended while its last piece is still in memory; otherwise, once that piece is sent.
         if self.begun { self.places.is_none() } else { self.body.is_end_stream() }
     }
 

@@ -1,4 +1,4 @@
-//! `/v1/jobs`: list, get, cancel. What flows is in `job_streams`.
+//! `/v1/jobs`: lists, reads and cancels jobs. Their streams are in `job_streams`.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -18,14 +18,14 @@ use super::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{self, Caller, Code, CollectionName, Job, JobFilter, JobId, JobProgress, JobStatus, JobType};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("list_jobs", &[READ_ERRORS, &[Code::InvalidCursor]]),
     ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
     ("cancel_job", &[READ_ERRORS, &[Code::JobNotFound, Code::JobFinished]]),
 ];
 
-/// A job: work that outlives the request that asked for it, and a restart of the server.
+/// A job: work that outlives its request and a restart of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobInfo {
     /// The id, a UUID.
@@ -33,19 +33,19 @@ pub struct JobInfo {
     /// What it does.
     #[serde(rename = "type")]
     pub kind: JobType,
-    /// Where it is.
+    /// Its status.
     pub status: JobStatus,
-    /// The collection that it is about; omitted when it is about none or several.
+    /// The collection that it concerns; omitted if there is none or several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub collection: Option<String>,
-    /// How far it is.
+    /// Its progress.
     pub progress: JobProgress,
-    /// What its type has to tell, such as the counts of an import.
+    /// Details of its type, such as the counts of an import.
     pub details: JobDetails,
-    /// Whether somebody asked it to stop.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
-    /// Why it failed; omitted when it did not.
+    /// Why it failed; omitted if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<JobProblem>,
@@ -56,22 +56,22 @@ pub struct JobInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub started_at: Option<String>,
-    /// When it ended; omitted before.
+    /// When it ended; omitted until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub finished_at: Option<String>,
 }
 
-/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id, and
-/// `skipped`, collections that were deleted meanwhile. A restore:
-/// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
-/// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
-/// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,
-/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `different`, `clusters`, `members`, `refused_pairs`. A training:
-/// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
-/// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
-/// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
-/// far, and `not_embedded`, those that the model failed on, which are tried again after the end.
+/// The details of a job, by type. Import: `lines`, `created`, `updated`, `failed`. Snapshot: `snapshot`, its id, and `skipped`,
+/// collections that were deleted meanwhile. Restore: `snapshot` and `collections`, the names of the restored ones. Mining:
+/// estimates of the `memory_bytes` and `disk_bytes` it needs; `first_sentences`, `first_different` and the same for `second`;
+/// then `proposed` pairs, `threshold`, with known pairs `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone`
+/// (left out because they were deleted meanwhile), `first_truncated`, `second_truncated`. Duplicates: `memory_bytes`,
+/// `disk_bytes`, `passages`, `different`, `clusters`, `members`, `refused_pairs`. Training: `classifier`, its name.
+/// Classification: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because their text changed
+/// meanwhile) and `failed`. Evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`. Re-embedding:
+/// `from_model`, `to_model` and their fingerprints, estimates of the `memory_bytes` and `disk_bytes` it needs; `passages`
+/// embedded so far, and `not_embedded`, failed ones that are tried again later.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
 pub struct JobDetails(pub domain::Metadata);
@@ -79,7 +79,7 @@ pub struct JobDetails(pub domain::Metadata);
 /// Why a job failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobProblem {
-    /// The kind of error, from the same closed list as that of requests.
+    /// The error code, from the same closed list as for requests.
     pub code: String,
     /// What is wrong.
     pub detail: String,
@@ -96,24 +96,24 @@ pub struct JobList {
     pub next_cursor: Option<String>,
 }
 
-/// Which jobs.
+/// Filters of the list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListJobsParameters {
-    /// Only jobs that do this.
+    /// Only jobs of this type.
     #[serde(rename = "type")]
     #[param(rename = "type", value_type = Option<JobType>)]
     pub kind: Option<String>,
-    /// Only jobs that are there.
+    /// Only jobs with this status.
     #[param(value_type = Option<JobStatus>)]
     pub status: Option<String>,
-    /// Only jobs that are about the collection of this name.
+    /// Only jobs that concern the collection with this name.
     pub collection: Option<String>,
-    /// Rows at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
     #[param(value_type = Option<u32>, minimum = 1, default = 20)]
     pub limit: Option<String>,
-    /// Where the page begins: `next_cursor` of the page before, unchanged. Left out for the first page.
+    /// Where the page begins: the unchanged `next_cursor` of the previous page. Leave it out for the first page.
     pub cursor: Option<String>,
 }
 
@@ -125,13 +125,13 @@ pub struct NoParameters {}
 /// The path parameter `job`.
 pub struct JobPath(pub JobId);
 
-/// An accepted job: the status, where to ask for it, and the job.
+/// An accepted job: the status, the path of the job, and the job.
 pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
 
 /// List jobs
 ///
-/// Lists jobs, the newest first, page by page; with a key that is restricted to collections, only those that it may see, so that
-/// a page may have fewer. Finished jobs are forgotten after a week, and earlier when there are many.
+/// Lists jobs, newest first, page by page. A key that is restricted to collections sees only its own, so a page may have
+/// fewer rows. Finished jobs are forgotten after a week, and earlier if there are many.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", params(ListJobsParameters),
     responses((status = 200, description = "One page of jobs.", body = JobList)),
@@ -168,7 +168,7 @@ pub async fn list_jobs(
 
 /// Get a job
 ///
-/// Gives a job with its progress.
+/// Returns a job with its progress.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -185,9 +185,9 @@ pub async fn get_job(
 
 /// Cancel a job
 ///
-/// Asks a job to stop. One that waits is canceled at once; one that runs stops as soon as it can, and until then is still
-/// `running`, with `cancel_requested`. Needs the scope that starting it needs. What it did so far stays, and its details say how far it came. A job that was canceled
-/// already is answered as it is; one that ended otherwise is an error.
+/// Asks a job to stop. A waiting job is canceled at once; a running one stops as soon as it can, and until then is still
+/// `running`, with `cancel_requested`. This needs the same scope as starting it. What the job did so far stays, and its details
+/// say how far it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -231,8 +231,8 @@ pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiE
     check_visible(caller, &job).map(|()| job)
 }
 
-/// Refuses a job that the caller may not see. Without restriction all may be seen; else those of a collection that the key reaches,
-/// and of no others besides.
+/// Refuses a job that the caller may not see. An unrestricted caller may see all; others only jobs of collections that the key
+/// may access, and of no others besides.
 fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     if caller.collections().is_none() {
         return Ok(());
@@ -244,16 +244,16 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
     match (job.kind, &job.collection) {
         (JobType::Mine, _) => check_texts(caller, job),
-        // Whose labels it shows is not known of a job of an earlier version.
+        // It is unknown whose labels a job of an earlier version shows.
         (JobType::Evaluate, _) if named.is_none() => refuse("the job may show labels of collections that the key does not reach"),
         (_, Some(collection)) => check_reach(caller, collection),
-        // A classifier of texts alone is everybody's, its training too.
+        // A classifier of texts alone belongs to everybody, and so does its training.
         (JobType::Train, None) => Ok(()),
         (_, None) => refuse("the job does not concern a single collection of the key"),
     }
 }
 
-/// A job of mining with texts of its request is, among restricted keys, for the key that sent them.
+/// Among restricted keys, a mining job with texts in its request belongs to the key that sent them.
 fn check_texts(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     let lists = ["first", "second"].iter().any(|side| job.request.get(*side).is_none_or(|side| side["collection"].is_null()));
     let sent = job.request.get("key").and_then(|key| key.as_str());
@@ -265,7 +265,7 @@ fn check_texts(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     }
 }
 
-/// The answer of an operation that a job goes on with.
+/// The response of an operation that starts a job.
 pub fn accepted(job: Job) -> Accepted {
     let location = format!("/v1/jobs/{}", job.id);
     (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job.into()))

@@ -1,7 +1,7 @@
-//! `/metrics`: what Prometheus reads, in the OpenMetrics text format.
+//! `/metrics`: metrics for Prometheus, in the OpenMetrics text format.
 //!
-//! Requests and the encoder count as they go. The state of the collections is read when somebody asks, at most once in
-//! `GAUGES_KEPT`, and of at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
+//! Requests and the encoder count as they go. The state of the collections is read on request, at most once per
+//! `GAUGES_KEPT`, and for at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::service::shares::Bound;
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What every name begins with.
 const PREFIX: &str = "dragoman";
-/// How long the state of the collections is good for.
+/// How long the state of the collections may be reused.
 const GAUGES_KEPT: Duration = Duration::from_secs(5);
 /// Collections with gauges of their own, the first by name; `dragoman_collections` counts all.
 const COLLECTIONS_MAX: usize = 1_000;
@@ -48,13 +48,13 @@ pub struct RequestMeter {
     running: Gauge,
 }
 
-/// A request that runs; counted as running until it is dropped.
+/// A running request; it counts as running until it is dropped.
 pub struct Running<'a>(&'a RequestMeter);
 
-/// A look at the collections, and when it was taken.
+/// The state of the collections, and when it was read.
 type Seen = (Instant, Arc<Gauges>);
 
-/// What all requests share.
+/// The shared limits of all requests.
 #[derive(Clone, Default)]
 pub struct Bounds {
     /// What is shared fairly.
@@ -63,7 +63,7 @@ pub struct Bounds {
     pub connections: ConnectionMeter,
 }
 
-/// All that `/metrics` shows.
+/// Everything that `/metrics` shows.
 #[derive(Clone)]
 pub struct Metrics {
     counted: Arc<Registry>,
@@ -119,7 +119,7 @@ impl Default for RequestMeter {
 }
 
 impl RequestMeter {
-    /// A request has come.
+    /// A request has arrived.
     pub fn begin(&self) -> Running<'_> {
         self.running.inc();
         Running(self)
@@ -175,7 +175,7 @@ impl Metrics {
         Self { counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
     }
 
-    /// The state of the server, a few seconds old at most. Two that ask at once wait for one look.
+    /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
     async fn gauges(&self, service: &Service) -> Result<Arc<Gauges>, ApiError> {
         let mut seen = self.seen.lock().await;
         if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_KEPT) {
@@ -203,7 +203,7 @@ pub async fn serve_metrics(
     Ok(([(CONTENT_TYPE, MEDIA_TYPE)], text))
 }
 
-/// What is read at the moment of the scrape.
+/// Values read at the moment of the scrape.
 fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let gauge = |value: u64| {
@@ -243,7 +243,7 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     registry
 }
 
-/// How much of each bound there is and is taken, and how often somebody found no room.
+/// Each limit, how much of it is in use, and how often there was no room.
 fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     let (limits, used) = (Family::<BoundLabel, Gauge>::default(), Family::<BoundLabel, Gauge>::default());
     let refused = Family::<BoundLabel, Counter>::default();
@@ -263,7 +263,7 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
 }
 
-/// Jobs by type and status, also where there are none, so that a rule can compare with what was before the first.
+/// Jobs by type and status, including zeros, so that an alert can compare with the time before the first.
 fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     let family = Family::<JobLabels, Gauge>::default();
     for kind in JobType::ALL {
@@ -276,7 +276,7 @@ fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     family
 }
 
-/// Memory of this process, where the system tells it as Linux does.
+/// Memory of this process, on systems that report it as Linux does.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

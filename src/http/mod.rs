@@ -1,7 +1,8 @@
-//! The wire: the whole route table on one screen.
+//! The HTTP API: the whole route table on one screen.
 //!
-//! Handlers read a request, call one use case and shape its answer. What surrounds every request (id, log line, error body,
-//! caught panics) is in `envelope`, what stands before them (keys, bounds, time) in `guard`; every failure is an `ApiError`, rendered in `error`.
+//! Handlers parse a request, call one use case and build the response. What surrounds every request (id, log line, error body,
+//! caught panics) is in `envelope`, the checks before it (keys, limits, time) in `guard`; every failure is an `ApiError`,
+//! rendered in `error`.
 
 pub mod access;
 pub mod aliases;
@@ -74,7 +75,7 @@ pub fn router(service: Service) -> Router {
     router_with(service, Settings::default())
 }
 
-/// The routes over `service`, with request ids, keys, bounds, panics caught and every error in the same form.
+/// The routes over `service`, with request ids, keys, limits, caught panics and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
     let (mut routes, _) = operations().split_for_parts();
     for word in ["scroll", "count", "delete"] {

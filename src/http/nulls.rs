@@ -1,4 +1,4 @@
-//! Refuses null where the document does not allow it: an optional member is left out, not null.
+//! Refuses null where the document does not allow it: optional members are left out instead.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The OpenAPI document: assembled from the operations, completed with every error and example, and served.
+//! The OpenAPI document: assembled from the operations, completed with all errors and examples, and served.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -54,7 +54,7 @@ const ERRORS: &[&[OperationErrors]] = &[
 
 macro_rules! examples {
     ($($name:literal),+ $(,)?) => {
-        /// Every example by its name: the operation's id, then `request` or the status of the answer.
+        /// Every example by its name: the operation's id, then `request` or the status of the response.
         const EXAMPLES: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../openapi/examples/", $name, ".json"))),)+];
     };
@@ -186,7 +186,7 @@ pub fn frame() -> utoipa::openapi::OpenApi {
     Frame::openapi()
 }
 
-/// Adds to the operations what they share: errors with their statuses, headers, examples, security.
+/// Adds what the operations share: errors with their statuses, headers, examples, security.
 pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     document["components"]["securitySchemes"][SCHEME] = json!({
@@ -227,7 +227,7 @@ pub fn complete(document: utoipa::openapi::OpenApi) -> Value {
 }
 
 /// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript takes a member
-/// with a default for one that is always there, and then nobody could leave it out of a request.
+/// with a default for one that is always present, so that nobody could leave it out of a request.
 fn say_defaults_in_words(schema: &mut Value) {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for member in members.into_iter().flat_map(Map::values_mut) {
@@ -237,7 +237,7 @@ fn say_defaults_in_words(schema: &mut Value) {
     }
 }
 
-/// The codes that an operation can answer with: its own, and those of the guard.
+/// The error codes of an operation: its own, and those of the guard.
 pub fn codes(operation_id: &str) -> Vec<Code> {
     let groups = ERRORS.iter().flat_map(|errors| errors.iter()).find(|(id, _)| *id == operation_id);
     let own = groups.into_iter().flat_map(|(_, groups)| groups.iter().flat_map(|group| group.iter().copied()));
@@ -303,7 +303,7 @@ pub async fn serve_document(State(api): State<Api>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], api.description.text.as_str())
 }
 
-/// Serves the list of error codes, where the member `type` of every problem points.
+/// Serves the list of error codes, to which the member `type` of every problem points.
 pub async fn serve_errors_page() -> Html<String> {
     let entry = |code: &Code| {
         let (name, status, summary) = (code.name(), code.status(), code.summary());
@@ -315,7 +315,7 @@ pub async fn serve_errors_page() -> Html<String> {
     Html(format!("{head}<h1>Errors</h1>\n{entries}</body>\n</html>\n"))
 }
 
-/// The browser for the document, its assets inside the program. It loads nothing from elsewhere.
+/// The browser of the document, with its assets inside the program. It loads nothing from elsewhere.
 pub fn swagger_ui() -> SwaggerUi {
     SwaggerUi::new("/docs").config(Config::new(["/openapi.json"]).validator_url("none"))
 }

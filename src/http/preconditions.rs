@@ -1,4 +1,4 @@
-//! Versions of documents as HTTP has them: `ETag` out, `If-Match` and `If-None-Match` in.
+//! Versions of documents in HTTP: `ETag` in responses, `If-Match` and `If-None-Match` in requests.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -8,7 +8,7 @@ use super::api::Api;
 use super::error::ApiError;
 use crate::domain::{Code, Precondition, Sequence};
 
-/// What the request demands of the document's version.
+/// The condition on the document's version.
 pub struct Demanded(pub Precondition);
 
 impl FromRequestParts<Api> for Demanded {

@@ -1,4 +1,4 @@
-//! Documents by what they are: scroll, count and delete those that a filter leaves, and count the values of fields.
+//! Documents selected by a filter: scroll, count and delete them, and count the values of fields.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_E
 use super::streamed::Streamed;
 use crate::domain::{Code, DocumentId, DocumentOrder, Facet, ScrollPosition, ScrollRequest};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
     ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
@@ -29,23 +29,24 @@ pub const ERRORS: &[OperationErrors] = &[
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScrollDocumentsRequest {
-    /// Only documents where this holds; all when left out.
+    /// Only documents that match; all by default.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// What they are ordered by.
+    /// The order of the documents.
     #[serde(default)]
     #[schema(default = "id")]
     pub order: ScrollOrder,
-    /// Whether the last comes first.
+    /// Whether to reverse the order.
     #[serde(default)]
     #[schema(default = false)]
     pub descending: bool,
-    /// Documents at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, default = 20)]
     pub limit: Option<usize>,
-    /// Where the page begins: `next_cursor` of the page before, with the same filter and order. Left out for the first page.
+    /// Where the page begins: `next_cursor` of the previous page, with the same filter and order. Leave it out for the first
+    /// page.
     #[serde(default)]
     #[schema(nullable = false)]
     pub cursor: Option<String>,
@@ -69,7 +70,7 @@ pub enum ScrollOrder {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountDocumentsRequest {
-    /// Only documents where this holds; all when left out.
+    /// Only documents that match; all by default.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
@@ -86,7 +87,7 @@ pub struct DocumentCount {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
-    /// Documents where this holds. To delete all, say so: `{"and": []}`.
+    /// Deletes the documents that match. To delete all, say so: `{"and": []}`.
     #[schema(value_type = FilterNode)]
     pub filter: Value,
 }
@@ -102,11 +103,11 @@ pub struct DeletedDocuments {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
-    /// Only documents where this holds; all when left out.
+    /// Only documents that match; all by default.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// The fields whose values are counted, 1 to 20.
+    /// The fields whose values to count, 1 to 20.
     #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1, max_items = 20)]
     pub facets: Vec<FacetInput>,
@@ -123,9 +124,9 @@ pub struct FacetsResult {
 
 /// Scroll documents
 ///
-/// Lists the documents that a filter leaves, in the order asked for, page by page. Every document that is there from begin to
-/// end and does not change comes exactly once. A page ends early when its texts and metadata are large (more than 1 MiB, and
-/// than 16 KiB for each document that is asked for); `next_cursor` leads on.
+/// Lists the documents that match a filter, in the requested order, page by page. Every document that exists all the time and
+/// does not change appears exactly once. A page ends early if its texts and metadata are large (more than 1 MiB, and
+/// than 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -157,7 +158,7 @@ pub async fn scroll_documents(
 
 /// Count documents
 ///
-/// Counts the documents that a filter leaves.
+/// Counts the documents that match a filter.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/count", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -175,9 +176,9 @@ pub async fn count_documents(
 
 /// Delete documents by filter
 ///
-/// Deletes the documents that match and were last stored before this request. It works in short transactions, so other writes go
-/// on in between, and a request that fails midway has deleted some of them; sending it again deletes the rest. Once it is
-/// answered, no search returns them.
+/// Deletes the documents that match and were last stored before this request. It works in short transactions, so other writes can
+/// run in between, and a request that fails midway has deleted some of them; send it again to delete the rest. Once the response
+/// arrives, no search returns them.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
@@ -203,7 +204,7 @@ pub async fn delete_documents(
 
 /// Count the values of fields
 ///
-/// Counts how many of the documents that a filter leaves have each value of a field: the languages of a collection, say, or the
+/// Counts how many of the documents that match a filter have each value of a field: the languages of a collection, say, or the
 /// most frequent tags.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/facets", tag = "documents",

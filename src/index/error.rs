@@ -52,7 +52,8 @@ pub enum IndexError {
         #[source]
         source: serde_json::Error,
     },
-    /// `index.usearch` has another length than `index.json` says: a crash or a copy cut it short, or the two do not belong together.
+    /// `index.usearch` has another length than `index.json` says: a crash or a copy cut it short, or the two do not belong
+    /// together.
     #[error("{} has {got} bytes, but its description says {expected}", path.display())]
     Torn {
         /// The file.

@@ -1,4 +1,5 @@
-//! The nearest neighbors of each sentence of one set among another set, in compact arrays: 8 bytes per neighbor and one per sentence.
+//! The nearest neighbors of each sentence of one set among another set, in compact arrays: 8 bytes per neighbor and one per
+//! sentence.
 
 use super::MiningError;
 use super::error::{below, within};
@@ -22,7 +23,8 @@ pub struct NeighborLists {
 }
 
 impl NeighborLists {
-    /// Room for `per_query` neighbors (1 to 255) of each of `queries` sentences, among `others` sentences. All memory is taken here.
+    /// Room for `per_query` neighbors (1 to 255) of each of `queries` sentences, among `others` sentences. All memory is taken
+    /// here.
     pub fn new(queries: usize, others: usize, per_query: usize) -> Result<Self, MiningError> {
         within("sentences", queries, 0, SENTENCES_MAX)?;
         within("sentences", others, 0, SENTENCES_MAX)?;

@@ -23,8 +23,8 @@ pub(super) const NEAR: f32 = 0.6;
 /// While passages are looked for, cosines below this count as none: few tokens are left to look at, and nothing that would be
 /// found is lost.
 const SCANNED: f32 = 0.3;
-/// Near tokens that are remembered, of all tokens of questions together, four bytes each: some twenty thousand tokens with what is
-/// near to them. To find out costs a product with the whole table.
+/// Near tokens that are remembered, of all tokens of questions together, four bytes each: some twenty thousand tokens with what
+/// is near to them. To find out costs a product with the whole table.
 const REMEMBERED_MAX: u64 = 4 << 20;
 
 /// The rows, and what is near to what.

@@ -1,8 +1,8 @@
 //! A bundle's token table: one file that both of its graphs and late interaction read.
 //!
-//! A safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1]: a token's vector is its row times
-//! its scale. `weights`, float32, one for each token: how much a token weighs in a question, above 0. The graphs name `rows` and `scales` as
-//! external data, by their place in the file.
+//! A safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1]: a token's vector is its row
+//! times its scale. `weights`, float32, one for each token: how much a token weighs in a question, above 0. The graphs name
+//! `rows` and `scales` as external data, by their place in the file.
 
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,14 @@
 //! A bundle's table of translations: what words of all languages mean, learned from parallel text.
 //!
 //! What words mean are concepts, without names of their own: words of different languages that are translated by each other share
-//! them. A word has each of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003, with
-//! concepts in the place of the words of one other language). No language needs to be known: of a word that several languages spell
-//! alike, the concepts of all count.
+//! them. A word has each of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003,
+//! with concepts in the place of the words of one other language). No language needs to be known: of a word that several
+//! languages spell alike, the concepts of all count.
 //!
 //! A safetensors file of three tensors. `words`, uint8: the numbers of words (`text::plain_words::word_key`), ascending, of each
-//! what it is more than the one before, seven bits in a byte, the lowest first, with the highest bit set in all bytes but the last.
-//! `concepts`, uint16: those of all words, word after word. `shares`, uint8, as many: the probability of each concept in parts of
-//! 127, with the highest bit set in the last one of each word.
+//! what it is more than the one before, seven bits in a byte, the lowest first, with the highest bit set in all bytes but the
+//! last. `concepts`, uint16: those of all words, word after word. `shares`, uint8, as many: the probability of each concept in
+//! parts of 127, with the highest bit set in the last one of each word.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at the end.
 //!
-//! Bounded everywhere: so many connections at once (`connections`), so long for a TLS handshake, so long until the head of a request is there, so long
-//! for a client that takes nothing of its answer.
+//! Bounded everywhere: so many connections at once (`connections`), so long for a TLS handshake, so long until the head of a
+//! request is there, so long for a client that takes nothing of its answer.
 
 mod connections;
 mod socket;

@@ -1,5 +1,6 @@
-//! Archives of snapshots: a tar file packed with Zstandard. It holds `catalog.sqlite` with the rows of the collections and, when it
-//! is of the whole server, their aliases and the classifiers; each collection's database as `collections/<id>.sqlite`, and at its end `manifest.json` with the length and SHA-256 of all of them.
+//! Archives of snapshots: a tar file packed with Zstandard. It holds `catalog.sqlite` with the rows of the collections and, when
+//! it is of the whole server, their aliases and the classifiers; each collection's database as `collections/<id>.sqlite`, and at
+//! its end `manifest.json` with the length and SHA-256 of all of them.
 //!
 //! An archive is read front to back, once. What it holds is believed only when the end was reached and everything fits the
 //! manifest.

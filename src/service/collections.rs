@@ -78,7 +78,8 @@ impl Service {
         .await
     }
 
-    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next one.
+    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next
+    /// one.
     pub async fn list_collections(
         &self,
         page: Page<CollectionName>,

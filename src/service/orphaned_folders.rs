@@ -121,8 +121,8 @@ pub(super) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(found)
 }
 
-/// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that somebody
-/// may miss stays.
+/// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that
+/// somebody may miss stays.
 pub(super) fn clear(folder: &Path) -> io::Result<bool> {
     match folder.try_exists()? {
         true if !is_garbage(folder) => Ok(false),

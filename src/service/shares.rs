@@ -1,7 +1,7 @@
 //! Bounds on what all requests take together, shared fairly: nobody gets more than is left for the others.
 //!
-//! Who holds something already may take more only while at least as much as he then holds stays free. So one caller alone gets half of
-//! a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
+//! Who holds something already may take more only while at least as much as he then holds stays free. So one caller alone gets
+//! half of a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

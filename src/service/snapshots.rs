@@ -96,8 +96,8 @@ impl Service {
         self.submit_job(place, NewJob { id, kind, collection: only, request, details, total, unit }).await
     }
 
-    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early when
-    /// its snapshots hold many collections.
+    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early
+    /// when its snapshots hold many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
         let state = Arc::clone(&self.state);
         blocking(move || {

@@ -1,8 +1,8 @@
 //! The upkeep of a collection's index, beside everything else: sees to it that searches still find what was added long ago, and
 //! makes the graph anew when many of its nodes are those of removed passages.
 //!
-//! Between two turns it rests four times as long as the last one took, so it takes a fifth of a core at most. A passage that another
-//! one hid is found again after the next turn: 0.4 s of work among 20,000 passages on a busy machine.
+//! Between two turns it rests four times as long as the last one took, so it takes a fifth of a core at most. A passage that
+//! another one hid is found again after the next turn: 0.4 s of work among 20,000 passages on a busy machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

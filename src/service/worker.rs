@@ -102,7 +102,8 @@ impl Worker {
         let collection = Arc::clone(&self.collection);
         blocking(move || {
             collection.apply_changes()?;
-            // Remembered while the database is open: whoever looks at all collections does not open it for that. Who asks is told errors.
+            // Remembered while the database is open: whoever looks at all collections does not open it for that. Who asks is told
+            // errors.
             let _ = collection.store.counts();
             collection.save_if_due()
         })

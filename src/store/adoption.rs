@@ -1,5 +1,5 @@
-//! Takes the rows of a database from elsewhere into one that our own migrations make. Nothing of the foreign is copied but rows of
-//! known tables: not its indexes, not its triggers, not its counts, not its index of terms. Ours are made anew.
+//! Takes the rows of a database from elsewhere into one that our own migrations make. Nothing of the foreign is copied but rows
+//! of known tables: not its indexes, not its triggers, not its counts, not its index of terms. Ours are made anew.
 //!
 //! The new database is of the foreign's version at first and is then migrated, as the foreign itself would have been. Until
 //! it is whole nobody may rely on it: a crash leaves a file that is of no use.
@@ -164,7 +164,8 @@ fn columns(ours: &Connection, table: &str) -> Result<Vec<String>, Fault> {
     Ok(statement.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Takes over where the sequence stands, who the database is, and the last key of a passage. Counts are our own triggers' already.
+/// Takes over where the sequence stands, who the database is, and the last key of a passage. Counts are our own triggers'
+/// already.
 fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault> {
     let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "state", row: 1, problem });
     let columns = columns(ours, "state")?;

@@ -1,4 +1,5 @@
-//! `catalog.sqlite`: which collections there are; `keys` has its keys. Opening it takes the data directory for this process alone.
+//! `catalog.sqlite`: which collections there are; `keys` has its keys. Opening it takes the data directory for this process
+//! alone.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;

@@ -55,8 +55,8 @@ impl DocumentStore {
     }
 
     /// As `open`, of a database that was made before and reaches at least the change `reached`, which its saved index has. One
-    /// that is gone, empty or behind is damaged, and is left as it is. So is one whose log lost acknowledged changes; where commits
-    /// do not wait for the disk it is opened without them, and `lost_log` names them.
+    /// that is gone, empty or behind is damaged, and is left as it is. So is one whose log lost acknowledged changes; where
+    /// commits do not wait for the disk it is opened without them, and `lost_log` names them.
     pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         check_there(&database)?;
@@ -126,9 +126,9 @@ impl DocumentStore {
         Ok(())
     }
 
-    /// Stores documents, all or none, in one transaction that may hold other callers' writes too. A document with the same
-    /// title and text as before, cut into the same passages, keeps them with their embeddings. Gives one outcome per document, in order;
-    /// an id that comes twice is created, then updated.
+    /// Stores documents, all or none, in one transaction that may hold other callers' writes too. A document with the same title
+    /// and text as before, cut into the same passages, keeps them with their embeddings. Gives one outcome per document, in
+    /// order; an id that comes twice is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
         self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
@@ -177,8 +177,8 @@ impl DocumentStore {
         self.read("reading a document", |connection| queries::get(connection, id))
     }
 
-    /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than `bytes_max`
-    /// bytes, but not before its first document.
+    /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than
+    /// `bytes_max` bytes, but not before its first document.
     pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
         self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }

@@ -1,7 +1,7 @@
-//! Databases that come from elsewhere, in archives. None of them is ever opened as one of ours: a trigger, a view or an index on an
-//! expression would run its author's statements in this server. A foreign database is opened by a connection that can do nothing but
-//! read rows of the tables that this program makes; its schema is compared to the letter with what the migrations make; and
-//! `adoption` copies its rows into a database of our own.
+//! Databases that come from elsewhere, in archives. None of them is ever opened as one of ours: a trigger, a view or an index on
+//! an expression would run its author's statements in this server. A foreign database is opened by a connection that can do
+//! nothing but read rows of the tables that this program makes; its schema is compared to the letter with what the migrations
+//! make; and `adoption` copies its rows into a database of our own.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,11 +1,11 @@
 //! The write-ahead log before SQLite reads it: whether it holds acknowledged changes that SQLite will not reach.
 //!
-//! SQLite takes a log up to the first frame that does not match its checksum, and silently forgets what is behind it. That is right for
-//! the end of a log, which power loss may tear: nobody was answered. It is wrong for damage in the middle. The two are told apart by
-//! what follows: with full durability no transaction begins before the disk has the one before it. So a frame that goes on from a
-//! commit, behind one that does not fit, shows that the commit was acknowledged. Each frame carries the checksum of all before
-//! it, so "goes on from" can be proven; frames of an older generation have other salts, and those of a transaction that was rolled back
-//! go on from no commit.
+//! SQLite takes a log up to the first frame that does not match its checksum, and silently forgets what is behind it. That is
+//! right for the end of a log, which power loss may tear: nobody was answered. It is wrong for damage in the middle. The two are
+//! told apart by what follows: with full durability no transaction begins before the disk has the one before it. So a frame that
+//! goes on from a commit, behind one that does not fit, shows that the commit was acknowledged. Each frame carries the checksum
+//! of all before it, so "goes on from" can be proven; frames of an older generation have other salts, and those of a transaction
+//! that was rolled back go on from no commit.
 //!
 //! The format is that of SQLite: a header of 32 bytes, then frames of 24 bytes and a page.
 
@@ -107,7 +107,8 @@ fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result
     Ok(lost.map(|bad| Lost { place: format!("frame {bad}"), transactions }))
 }
 
-/// Frames behind a header that does not fit. The disk had it before the first frame was written, so each whole transaction counts.
+/// Frames behind a header that does not fit. The disk had it before the first frame was written, so each whole transaction
+/// counts.
 fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
     let mut transactions = 0;
     while let Some(frame) = frames.next()? {

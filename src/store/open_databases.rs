@@ -1,8 +1,9 @@
 //! Which databases are open: at most so many at once, whatever number of collections there is.
 //!
-//! An open database takes a thread, some files and some memory. So one is opened when something is read or written, and stays open
-//! until another one needs its place: then that is closed which was not used for longest, of those that nobody uses right now. Who
-//! needs a place while all are in use waits. Nobody waits who uses a database already, unless for that same one, so places become free.
+//! An open database takes a thread, some files and some memory. So one is opened when something is read or written, and stays
+//! open until another one needs its place: then that is closed which was not used for longest, of those that nobody uses right
+//! now. Who needs a place while all are in use waits. Nobody waits who uses a database already, unless for that same one, so
+//! places become free.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! What a query says beside its words: quotes around words that must stand in this order, a minus before what must not be there.
 //!
-//! A mark is an operator only where nobody would write it by chance: an apostrophe, an inch, the quote within a Hebrew abbreviation,
-//! a hyphen, a dash and a negative number are what they were. A quote that nobody closes is no quote. The rules are in
-//! `docs/search.md`.
+//! A mark is an operator only where nobody would write it by chance: an apostrophe, an inch, the quote within a Hebrew
+//! abbreviation, a hyphen, a dash and a negative number are what they were. A quote that nobody closes is no quote. The rules are
+//! in `docs/search.md`.
 
 use crate::domain::{Language, QueryTerms, TermPhrase};
 
@@ -87,7 +87,8 @@ impl QueryText {
         if says_something { Ok(()) } else { Err(QueryError::OnlyExcluded) }
     }
 
-    /// The terms that the query is searched by, with stems if its language is known, and what it demands: of every word with `all_words`.
+    /// The terms that the query is searched by, with stems if its language is known, and what it demands: of every word with
+    /// `all_words`.
     pub fn terms(&self, all_words: bool, language: Option<Language>) -> Result<QueryTerms, QueryError> {
         // Words in quotes first, lest they be the ones that are cut off.
         let text = self.phrases.iter().chain([&self.text]).map(String::as_str).collect::<Vec<_>>().join("\n");

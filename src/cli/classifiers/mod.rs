@@ -105,7 +105,8 @@ pub struct TrainArgs {
     /// What it learns from.
     #[command(flatten)]
     pub labeled: LabeledArgs,
-    /// A label of a prototype with a description, such as "sports=matches, goals and players"; repeat it for further descriptions.
+    /// A label of a prototype with a description, such as "sports=matches, goals and players"; repeat it for further
+    /// descriptions.
     #[arg(long, short, value_name = "LABEL[=TEXT]")]
     pub label: Vec<String>,
     /// Lets a text have any number of labels.

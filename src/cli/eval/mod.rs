@@ -1,7 +1,7 @@
 //! `dragoman eval`: runs the papers' evaluations on the model that a server has loaded, one subcommand per task.
 //!
-//! Files are read and numbers computed here (`crate::evaluation`, which the trainer uses too); the server embeds, classifies, mines
-//! and searches. Whatever a task creates on the server is deleted when it ends, however it ends.
+//! Files are read and numbers computed here (`crate::evaluation`, which the trainer uses too); the server embeds, classifies,
+//! mines and searches. Whatever a task creates on the server is deleted when it ends, however it ends.
 
 mod classification;
 mod configuration;
@@ -52,8 +52,9 @@ pub enum Task {
     Tatoeba(DataArgs),
     /// Measures P@1 between the sides of translation pairs.
     ///
-    /// Files `flores.xx.txt`: one sentence per line; the same line number in every file is the same sentence; any two languages are
-    /// compared. Files `short.xx-en.tsv`: xx-sentence, tab, English sentence; each is a separate task. xx is an ISO 639-1 code.
+    /// Files `flores.xx.txt`: one sentence per line; the same line number in every file is the same sentence; any two languages
+    /// are compared. Files `short.xx-en.tsv`: xx-sentence, tab, English sentence; each is a separate task. xx is an ISO 639-1
+    /// code.
     Pairs(DataArgs),
     /// Measures precision, recall and F1 of mined translation pairs, by margin scoring (BUCC 2018).
     ///
@@ -62,14 +63,14 @@ pub enum Task {
     Mining(MiningArgs),
     /// Measures the accuracy of a classifier that learns in one language and is tested in the others.
     ///
-    /// SIB-200: `sib200.xx.tsv`: split (train, dev or test), tab, index, tab, label, tab, text. MLDoc: `XX.train.1000`, `XX.dev` and
-    /// `XX.test`: label, tab, text; XX as `en` or `english`. CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`: label, tab, text; PRODUCT
-    /// is books, dvd, music, or all.
+    /// SIB-200: `sib200.xx.tsv`: split (train, dev or test), tab, index, tab, label, tab, text. MLDoc: `XX.train.1000`, `XX.dev`
+    /// and `XX.test`: label, tab, text; XX as `en` or `english`. CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`: label, tab, text;
+    /// PRODUCT is books, dvd, music, or all.
     Classification(ClassificationArgs),
     /// Measures P@1 of some queries among many candidates, by margin scoring.
     ///
-    /// Files `candidates.xx-yy.xx`, the queries, beside `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of the
-    /// candidates translates line n of the queries; further lines are distractors.
+    /// Files `candidates.xx-yy.xx`, the queries, beside `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of
+    /// the candidates translates line n of the queries; further lines are distractors.
     Retrieval(RetrievalArgs),
     /// Measures Spearman's rank correlation between cosines and similarity scores.
     ///
@@ -77,11 +78,12 @@ pub enum Task {
     Sts(DataArgs),
     /// Measures nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, with several configurations side by side.
     ///
-    /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id, text).
-    /// Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id, language,
-    /// text) or `corpus.tsv` (id, text). Judgments: `qrels/test.tsv` (BEIR: query id, document id, score, below a header), `qrels.tsv`
-    /// (the same without a header) or `qrels.txt` (TREC: query id, 0, document id, grade). Tabs separate the fields of .tsv files, and
-    /// a language is a BCP 47 tag. A grade above 0 means relevant, and higher grades count more; unlisted documents are not relevant.
+    /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id,
+    /// text). Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id,
+    /// language, text) or `corpus.tsv` (id, text). Judgments: `qrels/test.tsv` (BEIR: query id, document id, score, below a
+    /// header), `qrels.tsv` (the same without a header) or `qrels.txt` (TREC: query id, 0, document id, grade). Tabs separate the
+    /// fields of .tsv files, and a language is a BCP 47 tag. A grade above 0 means relevant, and higher grades count more;
+    /// unlisted documents are not relevant.
     Search(SearchArgs),
     /// Runs every task but `search` that has files in the folder; classification follows the papers.
     All(DataArgs),

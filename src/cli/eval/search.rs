@@ -34,12 +34,12 @@ pub struct SearchArgs {
     /// Input files and the output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Search modes to evaluate; any mode that the server knows, or `default` to send none. Without this, --config and --from-run:
-    /// full,dense,lexical,hybrid.
+    /// Search modes to evaluate; any mode that the server knows, or `default` to send none. Without this, --config and
+    /// --from-run: full,dense,lexical,hybrid.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',')]
     pub mode: Vec<String>,
-    /// A further configuration: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can be
-    /// repeated.
+    /// A further configuration: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can
+    /// be repeated.
     // The id `config` belongs to the settings file, by which `crate::config` recognizes the commands that take it.
     #[arg(id = "configuration", long = "config", value_name = "NAME={…}", value_parser = Configuration::parse)]
     pub config: Vec<Configuration>,
@@ -53,8 +53,8 @@ pub struct SearchArgs {
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
     /// Which documents to search for each query, each evaluated separately: those of all languages, of its own, of the others.
-    /// Queries without a relevant document there are left out, and except for `all` also queries of unknown language; a scope without
-    /// queries has no rows.
+    /// Queries without a relevant document there are left out, and except for `all` also queries of unknown language; a scope
+    /// without queries has no rows.
     #[arg(long, value_enum, value_name = "SCOPE,…", value_delimiter = ',', default_value = "all,same,other")]
     pub languages: Vec<Scope>,
     /// Searches with balance_languages, which makes languages take turns.
@@ -69,8 +69,8 @@ pub struct SearchArgs {
     /// Seed of the bootstrap.
     #[arg(long, value_name = "NUMBER", default_value_t = SEED)]
     pub seed: u64,
-    /// Writes the hits among all documents as TREC runs, one file per configuration: `{name}` stands for its name, and is optional
-    /// if there is only one. Judgments are optional then.
+    /// Writes the hits among all documents as TREC runs, one file per configuration: `{name}` stands for its name, and is
+    /// optional if there is only one. Judgments are optional then.
     #[arg(long, value_name = "FILE")]
     pub run: Option<PathBuf>,
 }
@@ -296,8 +296,8 @@ impl<'a> Searches<'a> {
         Ok(Self { measured, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
     }
 
-    /// The languages of the relevant documents, from the files; the server is asked for the others, and for all of them if `check`
-    /// wants to know whether the collection has the documents.
+    /// The languages of the relevant documents, from the files; the server is asked for the others, and for all of them if
+    /// `check` wants to know whether the collection has the documents.
     fn languages_of(&self, set: &Relevance, check: bool) -> Result<HashMap<String, Language>, CliError> {
         let known = set.documents.iter().filter_map(|item| Some((item.id.clone(), item.language?)));
         let mut languages: HashMap<String, Language> = known.collect();

@@ -12,11 +12,11 @@ use crate::http::error::{ApiError, Violation};
 use crate::http::filter::{self, FilterNode};
 use crate::http::languages::refused_tag;
 
-/// Labeled texts in one request at most.
+/// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;
-/// Labels of one text, and labels that one request may describe, at most.
+/// Maximum labels of one text, and labels that one request may describe.
 const LABELS_MAX: usize = 1_000;
-/// Descriptions of one label at most.
+/// Maximum descriptions of one label.
 const DESCRIPTIONS_MAX: usize = 100;
 /// Longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 256;
@@ -27,11 +27,11 @@ const LABEL_BYTES_MAX: usize = 256;
 pub struct LabeledDocumentsInput {
     /// The collection, by its name or an alias.
     pub collection: String,
-    /// Where in the metadata the labels are, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
-    /// of those. Documents without a value there are left out.
+    /// Metadata path of the labels, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
+    /// of these. Documents without a value there are skipped.
     #[schema(examples("topic"))]
     pub field: String,
-    /// Only documents where this holds.
+    /// Only documents that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
@@ -47,26 +47,26 @@ pub struct LabeledTextInput {
     /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`.
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
-    /// The language, as a BCP 47 tag; recognized when left out, or `und`.
+    /// The language, as a BCP 47 tag; detected if left out, or if `und`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
 }
 
-/// A label and what it means.
+/// A label and its descriptions.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelInput {
     /// The label, of 1 to 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
-    /// What it means, in any languages: words, sentences, typical texts. Left out, the name speaks for itself; else it does not.
+    /// What it means, in any language: words, sentences, typical texts. Without descriptions, the name itself is used.
     #[serde(default)]
     #[schema(nullable = false, max_items = 100)]
     pub descriptions: Option<Vec<String>>,
 }
 
-/// Reads which documents are meant; `pointer` is where the request names them.
+/// Parses which documents to use; `pointer` is their place in the request.
 pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -> Result<LabeledDocuments, ApiError> {
     let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail);
     let collection = CollectionName::parse(&input.collection).map_err(|error| refuse("/collection", error.to_string()))?;
@@ -75,7 +75,7 @@ pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -
     Ok(LabeledDocuments { collection, field, filter })
 }
 
-/// Reads a path into the metadata.
+/// Parses a metadata path.
 pub fn path(text: &str) -> Result<MetadataPath, String> {
     match Field::parse(text)? {
         Field::Metadata(path) => Ok(path),
@@ -83,7 +83,7 @@ pub fn path(text: &str) -> Result<MetadataPath, String> {
     }
 }
 
-/// Reads the path of metadata where a value, or an array of values, is to be written: what a document could bring along itself.
+/// Parses a metadata path to write to: a value, or an array of values, that a document could also have brought along.
 pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<MetadataPath, String> {
     let path = path(text)?;
     let levels = path.keys().len() + usize::from(is_array);
@@ -96,7 +96,7 @@ pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<Met
     }
 }
 
-/// Writes which documents are meant.
+/// Writes which documents to use.
 pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
     LabeledDocumentsInput {
         collection: source.collection.as_str().to_owned(),
@@ -105,7 +105,7 @@ pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
     }
 }
 
-/// Reads labeled texts.
+/// Parses labeled texts.
 pub fn texts(
     inputs: Vec<LabeledTextInput>,
     pointer: &str,
@@ -140,7 +140,7 @@ pub fn texts(
     inputs.into_iter().enumerate().map(read).collect()
 }
 
-/// Reads labels with their descriptions.
+/// Parses labels with their descriptions.
 pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
     let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     if inputs.len() > LABELS_MAX {
@@ -191,7 +191,7 @@ fn check_label(label: &str, pointer: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The same error about a filter that is a member of `pointer`.
+/// The same error for a filter that is a member of `pointer`.
 fn within(error: ApiError, pointer: &str) -> ApiError {
     let moved = error.errors.iter().map(|violation| {
         let place = violation.pointer.as_deref().unwrap_or_default();

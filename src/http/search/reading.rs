@@ -1,11 +1,11 @@
-//! How a search reads its query, and which languages it would rather have: what it demands of words, `prefer_language`.
+//! How a search interprets its query, and which languages it prefers: operators, `words`, `prefer_language`.
 
 use super::request::{SearchDocumentsRequest, WordMatching, invalid};
 use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
 use crate::http::error::ApiError;
 use crate::http::languages::refused_tag;
 
-/// How the words of a query are read.
+/// How the words of a query are interpreted.
 pub(super) fn check_reading(
     body: &SearchDocumentsRequest,
     target: &SearchTarget,

@@ -266,8 +266,8 @@ fn what_an_unfinished_save_left_is_removed() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len());
 }
 
-/// A folder with a graph as earlier versions left it: after rounds of replacing, each removed node's slot taken by a new one, which
-/// cut off others. Gives its passages.
+/// A folder with a graph as earlier versions left it: after rounds of replacing, each removed node's slot taken by a new one,
+/// which cut off others. Gives its passages.
 fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> Vec<(PassageId, Embedding)> {
     let around = |key: u64| {
         let center = embedding(key % 8);

@@ -1,7 +1,7 @@
 //! Judging a classifier by labeled texts or documents: a few at once, a whole collection as a job.
 //!
-//! A job changes nothing but its own result, so one that a restart interrupts begins again. It judges the classifier as it was when
-//! the job began, also when it is trained again meanwhile.
+//! A job changes nothing but its own result, so one that a restart interrupts begins again. It judges the classifier as it was
+//! when the job began, also when it is trained again meanwhile.
 
 use std::sync::Arc;
 

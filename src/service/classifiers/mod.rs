@@ -1,5 +1,6 @@
-//! Classifiers: listing and deleting them, and which of them are in memory. `creation` makes one or trains it again, `training` is
-//! the job that does so, `trained` what answers with what `voters` finds, `predict`, `evaluate` and `apply` are what it is asked.
+//! Classifiers: listing and deleting them, and which of them are in memory. `creation` makes one or trains it again, `training`
+//! is the job that does so, `trained` what answers with what `voters` finds, `predict`, `evaluate` and `apply` are what it is
+//! asked.
 //!
 //! A document is compared by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it learned
 //! on: with another one loaded it can be listed and deleted, but not asked.

@@ -291,8 +291,8 @@ impl State {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
     }
 
-    /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would begin
-    /// anew. Blocks.
+    /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would
+    /// begin anew. Blocks.
     pub(super) fn make_room_after(&self, live: &RunningJob) {
         match live.kind {
             JobType::Snapshot | JobType::Restore => self.clean_up_snapshot(live),

@@ -1,6 +1,6 @@
-//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into databases
-//! of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the catalog. A crash before it leaves the old state, with folders that
-//! the next start removes; after it, the new state.
+//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into
+//! databases of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the
+//! catalog. A crash before it leaves the old state, with folders that the next start removes; after it, the new state.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -331,7 +331,8 @@ impl Restore {
     }
 }
 
-/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any dimension.
+/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any
+/// dimension.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
     let from = CollectionName::parse(&target.from)?;
     let row = catalog.get(&from)?.ok_or_else(|| invalid(format!("has no row for {from}")))?;

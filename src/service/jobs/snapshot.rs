@@ -1,7 +1,7 @@
 //! Making a snapshot: copies each collection's database as it is at one moment, one after the other, and packs it. One of the
 //! whole server also gets the aliases and the classifiers that have learned, but no keys: an archive leaves the server. Writers
-//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job names
-//! it. A restart begins anew; what was there of the archive is removed.
+//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job
+//! names it. A restart begins anew; what was there of the archive is removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -205,8 +205,8 @@ impl LanguageHead {
         Some(Weighed { detected, support: self.mean(sums[best], counted), counted })
     }
 
-    /// The mean weight for a language of what counts in a text with these token ids, over the temperature. `None` when none of the
-    /// tokens says anything, or the head does not know the language.
+    /// The mean weight for a language of what counts in a text with these token ids, over the temperature. `None` when none of
+    /// the tokens says anything, or the head does not know the language.
     pub fn support(&self, ids: &[u32], language: Language) -> Option<f32> {
         let place = self.languages.iter().position(|known| *known == language)?;
         let (sums, counted) = self.sums(&self.features.of(ids))?;

@@ -1,5 +1,5 @@
-//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of the
-//! passages that they left, so that it works on what was there then.
+//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of
+//! the passages that they left, so that it works on what was there then.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents, embeds
-//! what is missing, removes what is gone.
+//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents,
+//! embeds what is missing, removes what is gone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
