@@ -88,7 +88,7 @@ impl State {
 pub fn load(path: &Path, device: Device) -> Result<State, Error> {
     let broken = |problem: String| Error::Content { path: path.to_owned(), problem };
     let mut named: BTreeMap<String, Tensor> = Tensor::read_safetensors(path)?.into_iter().collect();
-    let numbers = named.remove(POSITION).ok_or_else(|| broken("no position in it".to_owned()))?;
+    let numbers = named.remove(POSITION).ok_or_else(|| broken("it has no position".to_owned()))?;
     let numbers: Vec<i64> = Vec::try_from(numbers)?;
     let (stage, step, adam_steps, average_steps) = match numbers[..] {
         // Written before weights could be averaged.
@@ -104,7 +104,8 @@ pub fn load(path: &Path, device: Device) -> Result<State, Error> {
         if let Some(name) = name.strip_prefix(WEIGHT) {
             state.parameters.set(name, tensor);
         } else if let Some(name) = name.strip_prefix(FIRST) {
-            let second = named.get(&format!("{SECOND}{name}")).ok_or_else(|| broken(format!("half of {name}'s moments")))?;
+            let second =
+                named.get(&format!("{SECOND}{name}")).ok_or_else(|| broken(format!("one of {name}'s two moments is missing")))?;
             state.adam.moments.insert(name.to_owned(), (copy(tensor), copy(second)));
         } else if let Some(name) = name.strip_prefix(AVERAGE) {
             state.average.weights.insert(name.to_owned(), copy(tensor));

@@ -25,7 +25,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// Aligned files differ in length.
-    #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
+    #[error("{} has {got} lines, but the files beside it have {expected}", path.display())]
     Misaligned {
         /// The file.
         path: PathBuf,
@@ -63,7 +63,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// The thread that makes batches has ended.
-    #[error("no batch for step {step}: the thread that makes them ended, and says why above; do the shards have this tokenizer?")]
+    #[error(
+        "no batch for step {step}: the thread that makes them ended, with the error above; do the shards have this tokenizer?"
+    )]
     NoBatch {
         /// Steps done.
         step: u64,
@@ -77,7 +79,7 @@ pub enum Error {
         loss: f64,
     },
     /// Signals cannot be listened to.
-    #[error("cannot listen to signals")]
+    #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
     /// A measurement that the export must pass did not.
     #[error("parity of {variant}: {problem}")]

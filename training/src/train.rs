@@ -84,7 +84,7 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     let mut state = State::new(options.device);
     if path.is_file() {
         state = checkpoint::load(&path, options.device)?;
-        println!("going on at stage {}, step {}", state.position.stage, state.position.step);
+        println!("resuming at stage {}, step {}", state.position.stage, state.position.step);
     }
     // A teacher that is not there is told before hours of other stages.
     for stage in config.stages.iter().skip(state.position.stage) {
@@ -110,12 +110,12 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     Ok(Outcome::Finished)
 }
 
-/// The configuration as this machine runs it: a processor without instructions for bfloat16 makes each product of many conversions, some thirty
-/// times as slow as one in float32.
+/// The configuration as this machine runs it: a processor without instructions for bfloat16 makes each product of many
+/// conversions, some thirty times as slow as one in float32.
 fn as_multiplied(config: &Config, device: Device) -> Config {
     let mut config = config.clone();
     if device == Device::Cpu && !multiplies_bf16() && config.stages.iter().any(|stage| stage.bf16) {
-        println!("this processor has no instructions for bfloat16: stages that ask for it are trained in float32");
+        println!("this processor has no bfloat16 instructions, so stages that ask for it are trained in float32");
         config.stages.iter_mut().for_each(|stage| stage.bf16 = false);
     }
     config

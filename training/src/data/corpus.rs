@@ -72,7 +72,9 @@ pub fn find(folder: &Path) -> Result<Found, Error> {
         if files.len() >= 2 {
             found.corpora.push(Corpus { name, key, source: Source::Lines(files) });
         } else {
-            found.skipped.extend(files.into_values().map(|path| (path, "no file of another language beside it".to_owned())));
+            found
+                .skipped
+                .extend(files.into_values().map(|path| (path, "there is no file of another language beside it".to_owned())));
         }
     }
     found.corpora.sort_by(|a, b| a.key.cmp(&b.key));
@@ -231,7 +233,7 @@ fn classify(path: &Path) -> Result<Kind, String> {
     let [ending, middle, name] = parts[..] else { return Err("not named like a corpus".to_owned()) };
     let language = |code: &str| Language::parse(code).ok_or_else(|| format!("{code} is not among the languages"));
     let pair = |codes: &str| -> Result<[Language; 2], String> {
-        let (a, b) = codes.split_once('-').ok_or_else(|| format!("{codes} is no language pair"))?;
+        let (a, b) = codes.split_once('-').ok_or_else(|| format!("{codes} is not a language pair"))?;
         Ok([language(a)?, language(b)?])
     };
     let name = name.to_owned();

@@ -135,7 +135,7 @@ impl Shard {
             return Err(broken("no shard"));
         }
         let header_end = 16usize.saturating_add(read_u64(&map, 8) as usize);
-        let json = map.get(16..header_end).ok_or_else(|| broken("cut off in the header"))?;
+        let json = map.get(16..header_end).ok_or_else(|| broken("it is cut off in the header"))?;
         let header: Header = serde_json::from_slice(json).map_err(|error| broken(&error.to_string()))?;
         let languages = header.languages.iter().map(|code| Language::parse(code).ok_or_else(|| broken("unknown language")));
         let languages = languages.collect::<Result<Vec<_>, _>>()?;
@@ -147,7 +147,7 @@ impl Shard {
             at = ids_at + 2 * ids;
         }
         if at != map.len() || columns.len() != languages.len() {
-            return Err(broken("its size is not what its header says"));
+            return Err(broken("its size differs from its header"));
         }
         Ok(Self { map, name: header.name, key: header.key, languages, segments: header.segments, columns })
     }

@@ -1,7 +1,8 @@
 //! Embeddings from a running server over HTTP: `POST /v1/embeddings`, which has the shape of OpenAI's.
 //!
-//! Texts go out in batches below the limits that a server starts with (`openapi/openapi.json`). A server that is full or not ready
-//! yet (429, 503) is asked again after the time that it names, a bounded number of times. Everything else ends the measurement.
+//! Texts go out in batches below the limits that a server starts with (`openapi/openapi.json`). A server that is full or not
+//! ready yet (429, 503) is asked again after the time that it names, a bounded number of times. Everything else ends the
+//! measurement.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -99,7 +100,7 @@ impl ServerEncoder {
         let mut attempt = 1;
         loop {
             let sent = self.agent.post(&self.url).send_json(body);
-            let mut answer = sent.map_err(|error| self.fail(format!("cannot be asked: {error}; is it running?")))?;
+            let mut answer = sent.map_err(|error| self.fail(format!("no answer: {error}; is it running?")))?;
             let status = answer.status().as_u16();
             if status == 200 {
                 return Ok(answer);

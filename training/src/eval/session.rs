@@ -110,7 +110,7 @@ fn environment() -> Result<Environment, Error> {
     let library = std::env::var_os("ORT_DYLIB_PATH").unwrap_or_else(|| LIBRARY.into());
     let load = |error: ort::LoadDynamicError| Error::Content {
         path: library.clone().into(),
-        problem: format!("{error}; `make` fetches ONNX Runtime, and ORT_DYLIB_PATH says where it is"),
+        problem: format!("{error}; run `make` to fetch ONNX Runtime, or set ORT_DYLIB_PATH to its path"),
     };
     let built = ort::init_from(&library).map_err(load)?.build()?;
     Ok(environment.insert(built).clone())

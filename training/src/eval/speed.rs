@@ -33,7 +33,7 @@ pub fn measure(graph: &Path, texts: &[Vec<u32>]) -> Result<Speed, Error> {
     let tokens = texts.concat();
     let queries: Vec<Vec<u32>> = tokens.chunks_exact(QUERY_TOKENS).map(<[u32]>::to_vec).collect();
     if queries.is_empty() {
-        let problem = format!("expected texts of {QUERY_TOKENS} tokens together at least, got {}", tokens.len());
+        let problem = format!("expected texts of at least {QUERY_TOKENS} tokens together, got {}", tokens.len());
         return Err(Error::Setting { setting: "evaluation", problem });
     }
     // The first passes allocate.

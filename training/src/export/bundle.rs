@@ -59,8 +59,8 @@ pub struct ExportOptions<'a> {
     pub baseline: Option<&'a EncoderWeights>,
     /// The bundle before this one, which the card compares with. It may be the one that is replaced.
     pub previous: Option<&'a Path>,
-    /// The bundle that the run began with, where no stage has changed its encoder since: its graphs and its token table are taken as they
-    /// are, so that embeddings stay what they were to the last bit.
+    /// The bundle that the run began with, where no stage has changed its encoder since: its graphs and its token table are taken
+    /// as they are, so that embeddings stay what they were to the last bit.
     pub encoder_of: Option<&'a Path>,
     /// How search weighs the model's evidence; `None` means as with the first models that had late interaction.
     pub relevance: Option<RelevanceWeights>,
@@ -120,7 +120,7 @@ pub fn export(
         None => tokenizer,
     };
     if tokenizer.vocabulary_size() != weights.shape.vocabulary {
-        let problem = format!("has {} pieces, the model has {}", tokenizer.vocabulary_size(), weights.shape.vocabulary);
+        let problem = format!("has {} pieces, but the model has {}", tokenizer.vocabulary_size(), weights.shape.vocabulary);
         return Err(Error::Content { path: options.tokenizer.to_owned(), problem });
     }
     let (int8, parity) = write_graphs(options, &partial, weights, &tokenizer, reference)?;
@@ -220,7 +220,8 @@ pub(super) fn write_graph(path: &Path, graph: &ModelProto) -> Result<(), Error> 
     write(path, &encoded(&path.display().to_string(), graph)?)
 }
 
-/// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside it.
+/// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside
+/// it.
 fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
     let bytes = graph.encoded_len();
     if bytes > PROTOBUF_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! An encoder of questions for a bundle that is there: its graphs come beside the bundle's own, which stay what they are to the last
-//! bit, and so does every embedding that was made with them.
+//! An encoder of questions for a bundle that is there: its graphs come beside the bundle's own, which stay what they are to the
+//! last bit, and so does every embedding that was made with them.
 
 use std::path::Path;
 
@@ -49,8 +49,8 @@ pub struct QuestionOptions<'a> {
     pub notes: Option<&'a str>,
 }
 
-/// Writes the bundle with the encoder of questions that `weights` are; `reference` is the same in libtorch. Gives the section of the
-/// model card.
+/// Writes the bundle with the encoder of questions that `weights` are; `reference` is the same in libtorch. Gives the section of
+/// the model card.
 pub fn add_questions(
     options: &QuestionOptions<'_>,
     weights: &EncoderWeights,
@@ -89,7 +89,7 @@ fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
     if table.rows.len() == own.len() && steps <= STEPS_MAX {
         return Ok(());
     }
-    let problem = format!("is {steps} steps from that of the encoder of questions; train it with token_rate_scale 0");
+    let problem = format!("is {steps} steps away from that of the question encoder; train it with token_rate_scale 0");
     Err(Error::Content { path, problem })
 }
 

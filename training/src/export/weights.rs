@@ -96,7 +96,7 @@ impl EncoderWeights {
             }
         }
         if gathered.contains_key(EMBEDDING_NORM_WEIGHT) != gathered.contains_key(EMBEDDING_NORM_BIAS) {
-            return Err(shape_error(format!("of {EMBEDDING_NORM_WEIGHT} and {EMBEDDING_NORM_BIAS} one is missing")));
+            return Err(shape_error(format!("only one of {EMBEDDING_NORM_WEIGHT} and {EMBEDDING_NORM_BIAS} is there")));
         }
         Ok(Self { shape, tensors: gathered })
     }
@@ -215,7 +215,7 @@ mod tests {
         };
         check(BAG, &[], "embeddings.token.weight is missing");
         check(BAG, &[(TOKENS, &[2, 3])], "embeddings.token.weight has the shape [2, 3], expected [3, 2]");
-        check(BAG, &[(TOKENS, &[3, 2]), (EMBEDDING_NORM_BIAS, &[2])], "one is missing");
+        check(BAG, &[(TOKENS, &[3, 2]), (EMBEDDING_NORM_BIAS, &[2])], "only one of");
         check(EncoderShape { layers: 1, ..BAG }, &[(TOKENS, &[3, 2])], "layers.0.attention.query.weight is missing");
         check(EncoderShape { layers: 1, heads: 3, ..BAG }, &[(TOKENS, &[3, 2])], "must divide the dimension 2, got 3");
     }

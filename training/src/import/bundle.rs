@@ -31,7 +31,8 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
     for tensor in model.graph.unwrap_or_default().initializer {
         if tensor.data_type == Some(DataType::Float16 as i32) {
             let name = tensor.name.clone().unwrap_or_default();
-            let weight = halves(&tensor).ok_or_else(|| broken(format!("{name} has not as many values as its shape says")))?;
+            let weight =
+                halves(&tensor).ok_or_else(|| broken(format!("{name} has a number of values that contradicts its shape")))?;
             tensors.insert(name, weight);
         }
     }
@@ -60,7 +61,7 @@ fn check_kind(model: &ModelConfig, bundle: &Bundle) -> Result<(), Error> {
     let problem = |problem: String| Error::Content { path: bundle.folder.join(MANIFEST), problem };
     let trained = &bundle.manifest.training["config"]["model"];
     let trained: ModelConfig = serde_json::from_value(trained.clone())
-        .map_err(|error| problem(format!("tells no model that this trainer made, as an imported one: {error}")))?;
+        .map_err(|error| problem(format!("does not describe a model made by this trainer: {error}")))?;
     for (name, expected, got) in [
         ("heads", model.heads.to_string(), trained.heads.to_string()),
         ("tokens_max", model.tokens_max.to_string(), trained.tokens_max.to_string()),
@@ -68,7 +69,7 @@ fn check_kind(model: &ModelConfig, bundle: &Bundle) -> Result<(), Error> {
         ("activation", format!("{:?}", model.activation), format!("{:?}", trained.activation)),
     ] {
         if got != expected {
-            return Err(problem(format!("was trained with model.{name} {got}, the configuration says {expected}")));
+            return Err(problem(format!("was trained with model.{name} {got}, but the configuration says {expected}")));
         }
     }
     Ok(())

@@ -66,12 +66,12 @@ pub fn read(checkpoint: &mut Checkpoint, unsaid: Unsaid) -> Result<ImportedEncod
         match within.and_then(our_name) {
             Some(ours) => {
                 if weights.insert(ours.clone(), checkpoint.read(name, tensor)?).is_some() {
-                    return Err(problem(format!("{name} is {ours}, and another tensor is too")));
+                    return Err(problem(format!("{name} is {ours}, but so is another tensor")));
                 }
             }
             // A part of the encoder that is not understood must not get lost.
             None if within.is_some_and(|name| name.starts_with("embedding.") || name.starts_with("encoder.")) => {
-                return Err(problem(format!("{name} is a part of the encoder that is not known")));
+                return Err(problem(format!("{name} is an unknown part of the encoder")));
             }
             None => left_behind += 1,
         }
@@ -85,7 +85,7 @@ fn prefix_of(tensors: &[(String, StoredTensor)]) -> Result<String, Error> {
     let mut prefixes = tensors.iter().filter_map(|(name, _)| name.strip_suffix(LANDMARK));
     match (prefixes.next(), prefixes.next()) {
         (Some(prefix), None) => Ok(prefix.to_owned()),
-        (first, second) => Err(problem(format!("expected one tensor …{LANDMARK}, got it behind {first:?} and {second:?}"))),
+        (first, second) => Err(problem(format!("expected one tensor …{LANDMARK}, got it in {first:?} and {second:?}"))),
     }
 }
 

@@ -1,8 +1,8 @@
 //! `import-ems`: the checkpoint and the SentencePiece model that the EMS authors published become a bundle.
 //!
 //! The encoder is theirs as it is: post-norm with epsilon 1e-12, positions from 1, mean over the sentence's own tokens. Of their
-//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it. The bundles of this
-//! trainer are read in `bundle`.
+//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it. The bundles of
+//! this trainer are read in `bundle`.
 
 /// The weights of a bundle.
 pub mod bundle;
@@ -75,10 +75,10 @@ pub fn import_ems(options: &ImportOptions) -> Result<Exported, Error> {
     let encoder = encoder::read(&mut Checkpoint::open(&options.checkpoint)?, unsaid)?;
     let shape = encoder.weights.shape;
     if pieces.len() != shape.vocabulary {
-        let problem = format!("has {} pieces, the token table of the checkpoint has {}", pieces.len(), shape.vocabulary);
+        let problem = format!("has {} pieces, but the token table of the checkpoint has {}", pieces.len(), shape.vocabulary);
         return Err(Error::Content { path: options.sentencepiece.clone(), problem });
     }
-    println!("read {shape:?}; tensors of training heads left behind: {}", encoder.left_behind);
+    println!("read {shape:?}; skipped tensors of training heads: {}", encoder.left_behind);
     let name = match (&options.name, options.out.file_name()) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.to_string_lossy().into_owned(),

@@ -57,7 +57,7 @@ impl SentencePiece {
     /// Writes the tokenizer. No piece is a special token: SentencePiece never finds its control symbols in a text either.
     pub fn save(&self, out: &Path) -> Result<(), Error> {
         let refuse = |error: Box<dyn std::error::Error + Send + Sync>| {
-            let problem = format!("the pieces make no tokenizer: {error}");
+            let problem = format!("the pieces do not make a tokenizer: {error}");
             Error::Content { path: out.to_owned(), problem }
         };
         let vocabulary: Vocab = (0_u32..).zip(&self.pieces).map(|(id, piece)| (piece.piece().to_owned(), id)).collect();
@@ -82,7 +82,7 @@ impl SentencePiece {
             return Err(format!("expected a model of type BPE, got {:?}", trainer.model_type()));
         }
         if trainer.treat_whitespace_as_suffix() || !normalizer.escape_whitespaces() {
-            return Err("expected spaces as marks before words, got them elsewhere".to_owned());
+            return Err("expected spaces to be marked before words, got them elsewhere".to_owned());
         }
         let mut seen = HashMap::new();
         for (id, piece) in self.pieces.iter().enumerate() {

@@ -66,7 +66,7 @@ impl fmt::Display for Report<'_> {
             self.stage(f, stage)?;
         }
         writeln!(f, "\nLosses are unweighted means over the last lines of `loss.csv`.\n\n![Losses over steps](loss.svg)\n")?;
-        writeln!(f, "## Languages\n\nShare of the sentences that are drawn, in percent.\n")?;
+        writeln!(f, "## Languages\n\nShare of the drawn sentences, in percent.\n")?;
         let mut shares = self.shares.to_vec();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
         let shares: Vec<String> = shares.iter().map(|(code, share)| format!("{code} {:.2}", share * 100.0)).collect();
