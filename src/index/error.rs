@@ -1,11 +1,11 @@
-//! What can go wrong in the index. Every error of `load` means the same to the caller: rebuild the index from the store.
+//! Errors of the index. Every error of `load` means the same to the caller: rebuild the index from the database.
 
 use std::path::PathBuf;
 
 /// An error of the index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// An embedding of another dimension.
+    /// An embedding has the wrong dimension.
     #[error("the index holds embeddings of {expected} values, got {got}")]
     Dimension {
         /// The index's.
@@ -13,7 +13,7 @@ pub enum IndexError {
         /// The embedding's.
         got: usize,
     },
-    /// usearch failed; most often memory ran out.
+    /// usearch failed; most often for lack of memory.
     #[error("usearch failed to {action}")]
     Engine {
         /// What it was asked to do.
@@ -37,13 +37,13 @@ pub enum IndexError {
         /// The path.
         path: PathBuf,
     },
-    /// There is no saved index, or half of one.
+    /// The saved index is missing or incomplete.
     #[error("there is no {}", path.display())]
     Missing {
         /// The file that is not there.
         path: PathBuf,
     },
-    /// `index.json` is no description of an index.
+    /// `index.json` does not describe an index.
     #[error("{} does not describe an index", path.display())]
     Description {
         /// The file.
@@ -52,7 +52,7 @@ pub enum IndexError {
         #[source]
         source: serde_json::Error,
     },
-    /// `index.usearch` has another length than `index.json` says: a crash or a copy cut it short, or the two do not belong
+    /// `index.usearch` does not have the length that `index.json` says: a crash or a copy cut it short, or the two do not belong
     /// together.
     #[error("{} has {got} bytes, but its description says {expected}", path.display())]
     Torn {
@@ -63,7 +63,7 @@ pub enum IndexError {
         /// Bytes on disk.
         got: u64,
     },
-    /// `index.usearch` has another content than `index.json` says.
+    /// `index.usearch` does not have the content that `index.json` says.
     #[error("{} has CRC-32 {got:08x}, but its description says {expected:08x}", path.display())]
     Checksum {
         /// The file.
@@ -73,7 +73,7 @@ pub enum IndexError {
         /// Of the bytes on disk.
         got: u32,
     },
-    /// The index was saved by another format or with other parameters.
+    /// The index was saved in another format or with other parameters.
     #[error("the saved index has {what} {got}, but this program needs {expected}")]
     Parameters {
         /// Which parameter.

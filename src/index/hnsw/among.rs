@@ -1,4 +1,4 @@
-//! Searching among some of the passages: through the graph with a predicate, or by comparing with each of them.
+//! Searches among some of the passages: through the graph with a predicate, or by comparing with each of them.
 
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor, lock, read};
 use crate::domain::{Embedding, PassageId};
@@ -11,14 +11,14 @@ use crate::index::nearest::Nearest;
 pub struct Compared {
     /// Nearest first.
     pub neighbors: Vec<Neighbor>,
-    /// No score is farther than this from that of the passage's whole values; 0 where what is kept counts as whole.
+    /// Maximum error of a score compared with the passage's exact values; 0 where the kept values count as exact.
     pub error: f32,
 }
 
 impl Index {
-    /// Searches among the passages that `matches` accepts. It is asked for each node that the walk comes by, many times more
-    /// often than `limit`, so it must be fast and must not block. When it accepts fewer passages than `ef`, the walk goes
-    /// over the whole graph.
+    /// Searches among the passages that `matches` accepts. It is called for each node that the search meets, far more
+    /// often than `limit`, so it must be fast and must not block. If it accepts fewer passages than `ef`, the search visits
+    /// the whole graph.
     pub fn search_matching(
         &self,
         query: &Embedding,
@@ -44,8 +44,8 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }
 
-    /// Compares with each of `passages` by the values that it keeps. Those that it does not hold are left out. `None` when it keeps
-    /// only signs: then the caller has to compare by what the store has.
+    /// Compares with each of `passages` by its kept values. Missing ones are left out. `None` if the index keeps
+    /// only signs: then the caller has to compare by the values in the database.
     pub fn search_among(
         &self,
         query: &Embedding,
@@ -63,10 +63,10 @@ impl Index {
         let mut reading = Reading::new(query.dimension());
         let mut nearest = Nearest::new(limit);
         for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
-            // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+            // usearch publishes a key before it has copied its values. The lock of the key keeps off whoever is adding it.
             let _keys = lock(keys);
             let graph = read(&self.graph);
-            // A node may bear the key of a near-copy, so these come first.
+            // A node may have the key of a near-duplicate, so these come first.
             read(&graph.copies).take_scored(&mut part, (metric, query), &mut nearest);
             for key in part {
                 if let Some(values) = graph.engine.read(key, &mut reading)? {
