@@ -166,7 +166,7 @@ type Waiting = (Tokens, Ticket);
 struct Lane {
     /// In the order of arrival.
     waiting: VecDeque<Waiting>,
-    /// The first comers, already cut into batches.
+    /// The first arrivals, already grouped into batches.
     planned: VecDeque<Vec<Waiting>>,
 }
 

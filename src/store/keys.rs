@@ -40,7 +40,7 @@ impl Catalog {
         self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], read)?.collect())
     }
 
-    /// Removes a key; says whether it was there.
+    /// Removes a key; returns whether it existed.
     pub fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from api_keys where id = ?1";
         self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))

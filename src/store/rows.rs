@@ -1,4 +1,4 @@
-//! From rows of SQLite to values of the domain. A row that holds what the store never writes is `StoreError::CorruptRow`.
+//! Converts SQLite rows to values of the domain. A row with something that the store never writes is `StoreError::CorruptRow`.
 
 use rusqlite::Row;
 
@@ -14,14 +14,14 @@ pub(super) const DOCUMENT_COLUMNS: &str =
     not exists (select 1 from passages p where p.document = d.key and p.embedding is null),
     d.checksum, d.title";
 
-/// How many columns `DOCUMENT_COLUMNS` are.
+/// The number of `DOCUMENT_COLUMNS`.
 const DOCUMENT_COLUMNS_COUNT: usize = 13;
 
-/// Reads `DOCUMENT_COLUMNS`, which are the row's first.
+/// Reads `DOCUMENT_COLUMNS`, which come first in the row.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     let key = row.get(0)?;
     read_document(row, key).map_err(|fault| match fault {
-        // A text that is not UTF-8, or a value of another type than its column's.
+        // A text that is not UTF-8, or a value of a type other than its column's.
         Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
             StoreError::CorruptRow { table: "documents", row: key, problem: "one of its columns cannot be read" }.into()
         }
@@ -92,7 +92,7 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
     Ok(Passage { id: passage_id(id)?, start: range.start, end: range.end })
 }
 
-/// A passage's byte range, which lies in the text and cuts no character in two.
+/// A passage's byte range, which lies in the text and splits no character.
 pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<std::ops::Range<usize>, Fault> {
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
     if text.get(range.clone()).is_none() {
@@ -118,7 +118,7 @@ fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
 
-/// A number as SQLite keeps it. What is beyond its range is beyond every row.
+/// A number in SQLite's type. A number beyond its range is beyond every row.
 pub(super) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
