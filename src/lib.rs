@@ -1,7 +1,8 @@
 //! Dragoman: a vector-search database that embeds and searches text across 62 languages.
 //!
 //! Read the modules in this order; each imports only from those above it. The shared ones (`domain`, `bundle`, `text`,
-//! `classify`, `mining`, `ranking`, `evaluation`) compile alone, without the `server` feature, and are what the training subproject uses.
+//! `classify`, `mining`, `ranking`, `evaluation`) compile alone, without the `server` feature, and are what the training
+//! subproject uses.
 
 /// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
 pub mod domain;
@@ -19,16 +20,16 @@ pub mod store;
 #[cfg(feature = "server")]
 pub mod index;
 
-/// Labels on frozen embeddings: learning, answering, judging.
+/// Labels on frozen embeddings: training, prediction, evaluation.
 pub mod classify;
 
-/// Translation pairs and near-duplicates, out of nearest neighbors.
+/// Translation pairs and near-duplicates, from nearest neighbors.
 pub mod mining;
 
 /// How well a passage answers a question: late interaction of tokens.
 pub mod ranking;
 
-/// The papers' measurements of an encoder over files.
+/// The papers' evaluations of an encoder on files.
 pub mod evaluation;
 
 /// The sentence encoder behind a bounded queue.
@@ -39,7 +40,7 @@ pub mod embed;
 #[cfg(feature = "server")]
 pub mod service;
 
-/// The wire: routes, requests, answers, errors, OpenAPI.
+/// The HTTP API: routes, requests, responses, errors, OpenAPI.
 #[cfg(feature = "server")]
 pub mod http;
 
@@ -47,11 +48,11 @@ pub mod http;
 #[cfg(feature = "server")]
 pub mod server;
 
-/// The command line beside the server: commands that call one, and texts embedded here.
+/// The command line for a running server, and for embedding texts locally.
 #[cfg(feature = "server")]
 pub mod cli;
 
-/// Every setting, with unit and default, and where it comes from.
+/// Every setting, with unit and default, and its source.
 #[cfg(feature = "server")]
 pub mod config;
 

@@ -1,4 +1,4 @@
-//! Why the server did not start, or did not stop in order.
+//! Why the server did not start, or did not shut down cleanly.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::embed::EmbedError;
 use crate::server::TlsError;
 use crate::service;
 
-/// Why the server did not start, or did not stop in order.
+/// Why the server did not start, or did not shut down cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// There is no bundle in the folder.
@@ -52,7 +52,7 @@ pub enum AppError {
     Setting {
         /// Its key in the file.
         setting: &'static str,
-        /// What was expected and what came.
+        /// What was expected and what was given.
         problem: String,
     },
     /// The file with the admin key cannot be read.

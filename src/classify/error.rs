@@ -1,4 +1,4 @@
-//! What can go wrong in classification.
+//! Errors of classification.
 
 /// An error of a classifier.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -68,12 +68,12 @@ pub enum ClassifyError {
     /// The caller stopped the training.
     #[error("training was stopped before it finished")]
     Stopped,
-    /// Bytes that are no saved classifier.
+    /// Bytes that are not a saved classifier.
     #[error("the saved classifier is damaged: {0}")]
     Saved(#[from] SavedError),
 }
 
-/// Why bytes are no saved classifier.
+/// Why bytes are not a saved classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SavedError {
     /// They begin with something else.

@@ -1,4 +1,4 @@
-//! Reads queries, documents and what is relevant to which, in the layouts of BEIR, of TREC and a plain one. Each of the three
+//! Reads queries, documents and relevance judgments, in the layouts of BEIR, of TREC and a plain one. Each of the three
 //! parts is recognized by its file, so that they can be mixed:
 //!
 //! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` where it is known), `queries.tsv` (id, language,
@@ -27,12 +27,12 @@ const QUERIES: [&str; 3] = ["queries.jsonl", "queries.tsv", "topics.tsv"];
 const DOCUMENTS: [&str; 3] = ["corpus.jsonl", "documents.tsv", "corpus.tsv"];
 const JUDGMENTS: [&str; 3] = ["qrels", "qrels.tsv", "qrels.txt"];
 
-/// What is read of a folder.
+/// What to read from a folder.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// The documents too; otherwise their ids are not checked.
+    /// Whether to read the documents too; otherwise their ids are not checked.
     pub documents: bool,
-    /// Judgments must be there.
+    /// Whether judgments are required.
     pub judged: bool,
     /// The file of `qrels/`, without `.tsv`.
     pub split: String,
@@ -69,7 +69,7 @@ pub fn read(folder: &Path, reading: &Reading) -> Result<Relevance, EvaluationErr
             return Err(judgment.wrong("document id", "each document once per query", document));
         }
     }
-    // What is judged not to be relevant counts like what is not judged.
+    // A document judged not relevant counts like an unjudged one.
     gains.values_mut().for_each(|graded| graded.retain(|_, grade| *grade > 0.0));
     gains.retain(|_, graded| !graded.is_empty());
     if reading.judged && gains.is_empty() {

@@ -1,9 +1,9 @@
-//! The arithmetic of the network. Loops run over contiguous slices, so that the compiler makes them vector instructions.
+//! The arithmetic of the network. Loops run over contiguous slices, so that the compiler vectorizes them.
 
 use crate::classify::{Answer, Targets};
 use crate::domain::Activation;
 
-/// Sums kept apart in a dot product: enough vector registers in flight to hide the latency of an addition.
+/// Separate sums in a dot product: enough vector registers in flight to hide the latency of an addition.
 const LANES: usize = 16;
 
 /// The sizes of a network.
@@ -14,7 +14,7 @@ pub(super) struct Shape {
     pub labels: usize,
 }
 
-/// The parameters of a network, or their gradient, as they lie one after the other.
+/// The parameters of a network, or their gradient, in memory order.
 pub(super) struct Parts<T> {
     /// [hidden, dimension]
     pub hidden_weights: T,
@@ -46,19 +46,19 @@ impl Shape {
     }
 }
 
-/// What goes through the network for one batch of rows.
+/// The values of one batch of rows in the network.
 pub(super) struct Activations {
     shape: Shape,
     rows: usize,
     /// [rows, dimension] Embeddings times the square root of the dimension, after dropout.
     pub inputs: Vec<f32>,
-    /// [rows, hidden] What dropout multiplies by; all 1 when asked.
+    /// [rows, hidden] What dropout multiplies by; all 1 for predictions.
     pub hidden_mask: Vec<f32>,
-    /// [rows, hidden] Before dropout; then what the loss changes by with each value before activation.
+    /// [rows, hidden] Before dropout; then the gradient before the activation.
     hidden: Vec<f32>,
     /// [rows, hidden] After dropout.
     kept: Vec<f32>,
-    /// [rows, labels] Then what the loss changes by with each.
+    /// [rows, labels] Then the gradient of each.
     logits: Vec<f32>,
 }
 
@@ -75,7 +75,7 @@ impl Activations {
         }
     }
 
-    /// Takes embeddings in, at most as many as there is room for.
+    /// Fills in embeddings, at most as many as there is room for.
     pub(super) fn fill<'a>(&mut self, embeddings: impl Iterator<Item = &'a [f32]>) {
         let scale = (self.shape.dimension as f32).sqrt();
         self.rows = 0;
@@ -108,8 +108,8 @@ pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], 
     }
 }
 
-/// Computes the mean gradient of the loss of `examples`, whose logits `forward` has just computed; replaces `gradient`. Gives the
-/// sum of their losses.
+/// Computes the mean gradient of the loss of `examples`, whose logits `forward` has just computed; replaces `gradient`. Returns
+/// the sum of their losses.
 pub(super) fn backward(
     network: (Shape, Activation, &[f32]),
     activations: &mut Activations,
@@ -153,7 +153,7 @@ pub(super) fn backward(
     loss
 }
 
-/// The loss of one example; turns its logits into what the loss changes by with each. One class: cross-entropy of the softmax. Any
+/// The loss of one example; replaces its logits by their gradient. One class: cross-entropy of the softmax. Any
 /// number of labels: binary cross-entropies of the sigmoids, summed.
 pub(super) fn loss_and_slope(answer: Answer, logits: &mut [f32], labels: &[u32]) -> f64 {
     let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();
@@ -204,8 +204,8 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// sums += slopesᵀ · values, with `slopes` [rows, outputs], `values` [rows, inputs] and `sums` [outputs, inputs]. Four rows at once,
-/// so that a sum is read and written once for four products.
+/// sums += slopesᵀ · values, with `slopes` [rows, outputs], `values` [rows, inputs] and `sums` [outputs, inputs]. Four rows at
+/// once, so that a sum is read and written once for four products.
 fn add_outer(slopes: &[f32], values: &[f32], (outputs, inputs): (usize, usize), sums: &mut [f32]) {
     for (slopes, values) in slopes.chunks(4 * outputs).zip(values.chunks(4 * inputs)) {
         for (output, sums) in sums.chunks_exact_mut(inputs).enumerate() {
