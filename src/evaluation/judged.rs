@@ -1,17 +1,15 @@
 //! Reads queries, documents and relevance judgments, in the layouts of BEIR, of TREC and a plain one. Each of the three
 //! parts is recognized by its file, so that they can be mixed:
 //!
-//! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` where it is known), `queries.tsv` (id, language,
-//! text),
+//! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` if known), `queries.tsv` (id, language, text),
 //!   `topics.tsv` (id, text);
-//! - documents: `corpus.jsonl` (`_id`, `title`, `text`, `metadata`), `documents.tsv` (id, language, text), `corpus.tsv` (id,
-//! text);
-//! - judgments: `qrels/SPLIT.tsv` (BEIR: query-id, corpus-id, score, below a line that names them), `qrels.tsv` (the same without
-//! that
-//!   line), `qrels.txt` (TREC: query id, 0, document id, grade, separated by white space).
+//! - documents: `corpus.jsonl` (`_id`, `title`, `text`, `metadata`), `documents.tsv` (id, language, text), `corpus.tsv`
+//!   (id, text);
+//! - judgments: `qrels/SPLIT.tsv` (BEIR: query-id, corpus-id, score, below a header), `qrels.tsv` (the same without a header),
+//!   `qrels.txt` (TREC: query id, 0, document id, grade, separated by white space).
 //!
-//! Fields of `.tsv` files are separated by tabs; a language is a tag of BCP 47. A document is relevant when its grade is above 0,
-//! the more so the higher it is; what has no line is not relevant.
+//! Tabs separate the fields of `.tsv` files; a language is a BCP 47 tag. A document is relevant if its grade is above 0, and
+//! higher grades count more; unlisted documents are not relevant.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -30,7 +30,7 @@ pub enum TokenTableError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is no token table.
+    /// The file is not a token table.
     #[error("{} is not a token table: {problem}", path.display())]
     Content {
         /// The file.
@@ -53,7 +53,7 @@ pub struct TokenTable {
     pub weights: Vec<f32>,
 }
 
-/// Where a tensor's bytes lie in a file.
+/// The position of a tensor's bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// From the file's beginning.
@@ -87,12 +87,12 @@ impl TokenTable {
         rows.flat_map(|(row, scale)| row.iter().map(move |&value| f32::from(value) * scale)).collect()
     }
 
-    /// What scores questions and passages with it.
+    /// Scores questions and passages with it.
     pub fn late_interaction(&self) -> LateInteraction {
         LateInteraction::new(self.vectors(), self.dimension, Some(self.weights.clone()))
     }
 
-    /// Where the tensor `name` lies in the file that `bytes` are.
+    /// The position of the tensor `name` in a file with the content `bytes`.
     pub fn place(bytes: &[u8], name: &str) -> Option<Place> {
         let tensors = SafeTensors::deserialize(bytes).ok()?;
         let data = tensors.tensor(name).ok()?.data();

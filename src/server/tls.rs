@@ -1,4 +1,4 @@
-//! TLS: certificate and key from PEM files, read again when they change.
+//! TLS: certificate and key from PEM files, reloaded when they change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Why a certificate cannot be used.
@@ -29,15 +29,15 @@ pub enum TlsError {
         #[source]
         source: std::io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file does not contain what it should.
     #[error("{} contains no {expected} in PEM format", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What it should contain.
         expected: &'static str,
     },
-    /// Certificate and key do not belong together, or are of a kind that is not supported.
+    /// Certificate and key do not belong together, or their kind is not supported.
     #[error("cannot use the certificate with its key")]
     Pair(#[source] rustls::Error),
 }
@@ -46,7 +46,7 @@ pub enum TlsError {
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
-    /// What was last read, good or bad.
+    /// The last content read, good or bad.
     seen: Mutex<Files>,
     current: Arc<Current>,
     acceptor: TlsAcceptor,
@@ -84,12 +84,12 @@ impl Tls {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), seen: Mutex::new(files), current, acceptor })
     }
 
-    /// What accepts connections.
+    /// The acceptor of connections.
     pub fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }
 
-    /// Reads the files again and says whether there is a new pair. Connections that are open keep the old one; when the new
+    /// Reads the files again and returns whether there is a new pair. Open connections keep the old one; if the new
     /// one cannot be used, all do.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let files = read(&self.certificate, &self.key)?;
@@ -103,7 +103,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Reloads when the files have changed, and at once on SIGHUP; for ever.
+    /// Reloads when the files have changed, and at once on SIGHUP; forever.
     pub async fn keep_current(self: Arc<Self>, mut hangup: tokio::signal::unix::Signal) {
         let mut failing = false;
         loop {
