@@ -3,7 +3,9 @@
 //! A logistic function of a weighted sum; the weights are the model's (`bundle::Manifest`). Those of the first model with late
 //! interaction were fitted on questions and passages in 46 languages, the same and others, which it was not trained on: their
 //! proportions so that the passage that answers comes first (softmax over the candidates of a question), their size so that 0.5
-//! means that a passage is as likely correct as wrong, where a fifth of the wrong ones are the closest ones
+//! means that a passage is as likely correct as wrong, where a fifth of the wrong ones are the closest ones and the others are
+//! any of the collection.
+
 use crate::domain::RelevanceWeights;
 
 /// The evidence that a passage answers a question.
