@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(of_one.of(0), [(7, 0.5)]);
     }
 
-    /// Some near-copies among many others: rounding spares most pairs, and must not lose one.
+    /// Some near-duplicates among many others: rounding spares most pairs, and must not lose one.
     #[test]
     fn rounding_changes_nothing_that_is_found() {
         let row = |number: usize, copy: usize| {

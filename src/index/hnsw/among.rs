@@ -185,7 +185,7 @@ mod tests {
                     }
                 };
                 (1..=2_000).for_each(|key| index.add(PassageId(key), &near(key)).unwrap());
-                // The passages that nodes were made for go, so that nodes bear the keys of near-copies.
+                // The passages that nodes were made for go, so that nodes bear the keys of near-duplicates.
                 (1..=20).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
                 let query = near(2_003);
                 let found = among(&index, &query, 2_000, (1..=2_000).map(PassageId));
