@@ -1,4 +1,4 @@
-//! From parallel text to shards: tokenizes every corpus once, and leaves out what an evaluation will ask.
+//! From parallel text to shards: tokenizes every corpus once, and leaves out text that occurs in evaluations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::error::Error;
 
 /// Tokens that a shard keeps of one segment.
 const TOKENS_MAX: usize = 128;
-/// Tokens of a passage, as the server cuts them for the models trained here.
+/// Tokens of a passage, as the server splits texts for the models trained here.
 const PASSAGE_TOKENS: usize = 120;
 
 /// Tokenizes the corpora in `raw` into shards in `out`. A segment that equals, normalized, a line or a tab-separated field of

@@ -1,4 +1,4 @@
-//! How fast a graph runs on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
+//! The speed of a graph on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const QUERIES: usize = 200;
 /// How often all texts are embedded; the median counts.
 const ROUNDS: usize = 5;
 
-/// What was measured. It depends on the machine and on what else runs there: compare what was measured in one go.
+/// The results. They depend on the machine and its other load: compare only what was measured in the same run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// Median milliseconds for one query of 20 tokens, alone.

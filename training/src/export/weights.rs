@@ -1,7 +1,7 @@
-//! The trained encoder as plain numbers: what every exported graph is written from.
+//! The trained encoder as plain numbers: the source of every exported graph.
 //!
 //! Tensor names and the maths behind them are the model's (`model/encoder.rs`). A linear layer is y = x W^T + b with W [out, in].
-//! Whether there are positions and a normalization of the embeddings is decided by whether their tensors are there.
+//! The presence of their tensors determines whether there are positions and a normalization of the embeddings.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,11 +23,11 @@ pub struct EncoderShape {
     pub heads: usize,
     /// Width of the feed-forward part.
     pub feed_forward: usize,
-    /// Tokens that are read of one text.
+    /// Maximum tokens to read of one text.
     pub tokens_max: usize,
-    /// Where the layer normalization stands.
+    /// Position of the layer normalization.
     pub norm: Norm,
-    /// What stands between the two products of a feed-forward part.
+    /// Activation of the feed-forward part.
     pub activation: Activation,
 }
 

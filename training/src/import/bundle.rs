@@ -1,4 +1,4 @@
-//! A bundle that this trainer exported, read back: the start of another run (`commands/from_bundle.rs`).
+//! Reads a bundle exported by this trainer: the start of another run (`commands/from_bundle.rs`).
 //!
 //! The weights are those of its float16 graph, so a weight comes back rounded to 11 bits; the token table is that of its file, in
 //! bytes with a scale per row (of older bundles the graph's). Names and layouts undo what
@@ -56,7 +56,7 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
     EncoderWeights::from_weights(shape, weights)
 }
 
-/// Checks what the shapes of weights do not tell.
+/// Checks what the shapes of weights do not show.
 fn check_kind(model: &ModelConfig, bundle: &Bundle) -> Result<(), Error> {
     let problem = |problem: String| Error::Content { path: bundle.folder.join(MANIFEST), problem };
     let trained = &bundle.manifest.training["config"]["model"];
@@ -108,7 +108,7 @@ fn by_our_names(tensors: BTreeMap<String, Weight>, shape: &EncoderShape) -> Resu
     Ok(weights)
 }
 
-/// Queries, keys and values out of one matrix [d, 3 d] or one bias [3 d]; the queries without the scale of the attention.
+/// Queries, keys and values from one matrix [d, 3 d] or one bias [3 d]; the queries without the scale of the attention.
 fn thirds(weight: Weight, shape: &EncoderShape) -> Result<[Weight; 3], String> {
     let d = shape.dimension;
     let outputs = weight.shape.last().copied().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! A PyTorch checkpoint: the zip archive that `torch.save` writes since PyTorch 1.6, with the pickle `NAME/data.pkl` and one file of
-//! numbers per storage, `NAME/data/KEY`. Only the storages that are asked for are read.
+//! A PyTorch checkpoint: the zip archive that `torch.save` writes since PyTorch 1.6, with the pickle `NAME/data.pkl` and one file
+//! of numbers per storage, `NAME/data/KEY`. Only the requested storages are read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -12,7 +12,7 @@ use super::pickle::{Element, Object, Pickle, Storage, StoredTensor, Value};
 use crate::error::Error;
 use crate::export::Weight;
 
-/// Where a state dict may lie within what was saved: at the top, or under one of these.
+/// Where a state dict may be within what was saved: at the top, or under one of these.
 const STATE_DICTS: [&str; 3] = ["state_dict", "model_state_dict", "model"];
 
 /// An opened checkpoint.
@@ -43,8 +43,8 @@ impl Checkpoint {
         Ok(Self { path: path.to_owned(), archive, folder, pickle })
     }
 
-    /// The tensors by name of the state dict that has one whose name ends with `landmark`: what was saved, or what lies in it under
-    /// `state_dict`, `model_state_dict` or `model`. Whatever lies beside it (an optimizer's state, counters) is left alone.
+    /// The tensors by name of the state dict that has one whose name ends with `landmark`: what was saved, or what lies in it
+    /// under `state_dict`, `model_state_dict` or `model`. Whatever lies beside it (an optimizer's state, counters) is left alone.
     pub fn state_dict(&self, landmark: &str) -> Result<Vec<(String, StoredTensor)>, Error> {
         let within = |name: &str| self.pickle.entries(&self.pickle.root)?.find(|(key, _)| *key == name).map(|(_, value)| value);
         let places = [Some(&self.pickle.root)].into_iter().chain(STATE_DICTS.iter().map(|name| within(name)));
