@@ -122,7 +122,7 @@ impl Open {
         oldest.max_by_key(|&(place, id)| (count(id), Reverse(place))).map(|(_, id)| *id)
     }
 
-    /// Tells an idle connection to close; says whether there is one.
+    /// Tells an idle connection to close; returns whether there is one.
     fn ask_to_give_way(&mut self) -> bool {
         let Some(entry) = self.victim().and_then(|victim| self.by_id.get_mut(&victim)) else { return false };
         entry.gives_way = true;

@@ -35,7 +35,7 @@ pub struct Training<'a> {
     pub threads: NonZeroUsize,
 }
 
-/// One epoch.
+/// A finished epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpochDone {
     /// The number of the run, from 0.
