@@ -64,7 +64,7 @@ impl Checkpoint {
         )))
     }
 
-    /// Reads a tensor's numbers as float32, whatever its storage has and however it lies in it.
+    /// Reads a tensor's numbers as float32, whatever its storage type and layout.
     pub fn read(&mut self, name: &str, tensor: &StoredTensor) -> Result<Weight, Error> {
         let refuse = |problem: String| Error::Content { path: self.path.clone(), problem: format!("{name}: {problem}") };
         let layout = Layout::of(tensor).map_err(&refuse)?;
@@ -96,7 +96,7 @@ impl Checkpoint {
     }
 }
 
-/// A tensor's place in its storage, checked to lie within.
+/// A tensor's layout in its storage, checked to lie within.
 struct Layout {
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -152,7 +152,7 @@ fn folder_of(archive: &ZipArchive<BufReader<File>>) -> Result<String, String> {
     }
 }
 
-/// The content of an entry, which `torch.save` never compresses, of `expected` bytes when that is known.
+/// The content of an entry, which `torch.save` never compresses, of `expected` bytes if that is known.
 fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option<usize>) -> Result<Vec<u8>, String> {
     let entry = archive.by_name(name).map_err(|error| format!("entry {name}: {error}"))?;
     let size = entry.size();
@@ -168,7 +168,7 @@ fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option
     Ok(bytes)
 }
 
-/// Number `position` of little-endian `data`. `Layout` has checked that it is there.
+/// Number `position` of little-endian `data`. `Layout` has checked that it exists.
 fn number(data: &[u8], element: Element, position: usize) -> f32 {
     fn at<const N: usize>(data: &[u8], position: usize) -> [u8; N] {
         let mut bytes = [0; N];

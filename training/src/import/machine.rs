@@ -1,17 +1,17 @@
 //! The stack machine of pickle protocols 2 to 4, as Python's `pickletools` describes it, without the instructions that run code.
 //!
-//! Nothing is allocated by a size that the file claims: sizes are checked against the bytes that are there. Containers lie in one
-//! list and name each other by number, so that neither depth nor cycles cost the reader its own stack.
+//! Nothing is allocated by a size that the file claims: sizes are checked against the existing bytes. Containers are kept in one
+//! list and refer to each other by number, so that neither depth nor cycles cost the reader its own stack.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::pickle::{Global, Malformed, Object, Storage, StoredTensor, Value};
 
-/// Dimensions that a tensor may have.
+/// Maximum dimensions of a tensor.
 const DIMENSIONS_MAX: usize = 16;
 
-/// Runs a pickle to its end; gives what was pickled and the objects in it.
+/// Runs a pickle to its end; returns the pickled value and its objects.
 pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), Malformed> {
     let mut machine = Machine {
         bytes,
@@ -47,7 +47,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Runs one instruction; gives the result at the end of the program.
+    /// Runs one instruction; returns the result at the end of the program.
     fn step(&mut self) -> Result<Option<Value>, Malformed> {
         match self.byte()? {
             b'.' => return self.pop().map(Some),
@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// An integer of any number of bytes, lowest first, in two's complement; up to eight are taken.
+    /// An integer of any number of bytes, lowest first, in two's complement; at most eight are accepted.
     fn long(&mut self) -> Result<Value, Malformed> {
         let length = usize::from(self.byte()?);
         let bytes = self.take(length)?;
@@ -149,7 +149,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Calls one of the known functions: function and tuple of arguments give its result.
+    /// Calls one of the known functions, given on the stack with its tuple of arguments.
     fn reduce(&mut self) -> Result<(), Malformed> {
         let arguments = self.pop()?;
         let function = self.pop()?;

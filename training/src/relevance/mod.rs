@@ -1,4 +1,4 @@
-//! How search weighs a model's evidence: fits `RelevanceWeights` on questions whose passages are known.
+//! How search weighs a model's evidence: fits `RelevanceWeights` on questions with known passages.
 //!
 //! Files are those of `eval passages`. Each language's passages are a collection; a question's candidates are those that
 //! embeddings, late interaction or words name first (`evidence`), as in a search. Of the weights, proportions make the right
@@ -16,29 +16,29 @@ use dragoman::domain::RelevanceWeights;
 use crate::error::Error;
 use evidence::Asked;
 
-/// What came of fitting.
+/// The result of fitting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The new weights.
     pub weights: RelevanceWeights,
-    /// Questions that they were fitted on, and those that they were judged by.
+    /// Number of questions used for fitting, and for evaluation.
     pub questions: (usize, usize),
-    /// MRR@10 in percent on the questions that were held out: in the passages' language, and across languages.
+    /// MRR@10 in percent on the held-out questions: in the passages' language, and across languages.
     pub mrr: [f64; 2],
-    /// The same by the weights before.
+    /// The same by the previous weights.
     pub mrr_before: [f64; 2],
-    /// The relevance of passages to the questions that were held out, by the new weights.
+    /// The relevance of passages to the held-out questions, by the new weights.
     pub levels: Levels,
 }
 
 /// How relevant passages are, by a fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels {
-    /// What half and nine in ten of the right passages have at least.
+    /// The minimum of half and of nine in ten of the correct passages.
     pub right: [f32; 2],
-    /// What half of the wrong candidates that come closest have at least.
+    /// The minimum of half of the closest wrong candidates.
     pub closest: f32,
-    /// What half of the passages that nothing names have at least.
+    /// The minimum of half of the passages that no ranking proposes.
     pub other: f32,
 }
 
