@@ -23,7 +23,7 @@ pub mod index;
 #[cfg(feature = "server")]
 pub mod storage;
 
-/// Labels on frozen embeddings: learning, answering, judging.
+/// Labels on frozen embeddings: training, prediction, evaluation.
 pub mod classify;
 
 /// Translation pairs and near-duplicates, from nearest neighbors.
@@ -35,7 +35,7 @@ pub mod ranking;
 /// Vectors as points on a plane: principal components, then UMAP.
 pub mod projection;
 
-/// The papers' measurements of an encoder over files.
+/// The papers' evaluations of an encoder on files.
 pub mod evaluation;
 
 /// The sentence encoder behind a bounded queue.

@@ -1,4 +1,4 @@
-//! Random numbers of a seed, the same on every machine and in every version: xoshiro256++ (Blackman and Vigna, 2018), seeded by
+//! Seeded random numbers, the same on every machine and in every version: xoshiro256++ (Blackman and Vigna, 2018), seeded by
 //! SplitMix64. Not for secrets. What is drawn from them stands here and not in the crate rand, whose methods may draw otherwise in
 //! its next version.
 

@@ -64,7 +64,7 @@ pub enum Command {
     Duplicates(mine::DuplicatesArgs),
     /// Computes the map of a collection's documents, as a job of the server.
     Project(project::ProjectArgs),
-    /// Imports documents from a file, as a job of the server.
+    /// Imports documents from a file, as a job on the server.
     Import(import::ImportArgs),
     /// Exports all documents of a collection as NDJSON.
     Export(export::ExportArgs),

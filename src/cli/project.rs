@@ -37,10 +37,10 @@ pub struct ProjectArgs {
     /// Adds the values of this metadata field to the table.
     #[arg(long, value_name = "NAME", requires = "output")]
     pub field: Option<String>,
-    /// Ends when the job is accepted and prints it, without waiting for it.
+    /// Prints the job once it is accepted, without waiting for it.
     #[arg(long, conflicts_with = "output")]
     pub detach: bool,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }

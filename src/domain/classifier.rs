@@ -215,7 +215,7 @@ pub struct Classifier {
     pub report: Option<TrainingReport>,
     /// Why its last training failed.
     pub error: Option<JobFailure>,
-    /// The model whose embeddings it takes.
+    /// The model whose embeddings it uses.
     pub model: String,
     /// That model's fingerprint.
     pub model_fingerprint: String,

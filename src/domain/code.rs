@@ -91,7 +91,7 @@ codes! {
     SnapshotNotFound = ("snapshot_not_found", 404, Client);
     /// The collection has no projection with this center.
     ProjectionNotFound = ("projection_not_found", 404, Client);
-    /// There is no route for this path.
+    /// There is no route with this path.
     RouteNotFound = ("route_not_found", 404, Client);
     /// The path exists, but does not support this method.
     MethodNotAllowed = ("method_not_allowed", 405, Client);
@@ -115,7 +115,7 @@ codes! {
     JobRunning = ("job_running", 409, Client);
     /// The collection has too few documents with embeddings for this.
     TooFewDocuments = ("too_few_documents", 409, Client);
-    /// A classifier of this name exists already.
+    /// A classifier with this name already exists.
     ClassifierExists = ("classifier_exists", 409, Client);
     /// The classifier is still training, or its training failed.
     ClassifierNotReady = ("classifier_not_ready", 409, Client);

@@ -207,8 +207,8 @@ impl Collection {
         }
     }
 
-    /// Checks a vector of the caller's own, for a document or as a query, and scales it as the metric asks. Says what is wrong:
-    /// expected and got.
+    /// Checks a caller's vector, for a document or as a query, and scales it as the metric requires. The error says what was
+    /// expected and what was given.
     pub fn own_vector(&self, values: Vec<f32>) -> Result<Embedding, String> {
         let (expected, got) = (self.dimension, values.len());
         if expected != got {

@@ -78,7 +78,7 @@ impl DocumentId {
     }
 }
 
-/// The stable id of a collection (a UUID): names its folder, survives renames, never used twice.
+/// The stable id of a collection (a UUID): names its folder, survives renames, and is never reused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CollectionId(pub String);
 

@@ -7,7 +7,7 @@ macro_rules! names {
             /// All of them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name on the wire and in the catalog.
+            /// The name in the API and in the catalog.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }

@@ -73,7 +73,7 @@ impl Default for HnswSettings {
 names!(Metric { Cosine = "cosine", Dot = "dot", L2 = "l2" });
 
 impl Metric {
-    /// How near two embeddings are: higher is always nearer. Under cosine both must have unit length.
+    /// How similar two embeddings are: higher is always nearer. Under cosine both must have unit length.
     pub fn score(self, a: &Embedding, b: &Embedding) -> f32 {
         self.score_values(a.as_slice(), b.as_slice())
     }
@@ -91,8 +91,8 @@ impl Metric {
 names!(Quantization { F32 = "f32", Bf16 = "bf16", F16 = "f16", I8 = "i8", B1 = "b1" });
 
 impl Quantization {
-    /// What a collection has that names none. Under cosine a byte per value: with its candidates compared again by their whole values
-    /// it misses no more than two bytes do, takes half the memory, and documents are added faster.
+    /// The default quantization. Under cosine one byte per value: with oversampling, it misses no more than two bytes do, takes
+    /// half the memory, and documents are added faster.
     pub fn usual(metric: Metric) -> Self {
         match metric {
             Metric::Cosine => Self::I8,

@@ -197,7 +197,7 @@ impl Drop for Closing {
 }
 
 impl Shared {
-    /// Waits for texts and gives the next batch; `None` when the queue is closed.
+    /// Waits for texts and returns the next batch; `None` once the queue is closed.
     fn take(&self) -> Option<Vec<Waiting>> {
         let mut state = self.state.lock();
         loop {
@@ -318,7 +318,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
 }
 
 impl Ticket {
-    /// Whether somebody still waits for the answer.
+    /// Whether somebody still waits for the result.
     fn is_wanted(&self) -> bool {
         self.submission.lock().answer.as_ref().is_some_and(|sender| !sender.is_closed())
     }

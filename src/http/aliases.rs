@@ -24,7 +24,7 @@ pub const ERRORS: &[OperationErrors] = &[
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["list_aliases.200", "put_alias.request", "put_alias.200"];
 
-/// Which collection an alias stands for.
+/// The collection that an alias points to.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAliasRequest {

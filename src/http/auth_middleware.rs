@@ -95,7 +95,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         }
         let caller = match auth.caller(request.headers()) {
             Ok(caller) => caller,
-            // Whoever tries keys pays for it.
+            // Whoever guesses keys pays for it.
             Err(error) => return Err(auth.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
         };
         if let Some(record) = request.extensions().get::<CallerRecord>() {

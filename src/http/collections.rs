@@ -53,7 +53,7 @@ pub const EXAMPLES: &[Example] = examples![
     "change_collection.200"
 ];
 
-/// A collection to be created.
+/// A collection to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCollectionRequest {

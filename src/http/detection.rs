@@ -20,7 +20,7 @@ pub const ERRORS: &[OperationErrors] =
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["detect_languages.request", "detect_languages.200"];
 
-/// Texts whose language is asked for.
+/// Texts to detect the language of.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DetectLanguagesRequest {

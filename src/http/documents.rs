@@ -95,7 +95,7 @@ pub enum DocumentStatus {
 /// Why one document was not stored.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentFailure {
-    /// The kind of error, from the same closed list as that of whole requests.
+    /// The error code, from the same closed list as for whole requests.
     #[schema(value_type = Code)]
     pub code: String,
     /// JSON pointer into the request body.

@@ -31,7 +31,7 @@ pub const ERRORS: &[OperationErrors] = &[(
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["create_embeddings.request", "create_embeddings.200"];
 
-/// Texts to be embedded, in OpenAI's shape.
+/// Texts to embed, in OpenAI's shape.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateEmbeddingsRequest {

@@ -29,7 +29,7 @@ const FAILED: &str = "the server failed; its log has the cause under this reques
 /// Places that several checks name together, about.
 const PLACES_MAX: usize = 100;
 
-/// What a client without a good key is asked for.
+/// The challenge for a client without a valid key.
 pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
 
 /// A failed request.
@@ -64,7 +64,7 @@ pub struct Problem {
     /// The path of the request.
     #[schema(format = "uri-reference")]
     pub instance: String,
-    /// The kind of error, from a closed list: what programs should switch on.
+    /// The error code, from a closed list: what programs should branch on.
     #[schema(value_type = Code)]
     pub code: String,
     /// The id of the request, which is also in the server's log and in the header `x-request-id`.
@@ -108,7 +108,7 @@ pub struct OpenAiProblemDetail {
     /// The field that is wrong; null if the error concerns the request as a whole.
     #[schema(required = true)]
     pub param: Option<String>,
-    /// The kind of error, from the same closed list as everywhere.
+    /// The error code, from the same closed list as everywhere.
     #[schema(value_type = Code)]
     pub code: String,
 }

@@ -189,7 +189,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
     }
 }
 
-/// Checks how many items of a list are asked for by the member `pointer`.
+/// Checks the requested number of items, the member `pointer`.
 pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
     let max = limits.page_max;
     if (1..=max).contains(&got) {
@@ -257,7 +257,7 @@ async fn off_thread<T: Send + 'static>(
     reading.await.map_err(|error| ApiError::internal(format!("reading a body failed: {error}")))?
 }
 
-/// The parameters of the path, its percent-encoding undone.
+/// The parameters of the path, percent-decoded.
 pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
     if let Some(at) = malformed_percent(parts.uri.path()) {
         let detail =

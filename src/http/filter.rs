@@ -11,7 +11,7 @@ use super::error::ApiError;
 use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test, timestamps};
 use crate::service::json::{Object, objects, pointer, readable};
 
-/// Values in all lists of one filter together at most.
+/// Maximum values in all lists of one filter together.
 pub const VALUES_MAX: usize = 10_000;
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.

@@ -18,7 +18,7 @@ pub const ERRORS: &[OperationErrors] =
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["check_health.200", "check_readiness.200"];
 
-/// Whether the server lives or is ready.
+/// Whether the server is alive or ready.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Health {
     /// `ok` if the process is alive; `ready` if every collection can be searched in full.

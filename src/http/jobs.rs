@@ -30,7 +30,7 @@ pub const ERRORS: &[OperationErrors] = &[
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["list_jobs.200", "get_job.200", "cancel_job.200"];
 
-/// A job: work that outlives the request that asked for it, and a restart of the server.
+/// A job: work that outlives its request and a restart of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobInfo {
     /// The id, a UUID.
@@ -70,7 +70,7 @@ pub struct JobInfo {
 /// Why a job failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobProblem {
-    /// The kind of error, from the same closed list as that of requests.
+    /// The error code, from the same closed list as for requests.
     #[schema(value_type = Code)]
     pub code: String,
     /// What is wrong.

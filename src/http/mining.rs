@@ -69,8 +69,8 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(default = "passage")]
     pub unit: MiningUnit,
-    /// `true`: every sentence is compared with every one of the other side. `false`: neighbors are looked for through indexes, which
-    /// misses some. Left out: what takes less time, and misses next to nothing.
+    /// `true`: compares every sentence with every one of the other side. `false`: searches for neighbors through indexes, which
+    /// miss some. By default, whatever takes less time and misses next to nothing.
     #[serde(default)]
     #[schema(nullable = false)]
     pub exact: Option<bool>,
@@ -111,7 +111,7 @@ pub struct MiningSide {
     pub texts: Option<Vec<String>>,
 }
 
-/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1 the two are nearer to each other than to
+/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than to
 /// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
 #[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -169,7 +169,7 @@ pub struct FindDuplicatesRequest {
     #[serde(default)]
     #[schema(default = "passage")]
     pub unit: MiningUnit,
-    /// Least cosine similarity of two passages, or documents, that belong together.
+    /// Minimum cosine similarity of two passages or documents in a cluster.
     #[serde(default = "score_min")]
     #[schema(minimum = -1, maximum = 1, default = 0.9)]
     pub score_min: f32,

@@ -46,8 +46,8 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
         (name = "aliases", description = "Aliases: other names of collections."),
         (name = "documents", description = "Documents: texts with an id, a language and metadata."),
         (name = "projections", description = "Maps: the documents of a collection as points on a plane."),
-        (name = "search", description = "Searching a collection across languages."),
-        (name = "import_export", description = "Documents as files, streamed both ways."),
+        (name = "search", description = "Search a collection across languages."),
+        (name = "import_export", description = "Import and export documents as files, streamed both ways."),
         (name = "jobs", description = "Jobs: work that outlives its request."),
         (name = "job_streams", description = "Streams of a job: progress as server-sent events, results line by line."),
         (name = "snapshots", description = "Snapshots: copies of collections, each as of one moment."),
@@ -70,7 +70,7 @@ pub fn frame() -> utoipa::openapi::OpenApi {
     Frame::openapi()
 }
 
-/// Adds to the operations what they share: errors with their statuses, headers, examples, security.
+/// Adds what the operations share: errors with their statuses, headers, examples, security.
 pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     document["components"]["securitySchemes"][SCHEME] = json!({

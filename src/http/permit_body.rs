@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
-/// An answer that keeps `places` while it is sent.
+/// A response that keeps `places` while it is sent.
 pub struct PermitBody<T> {
     body: Body,
     places: Option<T>,
@@ -15,7 +15,7 @@ pub struct PermitBody<T> {
 }
 
 impl<T: Unpin> PermitBody<T> {
-    /// Has `body` keep `places`.
+    /// Makes `body` keep `places`.
     pub fn new(body: Body, places: T) -> Self {
         Self { body, places: Some(places), begun: false }
     }

@@ -22,7 +22,7 @@ const DOCUMENTS_MAX: usize = 50_000;
 /// Neighbors that a request may ask for, at least and at most.
 const NEIGHBORS: [usize; 2] = [2, 100];
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "create_projection",
@@ -88,12 +88,12 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
     ),
     request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

@@ -20,7 +20,7 @@ pub const ERRORS: &[OperationErrors] =
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembed_collection.202"];
 
-/// How a collection is embedded anew.
+/// How to re-embed a collection.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReembedCollectionRequest {

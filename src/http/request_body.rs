@@ -14,9 +14,9 @@ use super::traffic::refused;
 use crate::domain::{Code, FileEncoding};
 use crate::service::budget::RequestMemory;
 
-/// Bytes of a body that are read where they arrive.
+/// Size up to which a body is parsed where it arrives.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
-/// How often a body is in memory: as it was sent, and as it was read.
+/// How often a body is in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
 /// Bytes that are unpacked at a time.
 const UNPACKED_BYTES: usize = 64 << 10;
@@ -59,8 +59,8 @@ fn json_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
 
 /// Receives a body as it was sent, at most `bytes_max`, and no more than there is memory for beside the other requests.
 ///
-/// A body beyond the limit is read on and thrown away up to once more the limit before the refusal is sent: most clients read
-/// an answer only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
+/// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read
+/// the response only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
 async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = || {

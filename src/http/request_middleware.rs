@@ -81,7 +81,7 @@ async fn surround(
     response
 }
 
-/// What the log says of one request besides time and failure.
+/// The fields of a request's log line besides time and failure.
 struct Line<'a> {
     method: &'a str,
     route: &'a str,
@@ -142,7 +142,7 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// Headers of a refusal that its rendered form keeps: those that say something besides the replaced body.
+/// Headers of a refusal that its rendered form keeps: those that do not describe the replaced body.
 fn kept(mut headers: HeaderMap) -> HeaderMap {
     headers.remove(axum::http::header::CONTENT_LENGTH);
     headers.remove(axum::http::header::CONTENT_TYPE);

@@ -45,7 +45,7 @@ pub const ERRORS: &[OperationErrors] = &[
 pub const EXAMPLES: &[Example] =
     examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
 
-/// A document to be stored under the id of the path.
+/// A document to store under the id of the path.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutDocumentRequest {

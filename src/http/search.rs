@@ -53,7 +53,7 @@ pub const EXAMPLES: &[Example] = examples![
     "recommend_documents.200"
 ];
 
-/// The answer to a search.
+/// The result of a search.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchResult {
     /// Hits, best first; each document at most once.

@@ -101,7 +101,7 @@ pub struct DocumentCount {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
-    /// Documents where this holds. To delete all, say so: `{"and": []}`.
+    /// Deletes the documents that match. To delete all, say so: `{"and": []}`.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,

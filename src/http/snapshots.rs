@@ -65,7 +65,7 @@ pub const EXAMPLES: &[Example] = examples![
     "upload_snapshot.201"
 ];
 
-/// A snapshot to be made.
+/// A snapshot to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshotRequest {

@@ -40,12 +40,12 @@ pub const ERRORS: &[OperationErrors] = &[
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 
-/// A file of documents, as its content type says. `application/x-ndjson`: one document per line, each as an element of
+/// A file of documents, in the format of its content type. `application/x-ndjson`: one document per line, in the form of
 /// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `application/octet-stream`: the same, for
 /// clients that send bytes under no other name. `text/csv` (RFC 4180) and
-/// `text/tab-separated-values` (no quoting): a header row names the columns; `id`, `title`, `text` and `language` are the document's,
-/// every other column is metadata under its name, without the prefix `metadata.` if it has it; cells are text, empty ones are
-/// left out.
+/// `text/tab-separated-values` (no quoting): a header row names the columns; `id`, `title`, `text` and `language` are the
+/// document's, every other column is metadata under its name, without the prefix `metadata.` if it has it; cells are text, and
+/// empty ones are left out.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentFile(pub String);
@@ -156,7 +156,7 @@ pub async fn export_documents(
     };
     let encoding = accepted_encoding(&headers);
     let mut export = api.service.collection(&collection)?.export(vectors)?;
-    // What is wrong from the beginning is told as by every other operation.
+    // Initial errors are reported as by every other operation.
     let first = export.next().await?;
     let packer = Packer::new(encoding).map_err(|error| ApiError::internal(error.to_string()))?;
     let mut answer = Response::builder().header(CONTENT_TYPE, NDJSON).header(VARY, "accept-encoding");

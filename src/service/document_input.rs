@@ -9,39 +9,39 @@ use crate::domain::{
     RefusedDocument,
 };
 
-/// What is said of metadata with the character U+0000 in a key.
-pub const ZERO_IN_KEY: &str = "must have no key with the character U+0000";
+/// The message for metadata with the character U+0000 in a key.
+pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 
 /// A document as the caller sends it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentInput {
-    /// The caller's own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document of
-    /// the same id is replaced. Left out, the server makes a UUIDv7.
+    /// Your own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document with
+    /// the same id is replaced. Without an id, the server generates a UUIDv7.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 512)]
     pub id: Option<String>,
     /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
-    /// its words count in a search by words.
+    /// its words count in lexical search.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 1000)]
     pub title: Option<String>,
-    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
-    /// the collection takes vectors: there it may be left out.
+    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
+    /// a collection of vectors.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1)]
     pub text: Option<String>,
-    /// The caller's own vector, which stands for the whole document: required in a collection that was created with a
-    /// `dimension`, and as long; refused in any other.
+    /// Your own vector, which stands for the whole document: required in a collection that was created with a
+    /// `dimension`, with that many values; refused in any other.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
-    /// The text's language, as a BCP 47 tag: one that `GET /v1/models` lists. Of `pt-BR`, `por` or `iw` the language is kept, by its
-    /// ISO 639-1 code. Left out, or `und`, the server detects it.
+    /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
+    /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
-    /// Whatever else is known of the document, to be filtered by and to be given back.
+    /// Anything else about the document, to filter by and to return.
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
@@ -61,9 +61,9 @@ pub struct Refusal {
 /// One wrong place in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentProblem {
-    /// JSON pointer into the document; empty for the whole.
+    /// JSON pointer into the document; empty for the whole document.
     pub pointer: String,
-    /// The limit, what was expected and what came.
+    /// The limit, what was expected and what was given.
     pub detail: String,
 }
 
@@ -84,7 +84,7 @@ impl DocumentProblem {
     }
 }
 
-/// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
+/// Parses one document from JSON, in the form of an element of `documents`, and validates it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
     let input: DocumentInput = parse_object(json).map_err(|error| match error {
         JsonError::Malformed(problem) => {
@@ -122,7 +122,7 @@ impl Problems {
     }
 }
 
-/// Checks a document by itself, and against what the collection asks of its documents.
+/// Validates a document by itself and against its collection.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
     let DocumentInput { id, title, text, vector, language, metadata } = input;
     let mut problems = Problems::default();

@@ -70,8 +70,8 @@ impl CollectionHandle {
     }
 
     /// Changes title, metadata or language of a document if the precondition holds, and gives the document as it is then. Its
-    /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as `upsert`
-    /// does.
+    /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as
+    /// `upsert` does.
     pub async fn patch(
         &self,
         id: &DocumentId,

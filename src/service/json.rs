@@ -17,12 +17,12 @@ pub enum JsonError {
     Invalid {
         /// JSON pointer to the wrong place.
         pointer: String,
-        /// What was expected and what came.
+        /// What was expected and what was given.
         problem: String,
     },
 }
 
-/// A value that only a JSON object can be read into. A derived struct alone would take an array of its members, too.
+/// A value that is parsed only from a JSON object. A derived struct alone would also take an array of its members.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -51,7 +51,7 @@ pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) 
     Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
-/// Reads an array of objects that may be left out or null.
+/// Parses an array of objects that may be missing or null.
 pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
@@ -64,7 +64,7 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     if text.trim_ascii().is_empty() {
         return Err(JsonError::Malformed("is empty, expected JSON".to_owned()));
     }
-    // Keeping track of the place takes longer than all else in a body of vectors: it is done only when there is an error to place.
+    // Tracking the place takes longer than everything else for a body of vectors, so it is done only after an error.
     if let Ok(Object(value)) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -101,7 +101,7 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
-/// An error of serde in the words of JSON, without the position, which the pointer tells better.
+/// An error of serde in the words of JSON, without the position, which the pointer replaces.
 pub fn readable(error: &serde_json::Error) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("invalid type: map", "invalid type: object"),

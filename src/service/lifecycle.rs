@@ -174,7 +174,7 @@ impl State {
             }
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
-                tracing::error!(collection = %name, folder = %folder.display(), problem, "the collection is damaged and stays closed");
+                tracing::error!(collection = %name, folder = %folder.display(), problem, "a damaged collection stays closed");
                 self.broken.write().insert(name, BrokenCollection { row, error });
             }
             Err(error) => return Err(Error::Open { collection: name, folder, source: Box::new(error) }),

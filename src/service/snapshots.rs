@@ -38,8 +38,8 @@ pub(super) struct Description {
 }
 
 impl Service {
-    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early when
-    /// its snapshots hold many collections.
+    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early
+    /// when its snapshots hold many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
         let state = Arc::clone(&self.state);
         blocking(move || {

@@ -39,8 +39,8 @@ pub trait Storage: Send + Sync {
     /// Reads a document.
     fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError>;
 
-    /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than `bytes_max`
-    /// bytes, but not before its first document.
+    /// Reads a page of documents in the order of their ids. It ends early if their texts and metadata exceed
+    /// `bytes_max` bytes, but not before its first document.
     fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError>;
 
     /// Reads a page as `list` does, and the embeddings of documents that have one passage, all of one moment.
@@ -50,7 +50,7 @@ pub trait Storage: Send + Sync {
         bytes_max: u64,
     ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError>;
 
-    /// Reads a page of the documents that match, in the order asked for. It ends early as one of `list` does.
+    /// Reads a page of the matching documents, in the requested order. It ends early as one of `list` does.
     fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError>;
 
     /// Counts the documents that match, stopping at `limit`.
@@ -111,26 +111,26 @@ pub trait Storage: Send + Sync {
         checkpoint: Answer<Patched>,
     ) -> Result<Vec<Patched>, StoreError>;
 
-    /// Removes a document if the precondition holds; `None` when there is no such document.
+    /// Removes a document if the precondition holds; `None` if there is no such document.
     fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
 
     /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for the
     /// first. Each transaction is short, so other writes go on in between.
     fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
 
-    /// What was kept of a request. With another request of the same key: `StoreError::KeyReused`.
+    /// The stored answer of a request. If the same key was used for another request: `StoreError::KeyReused`.
     fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError>;
 
-    /// Keeps the answer of a request whose work is done already. One that was kept before stays.
+    /// Stores the answer of a request whose work is already done. An earlier record stays.
     fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError>;
 
     /// The last checkpoint of a job; `None` before its first.
     fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError>;
 
-    /// Forgets the checkpoints of all jobs but `kept`: of jobs that are over.
+    /// Deletes the checkpoints of all jobs except `kept`: of jobs that have ended.
     fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError>;
 
-    /// Reads passages without embedding with a key above `after`, in the order of keys, at most `limit`.
+    /// Reads passages without embedding with keys above `after`, in the order of keys, at most `limit`.
     fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
 
     /// The number of passages without embedding that are not among `others`.
@@ -139,19 +139,19 @@ pub trait Storage: Send + Sync {
     /// Stores embeddings of passages. Gives those that were stored; passages that are gone meanwhile are left out.
     fn set_embeddings(&self, embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
 
-    /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
+    /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
     fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
 
     /// Says whose passages these are as `documents_of` does, with the metadata there.
     fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
 
-    /// Reads the embeddings of passages, in the order of `ids`; those that are gone or wait for theirs are left out.
+    /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
     fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
 
-    /// The sizes of what a hit may carry of each passage, without reading it.
+    /// The sizes of what a hit may include of each passage, without reading it.
     fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
 
-    /// Reads passages with their documents, in the order of `ids`; those that are gone are left out.
+    /// Reads passages with their documents, in the order of `ids`; deleted ones are left out.
     fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
         Ok(self.passages_while(ids, &mut |_| true)?.unwrap_or_default())
     }
@@ -163,10 +163,10 @@ pub trait Storage: Send + Sync {
         spend: &mut dyn FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError>;
 
-    /// Of `ids`, keeps those whose document matches, in order. A passage that is gone has no document.
+    /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
     fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
 
-    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.
+    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
     fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
 
     /// Reads documents that match with their embeddings, in the order of their ids, at most `limit`, after the one that `after` names.
@@ -180,7 +180,7 @@ pub trait Storage: Send + Sync {
     /// Reads documents with their embeddings in the order of `ids`; `None` for one that is not there.
     fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
 
-    /// Reads the metadata of documents that match, in the order of their ids, at most `limit`.
+    /// Reads the metadata of matching documents in the order of their ids, at most `limit`.
     fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
 
     /// Reads passages in the order of `ids`, each with its own text or its document's; those that are gone or wait for their embedding
@@ -190,8 +190,8 @@ pub trait Storage: Send + Sync {
     /// Those of `ids` that are the first of their document, in their order.
     fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
 
-    /// The first passages of documents, in the order of `ids`; `None` for a document that is not there, and where passages are the
-    /// sentences for one that has several.
+    /// The first passages of documents, in the order of `ids`; `None` for a document that does not exist, or, if passages are the
+    /// sentences, that has several.
     fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;
 
     /// For each of `ids`, the first passages of documents, the embeddings of all passages of its document, without those that wait for

@@ -13,7 +13,7 @@ impl DocumentStore {
         self.read("reading the documents of passages", |connection| documents_of(connection, ids))
     }
 
-    /// Reads of passages whose they are and the metadata there, in the order of `ids`; those that are gone are left out. Reads no
+    /// Reads the documents of passages with their metadata, in the order of `ids`; deleted ones are left out. Reads no
     /// text.
     pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
         self.read("reading the documents of passages", |connection| owners_of(connection, ids))

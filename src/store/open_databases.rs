@@ -96,7 +96,7 @@ impl OpenDatabases {
     /// Wakes those who wait for a place, after there may be one.
     fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Who has looked and found none waits as soon as this can be locked.
+            // Whoever has looked and found none waits as soon as this can be locked.
             let _places = self.places.lock();
             self.freed.notify_all();
         }

@@ -190,8 +190,8 @@ fn multiply(weights: &[f32], biases: &[f32], input: &[f32], outputs: &mut [f32])
     }
 }
 
-/// sums += slopesᵀ · values, with `slopes` [rows, outputs], `values` [rows, inputs] and `sums` [outputs, inputs]. Four rows at once,
-/// so that a sum is read and written once for four products.
+/// sums += slopesᵀ · values, with `slopes` [rows, outputs], `values` [rows, inputs] and `sums` [outputs, inputs]. Four rows at
+/// once, so that a sum is read and written once for four products.
 fn add_outer(slopes: &[f32], values: &[f32], (outputs, inputs): (usize, usize), sums: &mut [f32]) {
     for (slopes, values) in slopes.chunks(4 * outputs).zip(values.chunks(4 * inputs)) {
         for (output, sums) in sums.chunks_exact_mut(inputs).enumerate() {

@@ -42,7 +42,7 @@ pub const EXAMPLES: &[Example] = examples![
     "evaluate_classifier.200"
 ];
 
-/// What to judge a classifier by: exactly one of `documents` and `examples`.
+/// What to evaluate a classifier with: exactly one of `documents` and `examples`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluateRequest {

@@ -33,7 +33,7 @@ pub const ERRORS: &[OperationErrors] =
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_labels.200"];
 
-/// Texts or documents to tell the labels of: exactly one of `texts` and `documents`.
+/// Texts or documents to predict the labels of: exactly one of `texts` and `documents`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictRequest {

@@ -63,10 +63,10 @@ impl Index {
         let mut reading = Reading::new(query.dimension());
         let mut nearest = Nearest::new(limit);
         for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
-            // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+            // usearch publishes a key before it has copied its values. The lock of the key keeps off whoever is adding it.
             let _keys = keys.lock();
             let graph = self.graph.read();
-            // A node may bear the key of a near-copy, so these come first.
+            // A node may have the key of a near-duplicate, so these come first.
             graph.copies.read().take_scored(&mut part, (metric, query), &mut nearest);
             for key in part {
                 if let Some(values) = graph.engine.read(key, &mut reading)? {

@@ -100,7 +100,7 @@ impl Index {
     }
 
     fn carry_over(&self, key: u64, fresh: &Engine) -> Result<(), IndexError> {
-        // usearch names a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+        // usearch publishes a key before it has copied its values. The lock of the key keeps off whoever is adding it.
         let _key = self.keys[(key % KEY_LOCKS as u64) as usize].lock();
         self.graph.read().carry_over(key, fresh, self.permits.total)
     }

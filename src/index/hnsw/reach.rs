@@ -157,7 +157,7 @@ impl Index {
         let _key = self.keys[(key % super::KEY_LOCKS as u64) as usize].lock();
         let _permit = self.permits.take();
         let graph = self.graph.read();
-        // The wider walk comes to all that the narrower one comes to.
+        // The wider search reaches everything that the narrower one reaches.
         match walk_to(&graph.engine, key, NEAR_EF)? {
             (Standing::Found, _) => Ok(Standing::Found),
             _ => Ok(walk_to(&graph.engine, key, self.parameters.ef_search)?.0),

@@ -19,7 +19,7 @@ use crate::service::state::State;
 
 /// The name of a type of job, which `job_types!` gives it.
 pub(crate) trait Named {
-    /// The name on the wire and in the catalog.
+    /// The name in the API and in the catalog.
     const TYPE: JobType;
 }
 

@@ -138,7 +138,7 @@ impl JobKind for ProjectJob {
 
     async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
         let Some(name) = &context.live.collection else {
-            return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
+            return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
         };
         loop {
             let collection = context.state()?.collection(name)?;

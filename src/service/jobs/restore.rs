@@ -410,7 +410,7 @@ impl Restore {
         let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
         for target in &self.targets {
             let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from.as_str());
-            let entry = entry.ok_or_else(|| invalid(format!("does not hold {}", target.from)))?;
+            let entry = entry.ok_or_else(|| invalid(format!("does not contain {}", target.from)))?;
             let folder = self.folder.join(&target.id);
             std::fs::create_dir(&folder).map_err(access)?;
             databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
