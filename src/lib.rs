@@ -19,6 +19,10 @@ pub mod store;
 #[cfg(feature = "server")]
 pub mod index;
 
+/// The seam to storage: what the service asks of an engine, and the embedded one over `store` and `index`.
+#[cfg(feature = "server")]
+pub mod storage;
+
 /// Labels on frozen embeddings: learning, answering, judging.
 pub mod classify;
 

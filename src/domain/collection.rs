@@ -193,6 +193,20 @@ impl Collection {
         }
     }
 
+    /// Checks whether a document brings a vector, of so many values, where it should and only there. Says what is wrong: expected and
+    /// got.
+    pub fn check_vector(&self, values: Option<usize>) -> Result<(), String> {
+        let expected = self.dimension;
+        match (&self.model, values) {
+            (None, None) => Err(format!("must be given, for the collection has no model: expected {expected} values, got none")),
+            (Some(model), Some(got)) => {
+                Err(format!("must be left out, for the collection embeds texts with {}, got {got} values", model.name))
+            }
+            (None, Some(got)) if got != expected => Err(format!("must have {expected} values, got {got}")),
+            (None, Some(_)) | (Some(_), None) => Ok(()),
+        }
+    }
+
     /// Checks a vector of the caller's own, for a document or as a query, and scales it as the metric asks. Says what is wrong:
     /// expected and got.
     pub fn own_vector(&self, values: Vec<f32>) -> Result<Embedding, String> {

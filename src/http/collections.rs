@@ -334,7 +334,7 @@ pub async fn change_collection(
         default_languages: body.default_languages.as_deref().map(collection_settings::default_languages).transpose()?,
         metadata_indexes: body.metadata_indexes.map(metadata_paths).transpose()?,
     };
-    Ok(Json(api.service.change_collection(&name, change).await?.into()))
+    Ok(Json(api.service.collection(&name)?.change(change).await?.into()))
 }
 
 /// Delete a collection

@@ -211,7 +211,8 @@ pub async fn upsert_documents(
         let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/documents", detail));
     }
-    let row = api.service.collection_row(&collection)?;
+    let collection = api.service.collection(&collection)?;
+    let row = collection.row();
     let checked = body.documents.into_iter().map(|input| check(input, &row, api.service.limits()));
     let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(got));
     for outcome in checked {
@@ -220,8 +221,8 @@ pub async fn upsert_documents(
     let outcomes = match accepted.len() {
         0 => Vec::new(),
         _ => match key {
-            Some(key) => api.service.upsert_once(&collection, accepted, wait, key).await?,
-            None => api.service.upsert(&collection, accepted, wait).await?,
+            Some(key) => collection.upsert_once(accepted, wait, key).await?,
+            None => collection.upsert(accepted, wait).await?,
         },
     };
     answer(items, outcomes)
@@ -243,7 +244,7 @@ pub async fn list_documents(
 ) -> Result<Streamed<StoredDocument>, ApiError> {
     let list = List::Documents(&collection);
     let page = parameters.page(&api, &list, DocumentId::parse)?;
-    let page = api.service.list_documents(&collection, page).await?;
+    let page = api.service.collection(&collection)?.list(page).await?;
     let next_cursor = page.next.map(|id| cursor::encode(&list, id.as_str()));
     let documents = page.documents.into_iter().map(StoredDocument::from);
     Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor }, documents))
@@ -267,7 +268,7 @@ pub async fn get_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
-    let document = api.service.get_document(&collection, &id).await?;
+    let document = api.service.collection(&collection)?.get(&id).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
 }
 
@@ -288,7 +289,7 @@ pub async fn delete_document(
     DocumentPath(collection, id): DocumentPath,
     Demanded(precondition): Demanded,
 ) -> Result<StatusCode, ApiError> {
-    api.service.delete_document_if(&collection, &id, precondition).await?;
+    api.service.collection(&collection)?.delete(&id, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

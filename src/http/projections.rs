@@ -122,7 +122,7 @@ pub async fn list_projections(
     CollectionPath(collection): CollectionPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<ProjectionList>, ApiError> {
-    Ok(Json(ProjectionList { projections: api.service.list_projections(&collection).await? }))
+    Ok(Json(ProjectionList { projections: api.service.collection(&collection)?.projections().await? }))
 }
 
 /// Get a projection
@@ -144,7 +144,7 @@ pub async fn get_projection(
     Parameters(parameters): Parameters<GetProjectionParameters>,
 ) -> Result<PointsJson, ApiError> {
     let field = parameters.field.map(|name| field(&name)).transpose()?;
-    let projection = api.service.get_projection(&collection, center, field).await?;
+    let projection = api.service.collection(&collection)?.projection(center, field).await?;
     // Large: those that answer others are not to be busy with it.
     let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&projection)).await;
     let json = written.map_err(|error| ApiError::internal(format!("writing a projection failed: {error}")))?;

@@ -56,5 +56,5 @@ pub async fn reembed_collection(
 ) -> Result<Accepted, ApiError> {
     let tokens_max = api.service.model().tokens_max;
     let bounds = collection_settings::passage_bounds(&NewSource::Model(None), body.passage_bounds, tokens_max)?;
-    Ok(accepted(api.service.reembed_collection(&name, bounds).await?))
+    Ok(accepted(api.service.collection(&name)?.reembed(bounds).await?))
 }

@@ -127,10 +127,10 @@ pub async fn put_document(
     let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
     let PutDocumentRequest { title, text, vector, language, metadata } = body;
     let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
-    let row = api.service.collection_row(&collection)?;
-    let document = check(input, &row, api.service.limits())
+    let collection = api.service.collection(&collection)?;
+    let document = check(input, &collection.row(), api.service.limits())
         .map_err(|refusal| ApiError::at(refusal.code, refusal.pointer, refusal.detail))?;
-    let outcome = api.service.put_document(&collection, document, wait, precondition).await?;
+    let outcome = collection.put(document, wait, precondition).await?;
     let (status, done) = match outcome.status {
         UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),
         UpsertStatus::Updated => (StatusCode::OK, DocumentStatus::Updated),
@@ -193,7 +193,7 @@ pub async fn patch_document(
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
-    let document = api.service.patch_document(&collection, &id, patch, wait, precondition).await?;
+    let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
 }
 

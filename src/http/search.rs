@@ -106,9 +106,9 @@ pub async fn search_documents(
 ) -> Result<Streamed<Hit>, ApiError> {
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
-    let row = api.service.collection_row(&collection)?;
-    let request = checks::check(body, &row, api.service.limits())?;
-    let answer = api.service.search(&collection, request).await?;
+    let collection = api.service.collection(&collection)?;
+    let request = checks::check(body, &collection.row(), api.service.limits())?;
+    let answer = collection.search(request).await?;
     let (result, hits) = result(answer, explain);
     Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
 }
@@ -130,9 +130,9 @@ pub async fn search_batch(
 ) -> Result<Streamed<Hit>, ApiError> {
     let started = Instant::now();
     let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
-    let row = api.service.collection_row(&collection)?;
-    let requests = checks::check_batch(body, &row, api.service.limits())?;
-    let answers = api.service.search_batch(&collection, requests).await?;
+    let collection = api.service.collection(&collection)?;
+    let requests = checks::check_batch(body, &collection.row(), api.service.limits())?;
+    let answers = collection.search_batch(requests).await?;
     let frame = SearchBatchResult { results: Vec::new(), took_ms: since(started) };
     let results = answers.into_iter().zip(explain).map(|(answer, explain)| {
         let (result, hits) = result(answer, explain);
@@ -160,9 +160,9 @@ pub async fn recommend_documents(
 ) -> Result<Streamed<Hit>, ApiError> {
     let started = Instant::now();
     let explain = body.explain.unwrap_or_default();
-    let row = api.service.collection_row(&collection)?;
-    let request = recommend::check_examples(body, &row, api.service.limits())?;
-    let answer = api.service.search(&collection, request).await?;
+    let collection = api.service.collection(&collection)?;
+    let request = recommend::check_examples(body, &collection.row(), api.service.limits())?;
+    let answer = collection.search(request).await?;
     let (result, hits) = result(answer, explain);
     Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
 }

@@ -163,7 +163,7 @@ pub async fn scroll_documents(
     let list = List::Scroll(&collection, &what);
     let after = body.cursor.map(|text| position(&list, &text)).transpose()?;
     let request = ScrollRequest { filter, order, descending: body.descending, limit, after };
-    let page = api.service.scroll_documents(&collection, request).await?;
+    let page = api.service.collection(&collection)?.scroll(request).await?;
     let next = |after: ScrollPosition| cursor::encode(&list, &json!([after.at_ms, after.id.as_str()]).to_string());
     let documents = page.documents.into_iter().map(StoredDocument::from);
     Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, documents))
@@ -184,7 +184,7 @@ pub async fn count_documents(
     JsonBody(body): JsonBody<CountDocumentsRequest>,
 ) -> Result<Json<DocumentCount>, ApiError> {
     let filter = filter::parse(body.filter, api.service.limits())?;
-    Ok(Json(DocumentCount { documents: api.service.count_documents(&collection, filter).await? }))
+    Ok(Json(DocumentCount { documents: api.service.collection(&collection)?.count(filter).await? }))
 }
 
 /// Delete documents by filter
@@ -208,9 +208,10 @@ pub async fn delete_documents(
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
     let filter = filter::parse(Some(body.filter), api.service.limits())?;
+    let collection = api.service.collection(&collection)?;
     let deleted = match key {
-        Some(key) => api.service.delete_matching_once(&collection, filter, key).await?,
-        None => api.service.delete_matching(&collection, filter).await?,
+        Some(key) => collection.delete_matching_once(filter, key).await?,
+        None => collection.delete_matching(filter).await?,
     };
     Ok(Json(DeletedDocuments { deleted }))
 }
@@ -232,7 +233,7 @@ pub async fn count_facets(
 ) -> Result<Json<FacetsResult>, ApiError> {
     let filter = filter::parse(body.filter, api.service.limits())?;
     let facets = facets::check(body.facets, api.service.limits())?;
-    let facets = api.service.count_facets(&collection, filter, facets).await?;
+    let facets = api.service.collection(&collection)?.facets(filter, facets).await?;
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
 }
 

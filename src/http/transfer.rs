@@ -119,7 +119,8 @@ pub async fn import_documents(
     request: Request,
 ) -> Result<Accepted, ApiError> {
     let file = import_file(request.headers())?;
-    let job = api.service.import(&collection, file, request.into_body().into_data_stream()).await?;
+    let collection = api.service.collection(&collection)?;
+    let job = collection.import(file, request.into_body().into_data_stream()).await?;
     Ok(accepted(job))
 }
 
@@ -152,7 +153,7 @@ pub async fn export_documents(
         }
     };
     let encoding = accepted_encoding(&headers);
-    let mut export = api.service.export(&collection, vectors)?;
+    let mut export = api.service.collection(&collection)?.export(vectors)?;
     // What is wrong from the beginning is told as by every other operation.
     let first = export.next().await?;
     let packer = Packer::new(encoding).map_err(|error| ApiError::internal(error.to_string()))?;

@@ -10,9 +10,10 @@ use uuid::Uuid;
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
+use super::handle::CollectionHandle;
 use super::orphaned_folders;
 use super::runtime::{Applied, OpenCollection};
-use super::state::{BrokenCollection, Service, State};
+use super::state::{BrokenCollection, Found, Service, State};
 use super::worker::Worker;
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
@@ -85,15 +86,15 @@ impl Service {
     ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let size = page.limit.saturating_add(1);
-        let mut found: BTreeMap<CollectionName, Listed> = {
+        let mut found: BTreeMap<CollectionName, Found<CollectionView>> = {
             let open = self.state.open.read();
             let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
-            rest.take(size).map(|(name, collection)| (name.clone(), Listed::Open(Arc::clone(collection)))).collect()
+            rest.take(size).map(|(name, collection)| (name.clone(), Found::Open(Arc::clone(collection)))).collect()
         };
         {
             let broken = self.state.broken.read();
             let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
-            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Listed::Broken(Box::new(collection.view())))));
+            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(collection.view()))));
         }
         let more = found.len() > page.limit;
         let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
@@ -101,8 +102,8 @@ impl Service {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
             for listed in found.into_values().take(page.limit) {
                 match listed {
-                    Listed::Broken(view) => views.push(*view),
-                    Listed::Open(collection) => match view(&collection) {
+                    Found::Broken(view) => views.push(view),
+                    Found::Open(collection) => match view(&collection) {
                         Ok(view) => views.push(view),
                         Err(_) if collection.is_deleted() => (),
                         Err(error) => return Err(error),
@@ -116,47 +117,10 @@ impl Service {
 
     /// Reads a collection.
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
-        let own = self.state.own_name(name);
-        if let Some(broken) = self.state.broken_view(own.as_ref().unwrap_or(name)) {
-            return Ok(broken);
+        match self.state.find(name, BrokenCollection::view)? {
+            Found::Open(collection) => collection.run(|collection| view(collection)).await,
+            Found::Broken(view) => Ok(view),
         }
-        let collection = self.collection(name)?;
-        self.on_collection(&collection, |collection| view(collection)).await
-    }
-
-    /// Changes what may change of a collection, and gives it as it is then. When this is answered, the change is durable. Making
-    /// an index of a large collection takes a while, in which its other writes wait.
-    pub async fn change_collection(&self, name: &CollectionName, change: CollectionChange) -> Result<CollectionView, Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
-        if let Some(paths) = change.metadata_indexes.clone() {
-            let (collection, bounds) = self.enter_write(collection).await?;
-            let declare = move |collection: &Arc<OpenCollection>| {
-                let _bounds = bounds;
-                Ok(collection.store.set_metadata_indexes(paths)?)
-            };
-            self.on_collection(&collection, declare).await?;
-        }
-        let naming = Arc::clone(&self.state.naming).lock_owned().await;
-        // Another one may have its place by now.
-        let collection = self.collection(name)?;
-        let state = Arc::clone(&self.state);
-        self.on_collection(&collection, move |collection| {
-            let _naming = naming;
-            let mut row = collection.current();
-            row.change(change);
-            if !state.catalog.update(&row)? {
-                return Err(Error::CollectionNotFound { name: row.name });
-            }
-            collection.set_current(row);
-            view(collection)
-        })
-        .await
-    }
-
-    /// The catalog's row of a collection.
-    pub fn collection_row(&self, name: &CollectionName) -> Result<Collection, Error> {
-        Ok(self.collection(name)?.current())
     }
 
     /// The model and the dimension of a new collection.
@@ -190,6 +154,36 @@ impl Service {
     }
 }
 
+impl CollectionHandle {
+    /// Changes what may change, and gives the collection as it is then. When this is answered, the change is durable. Making an
+    /// index of a large collection takes a while, in which its other writes wait.
+    pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
+        self.service.check_running()?;
+        if let Some(paths) = change.metadata_indexes.clone() {
+            let (collection, bounds) = self.enter_write().await?;
+            let declare = move |collection: &Arc<OpenCollection>| {
+                let _bounds = bounds;
+                Ok(collection.store.set_metadata_indexes(paths)?)
+            };
+            collection.run(declare).await?;
+        }
+        let state = Arc::clone(&self.service.state);
+        let naming = Arc::clone(&state.naming).lock_owned().await;
+        let change = move |collection: &Arc<OpenCollection>| {
+            let _naming = naming;
+            let mut row = collection.current();
+            row.change(change);
+            if !state.catalog.update(&row)? {
+                return Err(Error::CollectionNotFound { name: row.name });
+            }
+            collection.set_current(row);
+            view(collection)
+        };
+        // Another one may have its place by now.
+        self.open().run(change).await
+    }
+}
+
 impl State {
     /// Where the folders of the collections lie.
     pub(super) fn collections_dir(&self) -> std::path::PathBuf {
@@ -199,20 +193,12 @@ impl State {
     /// The collection that a request created before.
     fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
-        let open = self.open.read();
-        let found = open.values().find(|collection| collection.row.id.0 == id).cloned();
-        drop(open);
-        if let Some(collection) = found {
+        if let Some(collection) = self.collection_by_id(&id) {
             return view(&collection).map(Some);
         }
         let broken = self.broken.read();
         let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
         found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
-    }
-
-    /// What is known of a collection that cannot be opened, by its own name.
-    fn broken_view(&self, name: &CollectionName) -> Option<CollectionView> {
-        self.broken.read().get(name).map(BrokenCollection::view)
     }
 
     fn create(
@@ -343,7 +329,7 @@ impl State {
             row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
         }
         let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
-        if let Some(lost) = collection.store.lost_log() {
+        if let Some(lost) = collection.embedded.store.lost_log() {
             collection.note_damage(lost);
         }
         Ok(collection)
@@ -375,16 +361,10 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     Ok(CollectionView {
         collection: collection.current(),
         counts,
-        index_state: if collection.index().is_ok() { IndexState::Ready } else { IndexState::Recovering },
+        index_state: if collection.store.ready().is_ok() { IndexState::Ready } else { IndexState::Recovering },
         metadata_indexes: collection.store.metadata_indexes(),
         damage: collection.damage.all(),
     })
-}
-
-/// A collection of a page: its counts are read off the asynchronous threads.
-enum Listed {
-    Open(Arc<OpenCollection>),
-    Broken(Box<CollectionView>),
 }
 
 /// Bytes of the saved index. A file that comes or goes meanwhile counts as none.

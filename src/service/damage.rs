@@ -32,7 +32,7 @@ impl OpenCollection {
     pub(super) fn note_damage(&self, error: &StoreError) -> Damage {
         let (place, document) = match *error {
             StoreError::CorruptRow { table: "documents", row, .. } => {
-                (("documents", row), self.store.id_of_row(row).ok().flatten())
+                (("documents", row), self.embedded.store.id_of_row(row).ok().flatten())
             }
             StoreError::CorruptRow { table, row, .. } => ((table, row), None),
             _ => (("", 0), None),
@@ -51,7 +51,7 @@ impl OpenCollection {
     /// Reads changes or embeddings for the index. A damaged embedding is thrown away, and the read is done again.
     pub(super) fn read_mending<T>(&self, read: impl Fn(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
         loop {
-            match read(&self.store) {
+            match read(&self.embedded.store) {
                 Err(error) if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) => (),
                 result => return Ok(result?),
             }
@@ -63,7 +63,7 @@ impl OpenCollection {
         if self.row.model.is_none() {
             return false;
         }
-        let discarded = self.store.discard_embedding(id);
+        let discarded = self.embedded.store.discard_embedding(id);
         let (collection, passage) = (&self.row.name, id.0);
         match discarded {
             Ok(true) => {
@@ -107,10 +107,13 @@ impl BrokenCollection {
 /// Reads through a database that was not closed in order, when it is small enough to be read in some seconds. Power that
 /// fails is when a disk that does not keep its promises damages a file.
 pub(super) fn check_after_crash(collection: &OpenCollection) {
-    if collection.should_stop() || !collection.store.recovered_log() || collection.store.bytes() > CHECKED_BYTES_MAX {
+    if collection.should_stop()
+        || !collection.embedded.store.recovered_log()
+        || collection.embedded.store.bytes() > CHECKED_BYTES_MAX
+    {
         return;
     }
-    match collection.store.check(PLACES_MAX) {
+    match collection.embedded.store.check(PLACES_MAX) {
         Ok(found) => found.iter().for_each(|damage| drop(collection.note_damage(damage))),
         Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {

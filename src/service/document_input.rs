@@ -78,26 +78,12 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
         (None, None) => String::new(),
         (None, Some(_)) => return invalid("/text", "must be given, for the collection embeds it, got none".to_owned()),
     };
-    let vector = match (input.vector, &collection.model) {
-        (None, Some(_)) => None,
-        (Some(values), None) => match collection.own_vector(values) {
-            Ok(vector) => Some(vector),
-            Err(problem) => return invalid("/vector", problem),
-        },
-        (None, None) => {
-            let expected = collection.dimension;
-            return invalid(
-                "/vector",
-                format!("must be given, for the collection has no model: expected {expected} values, got none"),
-            );
-        }
-        (Some(values), Some(model)) => {
-            let (model, got) = (&model.name, values.len());
-            return invalid(
-                "/vector",
-                format!("must be left out, for the collection embeds texts with {model}, got {got} values"),
-            );
-        }
+    if let Err(problem) = collection.check_vector(input.vector.as_ref().map(Vec::len)) {
+        return invalid("/vector", problem);
+    }
+    let vector = match input.vector.map(|values| collection.own_vector(values)).transpose() {
+        Ok(vector) => vector,
+        Err(problem) => return invalid("/vector", problem),
     };
     let (max, got) = (limits.text_bytes_max, text.len());
     if got > max {

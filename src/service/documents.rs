@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::budget::AnswerBudget;
 use super::error::Error;
+use super::handle::CollectionHandle;
 use super::ingest;
 use super::reservation::Reservation;
 use super::runtime::OpenCollection;
-use super::state::{Service, State};
+use super::state::State;
 use crate::domain::{
-    Collection, CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page,
-    Precondition, RequestKey, ScrollPage, ScrollRequest, TitleChange, Wait, metadata,
+    Collection, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition, RequestKey,
+    ScrollPage, ScrollRequest, TitleChange, Wait, metadata,
 };
 use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
 
@@ -19,91 +20,73 @@ const BYTES_PER_DOCUMENT: u64 = 16 << 10;
 /// Bytes that every page may have.
 const PAGE_BYTES_MIN: u64 = 1 << 20;
 
-impl Service {
+impl CollectionHandle {
     /// Reads a document.
-    pub async fn get_document(&self, name: &CollectionName, id: &DocumentId) -> Result<Document, Error> {
-        let collection = self.collection(name)?;
+    pub async fn get(&self, id: &DocumentId) -> Result<Document, Error> {
         let wanted = id.clone();
-        let found = self.on_collection(&collection, move |collection| Ok(collection.store.get(&wanted)?)).await?;
-        found.ok_or_else(|| Error::DocumentNotFound { collection: name.clone(), id: id.clone() })
+        let found = self.open().run(move |collection| Ok(collection.store.get(&wanted)?)).await?;
+        found.ok_or_else(|| self.no_document(id))
     }
 
     /// Lists documents by id.
-    pub async fn list_documents(&self, name: &CollectionName, page: Page<DocumentId>) -> Result<DocumentPage, Error> {
-        let collection = self.collection(name)?;
-        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
+    pub async fn list(&self, page: Page<DocumentId>) -> Result<DocumentPage, Error> {
+        let budget = self.answer_budget();
         let list = move |collection: &Arc<OpenCollection>| {
             let reserved = budget.reserve(page_bytes(page.limit));
             let page = collection.store.list(&page, reserved)?;
             budget.settle(reserved, bytes_of(&page.documents))?;
             Ok(page)
         };
-        self.on_collection(&collection, list).await
+        self.open().run(list).await
     }
 
     /// Lists the documents that match, in any order.
-    pub async fn scroll_documents(&self, name: &CollectionName, request: ScrollRequest) -> Result<ScrollPage, Error> {
-        let collection = self.collection(name)?;
-        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
+    pub async fn scroll(&self, request: ScrollRequest) -> Result<ScrollPage, Error> {
+        let budget = self.answer_budget();
         let scroll = move |collection: &Arc<OpenCollection>| {
             let reserved = budget.reserve(page_bytes(request.limit));
             let page = collection.store.scroll(&request, reserved)?;
             budget.settle(reserved, bytes_of(&page.documents))?;
             Ok(page)
         };
-        self.on_collection(&collection, scroll).await
+        self.open().run(scroll).await
     }
 
     /// Counts the documents that match.
-    pub async fn count_documents(&self, name: &CollectionName, filter: Filter) -> Result<u64, Error> {
-        let collection = self.collection(name)?;
+    pub async fn count(&self, filter: Filter) -> Result<u64, Error> {
         let count = move |collection: &Arc<OpenCollection>| {
             if filter == Filter::default() {
                 return Ok(collection.store.counts()?.documents);
             }
             Ok(collection.store.count_matching(&only(filter), usize::MAX)? as u64)
         };
-        self.on_collection(&collection, count).await
+        self.open().run(count).await
     }
 
     /// Counts how many of the documents that match have each value of a field.
-    pub async fn count_facets(
-        &self,
-        name: &CollectionName,
-        filter: Filter,
-        requests: Vec<FacetRequest>,
-    ) -> Result<Facets, Error> {
-        let collection = self.collection(name)?;
-        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
-        self.on_collection(&collection, move |collection| collection.facets(&only(filter), &requests, &budget)).await
+    pub async fn facets(&self, filter: Filter, requests: Vec<FacetRequest>) -> Result<Facets, Error> {
+        let budget = self.answer_budget();
+        self.open().run(move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
     /// Changes title, metadata or language of a document if the precondition holds, and gives the document as it is then. Its
     /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as `upsert`
     /// does.
-    pub async fn patch_document(
+    pub async fn patch(
         &self,
-        name: &CollectionName,
         id: &DocumentId,
         patch: DocumentPatch,
         wait: Wait,
         precondition: Precondition,
     ) -> Result<Document, Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
+        self.service.check_running()?;
+        let waits = wait == Wait::Indexed && patch.title != TitleChange::Keep;
         if patch.title != TitleChange::Keep {
-            collection.check_model(self.model())?;
-            if wait == Wait::Indexed {
-                collection.index()?;
-                if collection.row.model.is_some() {
-                    self.check_encoder()?;
-                }
-            }
+            self.check_embeds(wait)?;
         }
-        let (collection, bounds) = self.enter_write(collection).await?;
-        let (state, wanted, waits) =
-            (Arc::clone(&self.state), id.clone(), wait == Wait::Indexed && patch.title != TitleChange::Keep);
-        let patched = self.on_collection(&collection, move |collection| {
+        let (collection, bounds) = self.enter_write().await?;
+        let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
+        let patched = collection.run(move |collection| {
             let _bounds = bounds;
             let announced = waits.then(|| collection.reserved.announce());
             let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
@@ -120,32 +103,20 @@ impl Service {
             drop(announced);
             Ok(Some((document, pending)))
         });
-        let not_found = || Error::DocumentNotFound { collection: name.clone(), id: id.clone() };
-        let (document, pending) = patched.await?.ok_or_else(not_found)?;
+        let (document, pending) = patched.await?.ok_or_else(|| self.no_document(id))?;
         if waits {
-            let indexed = self.index_now(&collection, pending.as_ref()).await;
+            let indexed = self.service.index_now(&collection, pending.as_ref()).await;
             indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
         }
         Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
     }
 
-    /// Deletes a document. No search that begins after the answer finds it.
-    pub async fn delete_document(&self, name: &CollectionName, id: &DocumentId) -> Result<(), Error> {
-        self.delete_document_if(name, id, Precondition::None).await
-    }
-
-    /// Deletes a document if the precondition holds.
-    pub async fn delete_document_if(
-        &self,
-        name: &CollectionName,
-        id: &DocumentId,
-        precondition: Precondition,
-    ) -> Result<(), Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
-        let (collection, bounds) = self.enter_write(collection).await?;
+    /// Deletes a document if the precondition holds. No search that begins after the answer finds it.
+    pub async fn delete(&self, id: &DocumentId, precondition: Precondition) -> Result<(), Error> {
+        self.service.check_running()?;
+        let (collection, bounds) = self.enter_write().await?;
         let wanted = id.clone();
-        let deleted = self.on_collection(&collection, move |collection| {
+        let deleted = collection.run(move |collection| {
             let _bounds = bounds;
             let deleted = collection.store.delete_if(&wanted, precondition)?;
             if deleted.is_some() {
@@ -154,27 +125,22 @@ impl Service {
             }
             Ok(deleted)
         });
-        match deleted.await? {
-            Some(_) => Ok(()),
-            None => Err(Error::DocumentNotFound { collection: name.clone(), id: id.clone() }),
-        }
+        deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
     }
 
     /// As `delete_matching`, unless this request was done before: then it answers the same and deletes nothing. One that did not
     /// come to its end is not remembered, and goes on when it is sent again.
-    pub async fn delete_matching_once(&self, name: &CollectionName, filter: Filter, request: RequestKey) -> Result<u64, Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
+    pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
+        self.service.check_running()?;
         let asked = request.clone();
-        let kept = self.on_collection(&collection, move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
+        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
         if let Some(kept) = kept {
             return kept.parse().map_err(|_| Error::CorruptIdempotencyRecord);
         }
-        let deleted = self.delete_matching(name, filter).await?;
-        // Another one may have its place by now.
-        let collection = self.collection(name)?;
+        let deleted = self.delete_matching(filter).await?;
         let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, deleted.to_string())?);
-        self.on_collection(&collection, keep).await?;
+        // Another one may have its place by now.
+        self.open().run(keep).await?;
         Ok(deleted)
     }
 
@@ -182,18 +148,16 @@ impl Service {
     ///
     /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
     /// again deletes it.
-    pub async fn delete_matching(&self, name: &CollectionName, filter: Filter) -> Result<u64, Error> {
-        let mut collection = self.collection(name)?;
-        self.check_running()?;
-        let until = self.on_collection(&collection, |collection| Ok(collection.store.sequence()?)).await?;
+    pub async fn delete_matching(&self, filter: Filter) -> Result<u64, Error> {
+        self.service.check_running()?;
+        let until = self.open().run(|collection| Ok(collection.store.sequence()?)).await?;
         let filter = Arc::new(only(filter));
         let (mut deleted, mut after) = (0, Some(0));
         while let Some(place) = after {
-            self.check_running()?;
-            let (current, bounds) = self.enter_write(collection).await?;
-            collection = current;
+            self.service.check_running()?;
+            let (collection, bounds) = self.enter_write().await?;
             let filter = Arc::clone(&filter);
-            let some = self.on_collection(&collection, move |collection| {
+            let some = collection.run(move |collection| {
                 let _bounds = bounds;
                 let some = collection.store.delete_some(&filter, until, place)?;
                 if !some.rows.is_empty() {
@@ -207,6 +171,14 @@ impl Service {
             after = some.next;
         }
         Ok(deleted)
+    }
+
+    fn answer_budget(&self) -> AnswerBudget {
+        AnswerBudget::new(self.service.limits().answer_bytes_max)
+    }
+
+    fn no_document(&self, id: &DocumentId) -> Error {
+        Error::DocumentNotFound { collection: self.name.clone(), id: id.clone() }
     }
 }
 

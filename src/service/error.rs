@@ -12,6 +12,7 @@ use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId,
 use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::ranking::ScorerError;
+use crate::storage::StorageError;
 use crate::store::StoreError;
 
 /// Digits of a fingerprint that errors show.
@@ -453,6 +454,16 @@ pub enum Error {
     /// A question cannot be compared token by token.
     #[error(transparent)]
     Scorer(#[from] ScorerError),
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Store(error) => error.into(),
+            StorageError::Index(error) => error.into(),
+            StorageError::Recovering { collection, done, total } => Self::Recovering { collection, done, total },
+        }
+    }
 }
 
 impl From<ClassifierError> for Error {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::budget::RequestMemory;
 use super::error::Error;
+use super::handle::CollectionHandle;
 use super::runtime::OpenCollection;
-use super::state::Service;
-use crate::domain::{CollectionName, Document, DocumentId, Embedding, Page};
+use crate::domain::{Document, DocumentId, Embedding, Page};
 
 /// Documents read at a time.
 const DOCUMENTS_PER_PAGE: usize = 200;
@@ -21,21 +21,19 @@ const PAGE_COPIES: u64 = 2;
 
 /// An export under way.
 pub struct Export {
-    service: Service,
     collection: Arc<OpenCollection>,
     after: Option<DocumentId>,
     vectors: bool,
     over: bool,
 }
 
-impl Service {
+impl CollectionHandle {
     /// Begins an export; with `vectors`, of documents with their embedding.
-    pub fn export(&self, name: &CollectionName, vectors: bool) -> Result<Export, Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
+    pub fn export(&self, vectors: bool) -> Result<Export, Error> {
+        self.service.check_running()?;
         // Held until all is sent: then the request is over.
         RequestMemory::current().add_answer(BYTES_PER_PAGE * PAGE_COPIES)?;
-        Ok(Export { service: self.clone(), collection, after: None, vectors, over: false })
+        Ok(Export { collection: self.open(), after: None, vectors, over: false })
     }
 }
 
@@ -47,7 +45,7 @@ impl Export {
             return Ok(Vec::new());
         }
         let (after, vectors) = (self.after.take(), self.vectors);
-        let read = self.service.on_collection(&self.collection, move |collection| {
+        let read = self.collection.run(move |collection| {
             let page = Page { limit: DOCUMENTS_PER_PAGE, after };
             if vectors {
                 let (page, embeddings) = collection.store.list_embedded(&page, BYTES_PER_PAGE)?;

@@ -10,14 +10,15 @@ use uuid::Uuid;
 
 use super::embedding::{embed_passages, embed_tokens, priority};
 use super::error::Error;
+use super::handle::CollectionHandle;
 use super::idempotency;
 use super::reservation::Reservation;
 use super::runtime::OpenCollection;
 use super::state::{Service, State};
 use super::worker::store_embeddings;
 use crate::domain::{
-    Code, Collection, CollectionName, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertOutcome,
-    UpsertStatus, Wait,
+    Code, Collection, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertOutcome, UpsertStatus,
+    Wait,
 };
 use crate::embed::{PreparedText, Tokens};
 use crate::store::{Idempotent, PendingPassage, PreparedDocument, Upserted};
@@ -30,7 +31,7 @@ const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Pause between two looks.
 const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 
-impl Service {
+impl CollectionHandle {
     /// Stores documents and makes them searchable. Answers one outcome per document, in order.
     ///
     /// Rows commit before the index changes: the index can be rebuilt from rows, rows never from the index. A crash in
@@ -38,81 +39,71 @@ impl Service {
     /// the request is refused before anything is stored when the encoder's queue is full or the collection is still
     /// recovering; a failure after that is `Error::NotIndexed`: everything is stored, and the background worker makes it
     /// searchable. Sending the same ids again replaces them, so a caller may repeat a request in any case.
-    pub async fn upsert(
-        &self,
-        name: &CollectionName,
-        documents: Vec<NewDocument>,
-        wait: Wait,
-    ) -> Result<Vec<UpsertOutcome>, Error> {
-        self.upsert_if(name, documents, wait, Demand::Precondition(Precondition::None)).await
+    pub async fn upsert(&self, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
+        self.upsert_if(documents, wait, Demand::Precondition(Precondition::None)).await
     }
 
     /// As `upsert`, unless this request was done before: then it answers the same and does nothing. A request of which nothing
     /// was stored is not remembered.
     pub async fn upsert_once(
         &self,
-        name: &CollectionName,
         documents: Vec<NewDocument>,
         wait: Wait,
         request: RequestKey,
     ) -> Result<Vec<UpsertOutcome>, Error> {
-        self.upsert_if(name, documents, wait, Demand::Once(request)).await
+        self.upsert_if(documents, wait, Demand::Once(request)).await
     }
 
     /// Stores one document, if the precondition holds for what is stored under its id.
-    pub async fn put_document(
-        &self,
-        name: &CollectionName,
-        document: NewDocument,
-        wait: Wait,
-        precondition: Precondition,
-    ) -> Result<UpsertOutcome, Error> {
-        let outcomes = self.upsert_if(name, vec![document], wait, Demand::Precondition(precondition)).await?;
+    pub async fn put(&self, document: NewDocument, wait: Wait, precondition: Precondition) -> Result<UpsertOutcome, Error> {
+        let outcomes = self.upsert_if(vec![document], wait, Demand::Precondition(precondition)).await?;
         outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
     /// As `upsert`, when what is demanded holds for each document; else nothing of the request is stored.
-    async fn upsert_if(
-        &self,
-        name: &CollectionName,
-        documents: Vec<NewDocument>,
-        wait: Wait,
-        demand: Demand,
-    ) -> Result<Vec<UpsertOutcome>, Error> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
-        collection.check_model(self.model())?;
-        if wait == Wait::Indexed {
-            collection.index()?;
-            if collection.row.model.is_some() {
-                self.check_encoder()?;
-            }
-        }
-        let (collection, bounds) = self.enter_write(collection).await?;
-        let state = Arc::clone(&self.state);
+    async fn upsert_if(&self, documents: Vec<NewDocument>, wait: Wait, demand: Demand) -> Result<Vec<UpsertOutcome>, Error> {
+        self.service.check_running()?;
+        self.check_embeds(wait)?;
+        let (collection, bounds) = self.enter_write().await?;
+        let state = Arc::clone(&self.service.state);
         let caller = Arc::new(());
         let request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
-        let stored = self.on_collection(&collection, move |collection| {
+        let stored = collection.run(move |collection| {
             let _bounds = bounds;
             store(&state, collection, request)
         });
         let stored = stored.await?;
         drop(caller);
         if wait == Wait::Indexed {
-            self.wait_until_embedded(&collection, stored.awaited).await?;
-            let indexed = self.index_now(&collection, stored.pending.as_ref()).await;
+            self.service.wait_until_embedded(&collection, stored.awaited).await?;
+            let indexed = self.service.index_now(&collection, stored.pending.as_ref()).await;
             if collection.is_deleted() {
-                return Err(Error::CollectionNotFound { name: name.clone() });
+                return Err(Error::CollectionNotFound { name: self.name.clone() });
             }
             indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
         }
         Ok(stored.outcomes)
     }
 
+    /// Refuses a write that has texts embedded when that cannot be: by another model; or, when it waits for it, by an encoder
+    /// without room or into an index that is recovering.
+    pub(super) fn check_embeds(&self, wait: Wait) -> Result<(), Error> {
+        let collection = self.open();
+        collection.check_model(self.service.model())?;
+        if wait == Wait::Indexed {
+            collection.store.ready()?;
+            if collection.row.model.is_some() {
+                self.service.check_encoder()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for a thread to write on, or refuses when too many wait for this collection already. Gives the collection to write
     /// to, which is another one when this was replaced, and what must live as long as the write.
-    pub(super) async fn enter_write(&self, collection: Arc<OpenCollection>) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
-        let mut collection = collection;
+    pub(super) async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
+        let state = &self.service.state;
+        let mut collection = Arc::clone(&self.found);
         let replacement = loop {
             let replacement = Arc::clone(&collection.replacement).read_owned().await;
             match &*replacement {
@@ -120,21 +111,23 @@ impl Service {
                 None => break replacement,
             }
         };
-        let limit = self.state.limits.write_queue_max;
+        let limit = state.limits.write_queue_max;
         let slot = Arc::clone(&collection.write_slots)
             .try_acquire_owned()
             .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
-        let thread = Arc::clone(&self.state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
+        let thread = Arc::clone(&state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
         Ok((collection, WriteBounds { _slot: slot, _thread: thread, _replacement: replacement }))
     }
+}
 
+impl Service {
     /// Refuses work while the server stops.
     pub(super) fn check_running(&self) -> Result<(), Error> {
         self.state.check_running()
     }
 
     /// Refuses to store what the encoder has no room for anyway.
-    pub(super) fn check_encoder(&self) -> Result<(), Error> {
+    fn check_encoder(&self) -> Result<(), Error> {
         let waiting = self.state.embedder.passages_waiting();
         let limit = self.state.limits.embed_queue_texts_max;
         if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
@@ -153,7 +146,7 @@ impl Service {
                 }
                 Ok(rest)
             };
-            ids = self.on_collection(collection, look).await?;
+            ids = collection.run(look).await?;
             if !ids.is_empty() && Instant::now() >= deadline {
                 return Err(Error::StillIndexing);
             }
@@ -167,7 +160,7 @@ impl Service {
     /// takes over what is embedded already: the worker may be about to.
     pub(super) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
         let Some(pending) = pending else {
-            return self.on_collection(collection, |collection| collection.apply_changes()).await;
+            return collection.run(|collection| collection.apply_changes()).await;
         };
         let priority = priority(pending.passages.len());
         let mut tokens = pending.tokens.as_deref().map(|tokens| tokens.chunks(PASSAGES_PER_SUBMISSION));
@@ -177,7 +170,7 @@ impl Service {
                 Some(tokens) => embed_tokens(embedder, part, tokens, priority).await?,
                 None => embed_passages(embedder, part, priority).await?,
             };
-            self.on_collection(collection, move |collection| store_embeddings(collection, embedded)).await?;
+            collection.run(move |collection| store_embeddings(collection, embedded)).await?;
         }
         Ok(())
     }
@@ -262,7 +255,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
         Demand::Once(request) => {
             let (ids, refused) = (ids.clone(), refused.clone());
             let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
-            match collection.store.upsert_once(prepared, request, answer)? {
+            match collection.store.upsert_once(prepared, request, Box::new(answer))? {
                 Idempotent::Now(upserted) => upserted,
                 Idempotent::Before(answer) => return done_before(&answer, wait),
             }
@@ -331,7 +324,8 @@ pub(super) fn prepare(
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
     let NewDocument { title, text, vector, language, metadata, .. } = document;
-    check_vector(row, vector.as_ref())?;
+    // The collection may be another than the one that the vector was checked for.
+    row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
     let PreparedText { passages, tokens, language: detected } = match &vector {
         Some(_) => PreparedText {
@@ -357,19 +351,6 @@ pub(super) fn prepare(
 /// How the texts of a collection are cut.
 pub(super) fn bounds(state: &State, row: &Collection) -> PassageBounds {
     row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
-}
-
-/// Checks that a document brings a vector when its collection has no model, and only then. The collection may be another than
-/// the one that the vector was checked for, made since under the same name.
-fn check_vector(row: &Collection, vector: Option<&Embedding>) -> Result<(), Error> {
-    let problem = match (&row.model, vector) {
-        (None, Some(vector)) if vector.dimension() == row.dimension => return Ok(()),
-        (Some(_), None) => return Ok(()),
-        (None, Some(vector)) => format!("must have {} values, got {}", row.dimension, vector.dimension()),
-        (None, None) => format!("must be given: the collection has no model; expected {} values, got none", row.dimension),
-        (Some(model), Some(_)) => format!("must be left out: the collection embeds its texts with the model {}", model.name),
-    };
-    Err(Error::InvalidVector { problem })
 }
 
 fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {

@@ -1,7 +1,7 @@
 //! Use cases: the only place where rows, index and embedder meet. Handlers call these and nothing below.
 //!
 //! `state` is what all use cases share; `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what
-//! an open collection consists of, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
+//! an open collection consists of, `handle` what a request holds of one, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
 //! of folders that nobody needs; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
 //! `jobs`, `projections` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
 
@@ -22,6 +22,7 @@ mod facets;
 mod folders;
 mod found_damage;
 pub mod gauges;
+mod handle;
 mod idempotency;
 pub mod ingest;
 pub mod jobs;
@@ -44,4 +45,5 @@ mod upload_receiver;
 mod worker;
 
 pub use error::Error;
+pub use handle::CollectionHandle;
 pub use state::{Parts, Readiness, Service};

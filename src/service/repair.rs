@@ -13,7 +13,7 @@ const EMBEDDINGS_PER_READ: usize = 4_096;
 /// Brings the collection's index up to date and installs it. Gives `false` when it was told to stop before that.
 pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     // There is one when catching up failed and is tried again.
-    if collection.search_index().is_err() {
+    if collection.embedded.index().is_err() {
         let (index, applied) = match load(collection) {
             Ok(loaded) => loaded,
             Err(Unusable::Store(error)) => return Err(error),
@@ -33,7 +33,7 @@ pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     if !collection.catch_up()? {
         return Ok(false);
     }
-    tracing::info!(collection = %collection.row.name, passages = collection.index()?.len(), "index is ready");
+    tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
     // A failure costs the next start some time, nothing else.
     if let Err(error) = collection.save_if_due() {
         let error = &error as &dyn std::error::Error;
@@ -67,7 +67,7 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
 /// Builds the index from all embeddings of the store. What changes meanwhile has a higher sequence number than the one read
 /// at the beginning and is taken in by the catch-up that follows.
 fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
-    let store = &collection.store;
+    let store = &collection.embedded.store;
     let index = Index::create(&collection.index_parameters())?;
     let sequence = store.sequence()?;
     let counts = store.counts()?;
@@ -75,7 +75,7 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let mut done = 0;
     let mut after = PassageId(0);
     while !collection.should_stop() {
-        collection.set_progress(done, total);
+        collection.embedded.set_progress(done, total);
         let embeddings = collection.read_mending(|store| store.embeddings(after, EMBEDDINGS_PER_READ))?;
         let Some(&(last, _)) = embeddings.last() else { break };
         index.add_all(&embeddings)?;

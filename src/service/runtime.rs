@@ -5,21 +5,23 @@
 //! and recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::blocking::blocking;
 use super::error::{Error, short};
 use super::found_damage::FoundDamage;
 use super::orphaned_folders;
 use super::reserved::ReservedPassages;
-use super::search::{CollectionTokens, PassageSets};
+use super::search::CollectionTokens;
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
+use crate::storage::{Embedded, Storage};
 use crate::store::{Change, DocumentStore, StoreError};
 
 /// Changes read from the store at a time.
@@ -38,8 +40,10 @@ pub(crate) struct OpenCollection {
     current: RwLock<Collection>,
     /// Its folder.
     pub(super) folder: PathBuf,
-    /// Its database.
-    pub(super) store: DocumentStore,
+    /// Its documents.
+    pub(super) store: Arc<dyn Storage>,
+    /// The engine that keeps them: what it does besides, with files of its own and an index that follows behind.
+    pub(super) embedded: Arc<Embedded>,
     /// The last sequence number when the database was opened.
     pub(super) sequence_at_open: Sequence,
     /// Which database it is; a saved index of another one is not of this collection.
@@ -57,14 +61,8 @@ pub(crate) struct OpenCollection {
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
     /// Where its database was found damaged.
     pub(super) damage: FoundDamage,
-    /// Which passages the filters of recent searches leave.
-    pub(super) passage_sets: PassageSets,
     /// The tokens of its passages, once a search needed them.
     pub(super) tokens: CollectionTokens,
-    /// Empty until the saved index is loaded or rebuilt.
-    index: OnceLock<Index>,
-    /// Whether the index has caught up since then.
-    caught_up: AtomicBool,
     applied: Mutex<Applied>,
     /// Whether the index was mended since it was saved.
     mended: AtomicBool,
@@ -74,8 +72,6 @@ pub(crate) struct OpenCollection {
     save_after: Mutex<Option<Instant>>,
     /// Passages that the worker leaves alone.
     pub(super) reserved: ReservedPassages,
-    recovered: AtomicU64,
-    recover_total: AtomicU64,
     deleted: AtomicBool,
     stopping: AtomicBool,
 }
@@ -95,11 +91,13 @@ impl OpenCollection {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
         // Remembered: whoever lists all collections does not open them again. Damage is told when somebody asks.
         let _ = store.counts();
+        let embedded = Arc::new(Embedded::new(&row, store));
         Ok(Self {
             current: RwLock::new(row.clone()),
             row,
             folder,
-            store,
+            store: Arc::clone(&embedded) as Arc<dyn Storage>,
+            embedded,
             sequence_at_open,
             identity,
             wake: Notify::new(),
@@ -108,17 +106,12 @@ impl OpenCollection {
             replacement: Arc::default(),
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
-            passage_sets: PassageSets::default(),
             tokens: CollectionTokens::default(),
-            index: OnceLock::new(),
-            caught_up: AtomicBool::new(false),
             applied: Mutex::new(Applied::default()),
             mended: AtomicBool::new(false),
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
             reserved: ReservedPassages::default(),
-            recovered: AtomicU64::new(0),
-            recover_total: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         })
@@ -140,23 +133,23 @@ impl OpenCollection {
         *self.current.write() = row;
     }
 
+    /// Runs blocking work. When the collection was deleted meanwhile, any failure means just that.
+    pub(super) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let shared = Arc::clone(self);
+        let result = blocking(move || work(&shared).map_err(|error| shared.tell_damage(error))).await;
+        if result.is_err() && self.is_deleted() {
+            return Err(Error::CollectionNotFound { name: self.row.name.clone() });
+        }
+        result
+    }
+
     /// The index, once it answers in full.
     pub(super) fn index(&self) -> Result<&Index, Error> {
-        match self.search_index()? {
-            (index, true) => Ok(index),
-            _ => Err(self.recovering()),
-        }
-    }
-
-    /// The index as soon as it answers at all, and whether it answers in full.
-    pub(super) fn search_index(&self) -> Result<(&Index, bool), Error> {
-        let caught_up = self.caught_up.load(Ordering::Acquire);
-        Ok((self.index.get().ok_or_else(|| self.recovering())?, caught_up))
-    }
-
-    fn recovering(&self) -> Error {
-        let (done, total) = self.progress();
-        Error::Recovering { collection: self.row.name.clone(), done, total }
+        self.store.ready()?;
+        Ok(self.embedded.index()?.0)
     }
 
     /// Parameters of the index.
@@ -202,27 +195,26 @@ impl OpenCollection {
     /// Gives the collection its index: from now on it answers, though what changed after `applied` may be missing.
     pub(super) fn install(&self, index: Index, applied: Applied) {
         *self.applied.lock() = applied;
-        let installed = self.index.set(index);
-        debug_assert!(installed.is_ok(), "an index is installed once");
+        self.embedded.install(index);
     }
 
     /// Takes in what changed since the index was saved, and ends recovery: from now on it answers in full. Gives `false` when
     /// it was told to stop before that.
     pub(super) fn catch_up(&self) -> Result<bool, Error> {
-        let (index, _) = self.search_index()?;
+        let (index, _) = self.embedded.index()?;
         let mut applied = self.applied.lock();
         // A rebuild may have come before it: progress never goes back.
-        let (done, total) = self.progress();
-        let total = total + self.store.count_changes(applied.sequence)?;
+        let (done, total) = self.embedded.progress();
+        let total = total + self.embedded.store.count_changes(applied.sequence)?;
         let unsaved_before = applied.unsaved;
-        self.set_progress(done, total);
+        self.embedded.set_progress(done, total);
         while !self.should_stop() {
             let more = self.apply_some(index, &mut applied)?;
-            self.set_progress(done + applied.unsaved - unsaved_before, total);
+            self.embedded.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
                 // What one of the changes hid is found again before anybody asks for it.
                 self.check_index(index)?;
-                self.caught_up.store(true, Ordering::Release);
+                self.embedded.end_recovery();
                 return Ok(true);
             }
         }
@@ -257,7 +249,7 @@ impl OpenCollection {
 
     /// Saves the index when much has changed since it was last saved.
     pub(super) fn save_if_due(&self) -> Result<(), Error> {
-        let Some(index) = self.index.get() else { return Ok(()) };
+        let Ok((index, _)) = self.embedded.index() else { return Ok(()) };
         let due = self.save_changes.max(index.len() as u64 / SAVE_FRACTION);
         if self.applied.lock().unsaved < due || self.save_after.lock().is_some_and(|time| Instant::now() < time) {
             return Ok(());
@@ -270,7 +262,7 @@ impl OpenCollection {
     /// Saves the index when anything has changed since it was last saved; then the store may purge the tombstones that the
     /// saved index has taken in.
     pub(super) fn save(&self) -> Result<(), Error> {
-        let Some(index) = self.index.get() else { return Ok(()) };
+        let Ok((index, _)) = self.embedded.index() else { return Ok(()) };
         let mut applied = self.applied.lock();
         if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
             return Ok(());
@@ -278,10 +270,10 @@ impl OpenCollection {
         // Before: what is mended while it is saved may be missing there.
         self.mended.store(false, Ordering::Relaxed);
         // The database is the truth also after power loss: no saved index reaches further than what the disk has of it.
-        self.store.sync()?;
+        self.embedded.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.note_unsaved())?;
         applied.unsaved = 0;
-        match self.store.purge_tombstones(applied.sequence) {
+        match self.embedded.store.purge_tombstones(applied.sequence) {
             // The server stops. Until the next save they take room, nothing else.
             Err(StoreError::Interrupted { .. }) => Ok(()),
             forgotten => Ok(forgotten?),
@@ -318,18 +310,6 @@ impl OpenCollection {
     /// Whether background work should end.
     pub(super) fn should_stop(&self) -> bool {
         self.is_deleted() || self.stopping.load(Ordering::Acquire)
-    }
-
-    /// Passages recovered, and passages to recover in all.
-    pub(super) fn progress(&self) -> (u64, u64) {
-        let done = self.recovered.load(Ordering::Relaxed);
-        (done, self.recover_total.load(Ordering::Relaxed).max(done))
-    }
-
-    /// Sets the progress of recovery.
-    pub(super) fn set_progress(&self, done: u64, total: u64) {
-        self.recovered.store(done, Ordering::Relaxed);
-        self.recover_total.store(total, Ordering::Relaxed);
     }
 
     /// How many passages wait for their embedding, without those that the worker leaves alone until the next start. Blocks.

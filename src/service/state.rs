@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
-use super::blocking::blocking;
 use super::budget::RequestMemory;
 use super::classifiers::HeldClassifiers;
 use super::embedding::priority;
@@ -50,6 +49,13 @@ pub struct Readiness {
 pub(super) struct BrokenCollection {
     pub(super) row: Collection,
     pub(super) error: StoreError,
+}
+
+/// A collection that was found by its name.
+pub(super) enum Found<B> {
+    Open(Arc<OpenCollection>),
+    /// What was asked of one that cannot be opened.
+    Broken(B),
 }
 
 /// The use cases. Clones share one state.
@@ -108,9 +114,9 @@ impl Service {
         let open = self.state.open.read();
         let recovering: Vec<_> = open
             .iter()
-            .filter(|(_, collection)| collection.index().is_err())
+            .filter(|(_, collection)| collection.store.ready().is_err())
             .map(|(name, collection)| {
-                let (done, total) = collection.progress();
+                let (done, total) = collection.embedded.progress();
                 (name.clone(), done, total)
             })
             .collect();
@@ -142,37 +148,32 @@ impl Service {
     pub fn shared_bounds(&self) -> Vec<Arc<Bound>> {
         vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
     }
-
-    /// Finds an open collection by its name or an alias.
-    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
-        self.state.collection(name)
-    }
-
-    /// Runs blocking work on a collection. When the collection was deleted meanwhile, any failure means just that.
-    pub(super) async fn on_collection<T: Send + 'static>(
-        &self,
-        collection: &Arc<OpenCollection>,
-        work: impl FnOnce(&Arc<OpenCollection>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let shared = Arc::clone(collection);
-        let result = blocking(move || work(&shared).map_err(|error| shared.tell_damage(error))).await;
-        if result.is_err() && collection.is_deleted() {
-            return Err(Error::CollectionNotFound { name: collection.row.name.clone() });
-        }
-        result
-    }
 }
 
 impl State {
-    /// Finds an open collection by its name or an alias.
-    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+    /// Finds a collection by its name or an alias; of one that cannot be opened, what `broken` makes of it.
+    pub(super) fn find<B>(&self, name: &CollectionName, broken: impl FnOnce(&BrokenCollection) -> B) -> Result<Found<B>, Error> {
         let own = self.own_name(name);
         let own = own.as_ref().unwrap_or(name);
         let open = self.open.read();
-        match (open.get(own), self.broken.read().get(own)) {
-            (Some(collection), _) => Ok(Arc::clone(collection)),
-            (None, Some(broken)) => Err(broken.refusal()),
-            (None, None) => Err(Error::CollectionNotFound { name: name.clone() }),
+        if let Some(collection) = open.get(own) {
+            return Ok(Found::Open(Arc::clone(collection)));
+        }
+        let found = self.broken.read().get(own).map(broken);
+        found.map(Found::Broken).ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
+    }
+
+    /// Finds an open collection by its id.
+    pub(super) fn collection_by_id(&self, id: &str) -> Option<Arc<OpenCollection>> {
+        let open = self.open.read();
+        open.values().find(|collection| collection.row.id.0 == id).cloned()
+    }
+
+    /// Finds an open collection by its name or an alias.
+    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+        match self.find(name, BrokenCollection::refusal)? {
+            Found::Open(collection) => Ok(collection),
+            Found::Broken(refusal) => Err(refusal),
         }
     }
 }

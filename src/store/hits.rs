@@ -13,11 +13,6 @@ impl DocumentStore {
         self.read("reading whose passages these are", |connection| documents_of(connection, ids))
     }
 
-    /// Reads the metadata of the documents of passages, in the order of `ids`; those that are gone are left out.
-    pub fn metadata_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, StoreError> {
-        self.read("reading metadata", |connection| metadata_of(connection, ids))
-    }
-
     /// Reads of passages whose they are and the metadata there, in the order of `ids`; those that are gone are left out. Reads no
     /// text.
     pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
@@ -68,16 +63,6 @@ fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<Passag
             document: DocumentId::parse(&id).map_err(|_| corrupt("its id is none"))?,
             language: language.transpose()?,
         })
-    })
-}
-
-fn metadata_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, Metadata)>, Fault> {
-    let sql = "select p.id, d.key, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
-    each(connection, sql, ids, |row| {
-        let key: i64 = row.get(1)?;
-        let corrupt = |_| StoreError::CorruptRow { table: "documents", row: key, problem: "its metadata is no JSON object" };
-        let json = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        Ok((passage_id(row.get(0)?)?, serde_json::from_str(json).map_err(corrupt)?))
     })
 }
 

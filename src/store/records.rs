@@ -51,7 +51,7 @@ pub struct Deleted {
 
 /// A document's key in the database, which stays as long as the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DocumentKey(pub(super) i64);
+pub struct DocumentKey(pub i64);
 
 /// A passage that waits for its embedding.
 #[derive(Debug, Clone, PartialEq)]

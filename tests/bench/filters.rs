@@ -126,7 +126,7 @@ impl Bench {
     async fn search(&self, query: &Text, case: Case) -> Vec<usize> {
         let target = SearchTarget::Text(query.words.clone());
         let request = SearchRequest { filter: case.filter(query), ..SearchRequest::new(target, LIMIT) };
-        let answer = self.service.search(&self.name, request).await.expect("a search");
+        let answer = self.service.collection(&self.name).expect("a collection").search(request).await.expect("a search");
         answer.hits.iter().map(|hit| hit.id.as_str()[1..].parse().unwrap_or(usize::MAX)).collect()
     }
 
@@ -180,7 +180,13 @@ async fn main() {
     let mut embeddings = Vec::with_capacity(documents);
     for (part, texts) in bench.texts.chunks(1_000).enumerate() {
         let batch = texts.iter().enumerate().map(|(place, text)| document(part * 1_000 + place, text)).collect();
-        bench.service.upsert(&bench.name, batch, Wait::Indexed).await.expect("documents are stored");
+        bench
+            .service
+            .collection(&bench.name)
+            .expect("a collection")
+            .upsert(batch, Wait::Indexed)
+            .await
+            .expect("documents are stored");
         let embedded = bench.service.embed(texts.iter().map(|text| text.words.clone()).collect()).await.expect("embeddings");
         embeddings.extend(embedded.into_iter().map(|embedded| embedded.embedding));
     }
@@ -204,7 +210,13 @@ async fn main() {
             while !stop.load(Ordering::Relaxed) {
                 let number = random.below(documents);
                 let document = document(number, &random.text());
-                bench.service.upsert(&bench.name, vec![document], Wait::Indexed).await.expect("a document is stored");
+                bench
+                    .service
+                    .collection(&bench.name)
+                    .expect("a collection")
+                    .upsert(vec![document], Wait::Indexed)
+                    .await
+                    .expect("a document is stored");
                 written.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(WRITE_PAUSE).await;
             }

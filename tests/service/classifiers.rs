@@ -168,7 +168,7 @@ async fn labels_are_written_once_over_crashes() {
     let counts = ["documents", "labeled", "abstained", "changed", "failed"].map(|member| count(member).unwrap());
     assert_eq!(counts, [3_000, 3_000, 0, 0, 0]);
     for number in [0, 1, 1_499, 2_998, 2_999] {
-        let found = running.service.get_document(&name("news"), &id(&format!("d{number:05}"))).await.unwrap();
+        let found = running.on("news").get(&id(&format!("d{number:05}"))).await.unwrap();
         assert_eq!(found.metadata.get("topic"), Some(&json!(WORDS[number % 2].0)), "{number}");
     }
 }
@@ -197,7 +197,7 @@ async fn a_document_whose_text_changes_meanwhile_is_left_as_it_is() {
     let ended = running.ended(&job.id).await;
     assert_eq!(ended.status, JobStatus::Succeeded);
     assert_eq!(ended.details.get("changed"), Some(&json!(1)), "{:?}", ended.details);
-    let found = running.service.get_document(&name("news"), &id("a")).await.unwrap();
+    let found = running.on("news").get(&id("a")).await.unwrap();
     assert_eq!(found.metadata.get("topic"), None);
 }
 

@@ -1,6 +1,8 @@
 //! Collections: their names are unique, their model is checked, and a deleted one is gone with its files.
 
-use dragoman::domain::{Caller, Code, CollectionChange, IndexState, Language, NewCollection, NewDocument, NewSource, Page, Wait};
+use dragoman::domain::{
+    Caller, Code, CollectionChange, Filter, IndexState, Language, NewCollection, NewDocument, NewSource, Page, Precondition, Wait,
+};
 use dragoman::service::Error;
 
 use crate::{Setting, document, id, name, open, open_with, request};
@@ -96,7 +98,7 @@ async fn a_deleted_collection_is_gone_with_its_folder() {
     let not_found = |code: Code| assert_eq!(code, Code::CollectionNotFound);
     not_found(running.service.get_collection(&name("news")).await.unwrap_err().code());
     not_found(running.service.delete_collection(&name("news")).await.unwrap_err().code());
-    not_found(running.service.get_document(&name("news"), &id("a")).await.unwrap_err().code());
+    not_found(running.service.collection(&name("news")).err().unwrap().code());
     not_found(running.upsert("news", vec![document("b", "words")], Wait::Stored).await.unwrap_err().code());
     not_found(running.search("news", request("words", 1)).await.unwrap_err().code());
     assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 0);
@@ -115,13 +117,35 @@ async fn a_name_can_be_used_again_for_an_empty_collection() {
 }
 
 #[tokio::test]
+async fn what_was_found_before_it_was_deleted_is_gone_whoever_has_its_name_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "some words").await;
+    let found = running.on("news");
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
+    let not_found = |error: Error| assert_eq!(error.code(), Code::CollectionNotFound, "{error}");
+    not_found(found.get(&id("a")).await.unwrap_err());
+    not_found(found.search(request("words", 1)).await.unwrap_err());
+    not_found(found.upsert(vec![document("b", "words")], Wait::Indexed).await.unwrap_err());
+    not_found(found.delete(&id("a"), Precondition::None).await.unwrap_err());
+    not_found(found.delete_matching(Filter::default()).await.unwrap_err());
+    not_found(found.change(CollectionChange::default()).await.unwrap_err());
+    not_found(found.export(false).unwrap().next().await.unwrap_err());
+    assert_eq!(running.on("news").count(Filter::default()).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn a_write_that_waits_for_the_encoder_of_a_deleted_collection_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
     running.control.pause();
     let service = running.service.clone();
-    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let write = tokio::spawn(async move {
+        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+    });
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
     running.service.delete_collection(&name("news")).await.unwrap();
@@ -155,7 +179,7 @@ async fn what_changes_of_a_collection_stays_changed_and_narrows_searches() {
         default_languages: Some(vec![Language::parse("de").unwrap()]),
         ..CollectionChange::default()
     };
-    let changed = running.service.change_collection(&name("news"), change).await.unwrap().collection;
+    let changed = running.on("news").change(change).await.unwrap().collection;
     assert_eq!((changed.description.as_deref(), changed.hnsw.ef_search), (Some("words"), 300));
     assert_eq!(running.found("news", "words").await, ["de"]);
     running.shutdown().await;
@@ -163,6 +187,6 @@ async fn what_changes_of_a_collection_stays_changed_and_narrows_searches() {
     let running = open(folder.path()).await;
     assert_eq!(running.service.get_collection(&name("news")).await.unwrap().collection, changed);
     assert_eq!(running.found("news", "words").await, ["de"]);
-    let error = running.service.change_collection(&name("absent"), CollectionChange::default()).await.unwrap_err();
+    let error = running.service.collection(&name("absent")).err().unwrap();
     assert_eq!(error.code(), Code::CollectionNotFound);
 }

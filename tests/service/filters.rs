@@ -38,14 +38,14 @@ async fn remembered_filters_follow_every_kind_of_change() {
     assert_eq!(found(&running, in_group(1), 100).await.len(), 21);
     running.upsert("news", vec![with_group("d01", "another text of the sea", 0)], Wait::Indexed).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
-    running.service.delete_document(&name("news"), &id("d03")).await.unwrap();
+    running.delete("news", &id("d03")).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 19);
     let metadata = json!({"group": 1}).as_object().unwrap().clone();
     let title = TitleChange::Keep;
     let patch = DocumentPatch { title, metadata, language: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
-    running.service.patch_document(&name("news"), &id("d02"), patch, Wait::Indexed, Precondition::None).await.unwrap();
+    running.on("news").patch(&id("d02"), patch, Wait::Indexed, Precondition::None).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
-    assert_eq!(running.service.delete_matching(&name("news"), in_group(0)).await.unwrap(), 19);
+    assert_eq!(running.on("news").delete_matching(in_group(0)).await.unwrap(), 19);
     assert_eq!(found(&running, in_group(0), 100).await, [""; 0]);
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
 
@@ -111,7 +111,7 @@ async fn aliases_and_metadata_indexes_survive_a_restart() {
     running.create("news").await;
     let paths = vec![MetadataPath::parse("group").unwrap()];
     let change = CollectionChange { metadata_indexes: Some(paths.clone()), ..CollectionChange::default() };
-    running.service.change_collection(&name("news"), change).await.unwrap();
+    running.on("news").change(change).await.unwrap();
     let alias = Alias { name: name("current"), collection: name("news") };
     running.service.set_alias(alias).await.unwrap();
     running.upsert("current", vec![with_group("a", "grey sea", 1)], Wait::Indexed).await.unwrap();

@@ -30,7 +30,7 @@ fn file(lines: usize) -> String {
 impl Running {
     async fn import(&self, content: String) -> Result<Job, Error> {
         let pieces = content.into_bytes().chunks(1_000).map(|piece| Ok::<_, ()>(piece.to_vec())).collect::<Vec<_>>();
-        self.service.import(&name("news"), FILE, stream::iter(pieces)).await
+        self.on("news").import(FILE, stream::iter(pieces)).await
     }
 
     async fn job(&self, id: &JobId) -> Job {
@@ -158,7 +158,7 @@ async fn an_import_goes_where_its_alias_led_when_it_was_accepted() {
     running.control.pause();
     let first = running.import(file(10)).await.unwrap();
     let line = stream::iter([Ok::<_, ()>(b"{\"id\":\"late\",\"text\":\"late words\"}\n".to_vec())]);
-    let second = running.service.import(&name("latest"), FILE, line).await.unwrap();
+    let second = running.on("latest").import(FILE, line).await.unwrap();
     assert_eq!(second.collection, Some(name("latest")), "as it was asked for");
     running.service.set_alias(alias_of("other")).await.unwrap();
     running.control.resume();
@@ -174,7 +174,7 @@ async fn a_body_that_breaks_off_leaves_no_job_and_no_file() {
     let running = open(folder.path()).await;
     running.create("news").await;
     let pieces = vec![Ok(b"{\"text\":\"x\"}\n".to_vec()), Err(())];
-    let error = running.service.import(&name("news"), FILE, stream::iter(pieces)).await.unwrap_err();
+    let error = running.on("news").import(FILE, stream::iter(pieces)).await.unwrap_err();
     assert_eq!(error.code(), Code::MalformedFile);
     let (jobs, _) = running.service.list_jobs(JobFilter::default(), Page { limit: 10, after: None }).await.unwrap();
     assert_eq!(jobs, []);
@@ -217,7 +217,7 @@ async fn a_snapshot_taken_among_writes_is_of_one_moment() {
         for n in 0..300 {
             // Both or none are in any moment.
             let pair = vec![document(&format!("a{n}"), "the first"), document(&format!("b{n}"), "the second")];
-            service.upsert(&name("news"), pair, Wait::Stored).await.unwrap();
+            service.collection(&name("news")).unwrap().upsert(pair, Wait::Stored).await.unwrap();
         }
     });
     let id = snapshot(&running).await;
@@ -270,7 +270,7 @@ async fn a_snapshot_of_another_model_can_be_read_and_embedded_anew() {
     let error = running.search("news", request("some words", 1)).await.unwrap_err();
     assert_eq!(error.code(), Code::ModelMismatch);
     assert!(error.to_string().contains("fake-64") && error.to_string().contains("fake-32"), "{error}");
-    let job = running.service.reembed_collection(&name("news"), None).await.unwrap();
+    let job = running.on("news").reembed(None).await.unwrap();
     assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
     assert_eq!(running.found("news", "some words").await, ["a"]);
 }

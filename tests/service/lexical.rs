@@ -4,7 +4,7 @@ use dragoman::domain::{Code, SearchMode, SearchRequest, Wait};
 use dragoman::embed::FakeOptions;
 use rusqlite::Connection;
 
-use crate::{Running, Setting, document, eventually, ids, name, open, open_with, request};
+use crate::{Running, Setting, document, eventually, ids, open, open_with, request};
 
 fn by_words(query: &str) -> SearchRequest {
     SearchRequest { mode: SearchMode::Lexical, ..request(query, 10) }
@@ -93,7 +93,7 @@ async fn queries_of_a_batch_are_embedded_together() {
     running.write("news", "a", "grey sea").await;
     let before = running.control.batches().len();
     let requests = (0..6).map(|n| request(&format!("sea {n}"), 10)).chain([by_words("sea")]).collect();
-    let answers = running.service.search_batch(&name("news"), requests).await.unwrap();
+    let answers = running.on("news").search_batch(requests).await.unwrap();
     assert!(answers.iter().all(|answer| ids(&answer.hits) == ["a"]));
     assert_eq!(running.control.batches()[before..], [vec![2; 6]], "one batch, without the search by words");
 }

@@ -20,11 +20,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{
-    Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, SearchRequest, SearchTarget,
-    UpsertOutcome, Wait,
+    Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, Precondition, SearchRequest,
+    SearchTarget, UpsertOutcome, Wait,
 };
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
-use dragoman::service::{Error, Parts, Service};
+use dragoman::service::{CollectionHandle, Error, Parts, Service};
 
 /// How long a test waits for what must come, before it says that it did not.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -89,8 +89,17 @@ impl Running {
         self.service.create_collection(NewCollection::named(name(collection))).await.unwrap();
     }
 
+    /// A collection that is there.
+    fn on(&self, collection: &str) -> CollectionHandle {
+        self.service.collection(&name(collection)).unwrap()
+    }
+
+    async fn delete(&self, collection: &str, id: &DocumentId) -> Result<(), Error> {
+        self.on(collection).delete(id, Precondition::None).await
+    }
+
     async fn upsert(&self, collection: &str, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
-        self.service.upsert(&name(collection), documents, wait).await
+        self.service.collection(&name(collection))?.upsert(documents, wait).await
     }
 
     /// Writes one document and waits until it is searchable.
@@ -99,7 +108,7 @@ impl Running {
     }
 
     async fn text(&self, collection: &str, id_text: &str) -> Option<String> {
-        match self.service.get_document(&name(collection), &id(id_text)).await {
+        match self.on(collection).get(&id(id_text)).await {
             Ok(document) => Some(document.text),
             Err(Error::DocumentNotFound { .. }) => None,
             Err(error) => panic!("cannot read {id_text}: {error}"),
@@ -111,7 +120,7 @@ impl Running {
     }
 
     async fn search(&self, collection: &str, request: SearchRequest) -> Result<Vec<Hit>, Error> {
-        self.service.search(&name(collection), request).await.map(|answer| answer.hits)
+        self.service.collection(&name(collection))?.search(request).await.map(|answer| answer.hits)
     }
 
     /// The ids of the hits of a query, nearest first.

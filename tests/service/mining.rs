@@ -216,7 +216,7 @@ async fn mining_sentences_goes_on_after_a_crash_with_those_that_were_there_when_
     assert!(reached(&running, &job.id, 1).await, "the job was over before the crash");
     running.crash();
     running = open(folder.path()).await;
-    running.service.delete_document(&name("one"), &crate::id("one0")).await.unwrap();
+    running.on("one").delete(&crate::id("one0")).await.unwrap();
     let pairs = running.pairs(&job.id).await;
     assert!(pairs.iter().any(|pair| pair["first"]["id"] == "one0"), "{pairs:?}");
     eventually("only the pairs stay", async || files(folder.path(), &job.id) == ["pairs.ndjson"]).await;
@@ -259,7 +259,7 @@ async fn what_is_deleted_meanwhile_is_no_pair_and_a_collection_that_is_gone_is_n
     let gone = running.service.mine(request(all_of("one"), list(3, 100))).await.unwrap();
     running.control.wait_until_blocked();
     for n in 0..50 {
-        running.service.delete_document(&name("one"), &crate::id(&format!("one{n}"))).await.unwrap();
+        running.delete("one", &crate::id(&format!("one{n}"))).await.unwrap();
     }
     running.control.resume();
     let pairs = running.pairs(&job.id).await;

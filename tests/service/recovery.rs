@@ -53,7 +53,7 @@ async fn changes_after_the_index_was_saved_are_caught_up() {
     let running = open(folder.path()).await;
     running.write("news", "d5", "an entirely new text").await;
     running.write("news", "later", "a later document").await;
-    running.service.delete_document(&name("news"), &id("d7")).await.unwrap();
+    running.delete("news", &id("d7")).await.unwrap();
     running.crash();
     let running = open(folder.path()).await;
     assert_eq!(running.found("news", "an entirely new text").await[0], "d5");
@@ -122,7 +122,7 @@ async fn an_old_index_that_cannot_catch_up_is_rebuilt() {
     let files = ["index.usearch", "index.json"].map(|file| collection.join(file));
     let old = files.each_ref().map(|file| std::fs::read(file).unwrap());
     let running = open(folder.path()).await;
-    running.service.delete_document(&name("news"), &id("d7")).await.unwrap();
+    running.delete("news", &id("d7")).await.unwrap();
     running.write("news", "d5", "an entirely new text").await;
     running.shutdown().await;
     for (file, bytes) in files.iter().zip(old) {
@@ -281,7 +281,7 @@ async fn a_collection_answers_from_its_saved_index_and_tells_its_progress_while_
         let readiness = running.service.readiness();
         let [(_, done, total)] = readiness.recovering[..] else { break };
         progress.push((done, total));
-        match running.service.search(&name("news"), request(&text(5), EXACT)).await {
+        match running.on("news").search(request(&text(5), EXACT)).await {
             Ok(answer) => {
                 assert_eq!(answer.hits[0].id, id("d5"));
                 answered += u32::from(!answer.complete);
@@ -292,7 +292,7 @@ async fn a_collection_answers_from_its_saved_index_and_tells_its_progress_while_
     assert!(answered > 0, "no search was answered while the index caught up: {progress:?}");
     assert!(progress.is_sorted(), "{progress:?}");
     assert!(progress.iter().any(|&(done, total)| done > 0 && done < total), "{progress:?}");
-    let answer = running.service.search(&name("news"), request("late 7 999", EXACT)).await.unwrap();
+    let answer = running.on("news").search(request("late 7 999", EXACT)).await.unwrap();
     assert!(answer.complete && answer.hits[0].id == id("late-7-999"), "{answer:?}");
 }
 
@@ -303,7 +303,7 @@ async fn what_was_stored_but_not_embedded_is_embedded_after_a_restart() {
     let running = open_with(folder.path(), Setting { fake: full, ..Setting::default() }).await;
     running.create("news").await;
     running.upsert("news", vec![document("a", "some words")], Wait::Stored).await.unwrap();
-    assert!(!running.service.get_document(&name("news"), &id("a")).await.unwrap().indexed);
+    assert!(!running.on("news").get(&id("a")).await.unwrap().indexed);
     running.shutdown().await;
     let running = open(folder.path()).await;
     eventually("it is found", async || running.found("news", "some words").await == ["a"]).await;

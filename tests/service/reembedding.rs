@@ -45,7 +45,7 @@ fn patch(member: &str, value: usize) -> DocumentPatch {
 
 impl Running {
     async fn reembed(&self) -> Result<Job, Error> {
-        self.service.reembed_collection(&name("news"), None).await
+        self.on("news").reembed(None).await
     }
 
     async fn reembedded(&self, job: &JobId) -> Job {
@@ -69,7 +69,7 @@ impl Running {
     }
 
     async fn document(&self, of: &str) -> Document {
-        self.service.get_document(&name("news"), &id(of)).await.unwrap()
+        self.on("news").get(&id(of)).await.unwrap()
     }
 
     /// Waits until the encoder holds a batch.
@@ -95,20 +95,20 @@ async fn a_collection_gets_the_servers_model_and_dimension_and_keeps_everything_
     running.write("news", "long", long).await;
     running.write("news", "fr", "Le marché ouvre à sept heures.").await;
     running.write("news", "ja", "天気がよいので散歩に行く。").await;
-    running
-        .service
-        .patch_document(&name("news"), &id("fr"), patch("year", 2024), Wait::Indexed, Precondition::None)
-        .await
-        .unwrap();
+    running.on("news").patch(&id("fr"), patch("year", 2024), Wait::Indexed, Precondition::None).await.unwrap();
     let before = [running.document("long").await, running.document("fr").await, running.document("ja").await];
     running.shutdown().await;
 
     let running = open_with(folder.path(), other()).await;
     let refused = running.search("news", request("grey harbor", 1)).await.unwrap_err();
     assert!(refused.to_string().contains("POST /v1/collections/news/reembed"), "{refused}");
-    let job = running.service.reembed_collection(&name("latest"), None).await.unwrap();
+    let found = running.on("latest");
+    let job = found.reembed(None).await.unwrap();
     assert_eq!((job.progress.total, job.collection.as_ref()), (3, Some(&name("news"))));
     running.check_reembedded(&job.id).await;
+    assert_eq!(found.row().dimension, 32, "who found the old one goes on with the new one");
+    assert_eq!(found.search(request("le marché ouvre", 1)).await.unwrap().hits[0].id, id("fr"));
+    drop(found);
 
     let check = async |running: &Running| {
         let view = running.news().await;
@@ -163,14 +163,10 @@ async fn the_old_vectors_serve_meanwhile_and_changes_are_right_afterwards() {
     assert!(again.code() == Code::JobRunning && again.to_string().contains(job.id.as_str()), "{again}");
     // Of the batch that is at work, and of one that comes later.
     for deleted in ["d7", "d250"] {
-        running.service.delete_document(&name("news"), &id(deleted)).await.unwrap();
+        running.delete("news", &id(deleted)).await.unwrap();
     }
     for changed in ["d8", "d251"] {
-        running
-            .service
-            .patch_document(&name("news"), &id(changed), patch("seen", 1), Wait::Indexed, Precondition::None)
-            .await
-            .unwrap();
+        running.on("news").patch(&id(changed), patch("seen", 1), Wait::Indexed, Precondition::None).await.unwrap();
     }
     running.control.resume();
     running.check_reembedded(&job.id).await;
@@ -206,8 +202,8 @@ async fn no_change_is_lost_between_the_old_and_the_new() {
                     for (place, seen) in seen.iter_mut().enumerate() {
                         let of = id(&format!("d{}", writer * 500 + place));
                         running
-                            .service
-                            .patch_document(&name("news"), &of, patch(&format!("r{round}"), 1), Wait::Indexed, Precondition::None)
+                            .on("news")
+                            .patch(&of, patch(&format!("r{round}"), 1), Wait::Indexed, Precondition::None)
                             .await
                             .unwrap();
                         *seen = round;
@@ -215,7 +211,7 @@ async fn no_change_is_lost_between_the_old_and_the_new() {
                     // Later on only a comparison of what changed can find what is missing, not one of the numbers.
                     if round < 5 {
                         let of = id(&format!("d{}", writer * 500 + 50 + round));
-                        running.service.delete_document(&name("news"), &of).await.unwrap();
+                        running.delete("news", &of).await.unwrap();
                         deleted.push(of);
                     }
                 }
@@ -374,7 +370,7 @@ async fn texts_are_cut_as_asked() {
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
     let bounds = PassageBounds { tokens_max: 4, overlap_tokens: 0 };
-    let job = running.service.reembed_collection(&name("news"), Some(bounds)).await.unwrap();
+    let job = running.on("news").reembed(Some(bounds)).await.unwrap();
     running.check_reembedded(&job.id).await;
     let view = running.news().await;
     assert_eq!((view.collection.passages, view.counts.passages), (Some(bounds), 3));
@@ -386,8 +382,8 @@ async fn what_has_no_model_is_refused() {
     let running = open(folder.path()).await;
     let new = NewCollection { source: NewSource::OwnVectors(3), ..NewCollection::named(name("points")) };
     running.service.create_collection(new).await.unwrap();
-    let refused = running.service.reembed_collection(&name("points"), None).await.unwrap_err();
+    let refused = running.on("points").reembed(None).await.unwrap_err();
     assert_eq!(refused.code(), Code::NoModel);
-    let absent = running.service.reembed_collection(&name("absent"), None).await.unwrap_err();
+    let absent = running.service.collection(&name("absent")).err().unwrap();
     assert_eq!(absent.code(), Code::CollectionNotFound);
 }

@@ -3,7 +3,7 @@
 use dragoman::domain::{Code, Field, Filter, Language, NewDocument, Scalar, SearchRequest, Test, Wait};
 use dragoman::embed::FakeOptions;
 
-use crate::{Running, Setting, document, id, ids, name, open, open_with, request};
+use crate::{Running, Setting, document, id, ids, open, open_with, request};
 
 async fn with_collection(folder: &tempfile::TempDir) -> Running {
     let running = open(folder.path()).await;
@@ -82,7 +82,7 @@ async fn a_document_of_many_passages_is_one_hit() {
     let running = with_collection(&folder).await;
     let long = "The grey sea rolls and rolls against the old harbor wall of the town all day. ".repeat(20);
     running.upsert("news", vec![document("long", &long), document("short", "fresh bread")], Wait::Indexed).await.unwrap();
-    assert!(running.service.get_document(&name("news"), &id("long")).await.unwrap().passages > 5);
+    assert!(running.on("news").get(&id("long")).await.unwrap().passages > 5);
     for limit in [1, 2, 10] {
         let found = ids(&running.search("news", request("the grey sea", limit)).await.unwrap());
         assert_eq!(found, ["long", "short"][..limit.min(2)]);
@@ -127,7 +127,7 @@ async fn deleted_documents_do_not_crowd_out_the_others() {
     running.upsert("news", documents, Wait::Indexed).await.unwrap();
     running.write("news", "left", "fresh bread").await;
     for n in 0..200 {
-        running.service.delete_document(&name("news"), &id(&format!("d{n}"))).await.unwrap();
+        running.delete("news", &id(&format!("d{n}"))).await.unwrap();
     }
     assert_eq!(running.found("news", "grey sea").await, ["left"]);
 }
@@ -146,7 +146,7 @@ async fn another_model_can_read_and_delete_but_neither_search_nor_write() {
     let write = running.upsert("news", vec![document("c", "words")], Wait::Stored).await.unwrap_err();
     assert_eq!(write.code(), Code::ModelMismatch);
     assert_eq!(running.text("news", "a").await.as_deref(), Some("some words"));
-    running.service.delete_document(&name("news"), &id("a")).await.unwrap();
+    running.delete("news", &id("a")).await.unwrap();
     running.shutdown().await;
     let running = open(folder.path()).await;
     assert_eq!(running.found("news", "some words").await, ["b"]);

@@ -27,7 +27,7 @@ impl Running {
     }
 
     async fn retitle(&self, title: TitleChange, wait: Wait) {
-        self.service.patch_document(&name("news"), &id("harbor"), titles(title), wait, Precondition::None).await.unwrap();
+        self.on("news").patch(&id("harbor"), titles(title), wait, Precondition::None).await.unwrap();
     }
 
     async fn view(&self) -> CollectionView {
@@ -50,7 +50,7 @@ async fn the_worker_embeds_a_passage_as_the_request_that_waits_does() {
     let query = "Fishing in Lervik The boats leave at dawn";
     let waited = running.score(query).await;
     assert!(waited > 0.999, "title and text are embedded as one: {waited}");
-    running.service.delete_document(&name("news"), &id("harbor")).await.unwrap();
+    running.delete("news", &id("harbor")).await.unwrap();
     running.upsert("news", vec![harbor()], Wait::Stored).await.unwrap();
     eventually("the worker has embedded it", async || running.view().await.counts.passages_pending == 0).await;
     assert!((running.score(query).await - waited).abs() < 1e-6);
@@ -100,11 +100,11 @@ async fn a_title_is_not_changed_where_another_model_embedded_the_text() {
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
     let patch = async |title| {
         let (news, harbor) = (name("news"), id("harbor"));
-        running.service.patch_document(&news, &harbor, titles(title), Wait::Indexed, Precondition::None).await
+        running.service.collection(&news).unwrap().patch(&harbor, titles(title), Wait::Indexed, Precondition::None).await
     };
     assert_eq!(patch(TitleChange::Remove).await.unwrap_err().code(), Code::ModelMismatch);
     assert_eq!(patch(TitleChange::Keep).await.unwrap().title.as_deref(), Some("Lervik"));
-    let job = running.service.reembed_collection(&name("news"), None).await.unwrap();
+    let job = running.on("news").reembed(None).await.unwrap();
     let over = async || running.service.get_job(&job.id).await.unwrap().status == JobStatus::Succeeded;
     eventually("the collection has the other model", over).await;
     assert_eq!(running.by_title("lervik").await, ["harbor"]);
@@ -127,7 +127,7 @@ async fn a_collection_of_older_rules_goes_on_and_comes_over() {
     let running = open(folder.path()).await;
     running.create("news").await;
     running.upsert("news", vec![document("harbor", HARBOR), document("sections", SECTIONS)], Wait::Indexed).await.unwrap();
-    let current = running.service.reembed_collection(&name("news"), None).await.unwrap_err();
+    let current = running.on("news").reembed(None).await.unwrap_err();
     assert_eq!(current.code(), Code::ModelCurrent);
     running.shutdown().await;
     cut_by_older_rules(folder.path());
@@ -136,7 +136,7 @@ async fn a_collection_of_older_rules_goes_on_and_comes_over() {
     assert!(running.view().await.counts.cut_by_older_rules);
     assert_eq!(running.found("news", HARBOR).await[0], "harbor");
     assert_eq!(running.control.batches().len(), 1, "one query, and no text anew");
-    let job = running.service.reembed_collection(&name("news"), None).await.unwrap();
+    let job = running.on("news").reembed(None).await.unwrap();
     running.upsert("news", vec![titled("late", "Ferries", "Two boats a day.")], Wait::Indexed).await.unwrap();
     let over = async || running.service.get_job(&job.id).await.unwrap().status == JobStatus::Succeeded;
     eventually("the collection has come over", over).await;
@@ -144,6 +144,6 @@ async fn a_collection_of_older_rules_goes_on_and_comes_over() {
     assert_eq!((view.counts.documents, view.counts.cut_by_older_rules), (3, false));
     assert_eq!(running.by_title("ferries").await.len(), 2);
     assert_eq!(running.found("news", HARBOR).await[0], "harbor");
-    let again = running.service.reembed_collection(&name("news"), None).await.unwrap_err();
+    let again = running.on("news").reembed(None).await.unwrap_err();
     assert_eq!(again.code(), Code::ModelCurrent);
 }

@@ -19,7 +19,7 @@ impl Running {
 
     /// Writes points whose ids are their places.
     async fn write_points(&self, points: &[Vec<f32>]) {
-        let row = self.service.collection_row(&name("points")).unwrap();
+        let row = self.on("points").row();
         let documents = points.iter().enumerate().map(|(place, values)| NewDocument {
             vector: Some(row.own_vector(values.clone()).unwrap()),
             ..document(&place.to_string(), "")
@@ -29,10 +29,10 @@ impl Running {
     }
 
     async fn nearest(&self, vector: &[f32], limit: usize, parameters: SearchParameters) -> Vec<(String, f32)> {
-        let row = self.service.collection_row(&name("points")).unwrap();
+        let row = self.on("points").row();
         let target = SearchTarget::Vector(row.own_vector(vector.to_vec()).unwrap());
         let request = SearchRequest { parameters, ..SearchRequest::new(target, limit) };
-        let found = self.service.search(&name("points"), request).await.unwrap();
+        let found = self.on("points").search(request).await.unwrap();
         found.hits.iter().map(|hit| (hit.id.as_str().to_owned(), hit.score)).collect()
     }
 }
@@ -90,7 +90,7 @@ async fn points_are_found_once_their_import_has_succeeded() {
     for n in 0..20u8 {
         let line = format!("{{\"id\":\"{n}\",\"text\":\"a point\",\"vector\":[{n},1]}}\n");
         let body = stream::iter([Ok::<_, ()>(line.into_bytes())]);
-        let job = running.service.import(&name("points"), file, body).await.unwrap();
+        let job = running.on("points").import(file, body).await.unwrap();
         while !running.service.get_job(&job.id).await.unwrap().status.is_finished() {
             tokio::task::yield_now().await;
         }
@@ -113,7 +113,7 @@ async fn what_does_not_fit_the_collection_is_refused() {
     let (code, detail) = failure(without);
     assert_eq!(code, Code::InvalidRequest);
     assert!(detail.contains("expected 2 values"), "{detail}");
-    let row = running.service.collection_row(&name("points")).unwrap();
+    let row = running.on("points").row();
     let with = NewDocument { vector: row.own_vector(vec![1.0, 2.0]).ok(), ..document("a", "text") };
     let (code, detail) = failure(running.upsert("news", vec![with], Wait::Indexed).await.unwrap());
     assert_eq!(code, Code::InvalidRequest);
@@ -121,7 +121,7 @@ async fn what_does_not_fit_the_collection_is_refused() {
     let error = running.search("points", request("text", 3)).await.unwrap_err();
     assert!(matches!(error, Error::NoModel { dimension: 2, .. }), "{error:?}");
     let short = SearchTarget::Vector(Embedding::normalized(vec![1.0]).unwrap());
-    let error = running.service.search(&name("points"), SearchRequest::new(short, 3)).await.unwrap_err();
+    let error = running.on("points").search(SearchRequest::new(short, 3)).await.unwrap_err();
     assert!(matches!(&error, Error::VectorDimension { expected: 2, got: 1, .. }), "{error:?}");
 }
 
@@ -133,7 +133,7 @@ async fn coarse_values_are_compared_again_by_those_of_the_store() {
         let running = open(folder.path()).await;
         running.create_points(64, Metric::Cosine, quantization).await;
         for part in points.chunks(1_000) {
-            let row = running.service.collection_row(&name("points")).unwrap();
+            let row = running.on("points").row();
             let documents = part.iter().map(|values| NewDocument {
                 vector: row.own_vector(values.clone()).ok(),
                 id: None,
@@ -166,7 +166,7 @@ async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_qua
         let running = open(folder.path()).await;
         running.create_points(8, metric, quantization).await;
         running.write_points(&points).await;
-        let row = running.service.collection_row(&name("points")).unwrap();
+        let row = running.on("points").row();
         let query = row.own_vector(vec![0.5, -0.25, 0.125, 0.3, -0.4, 0.05, 0.2, -0.1]).unwrap();
         // Ids that begin with these: nearly all, a third, a ninth of a third, and one.
         for (prefix, step) in [("", 1), ("1", 1), ("12", 1), ("123", 10)] {
@@ -182,9 +182,9 @@ async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_qua
             expect.sort_by(|a, b| b.1.total_cmp(&a.1));
             let request = SearchRequest { filter, ..SearchRequest::new(SearchTarget::Vector(query.clone()), 10) };
             let exact = SearchRequest { exact: true, ..request.clone() };
-            let found = running.service.search(&name("points"), request).await.unwrap();
+            let found = running.on("points").search(request).await.unwrap();
             let found: Vec<&DocumentId> = found.hits.iter().map(|hit| &hit.id).collect();
-            let exact = running.service.search(&name("points"), exact).await.unwrap();
+            let exact = running.on("points").search(exact).await.unwrap();
             for (hit, (id, score)) in exact.hits.iter().zip(&expect) {
                 assert!((hit.score - score).abs() < 0.01, "{metric:?} {quantization:?} {prefix:?}: {hit:?}, not {id} {score}");
             }
@@ -207,7 +207,7 @@ async fn an_exact_search_by_rounded_values_is_in_the_order_of_whole_ones() {
     let running = open(folder.path()).await;
     running.create_points(24, Metric::Cosine, Quantization::I8).await;
     running.write_points(&points).await;
-    let row = running.service.collection_row(&name("points")).unwrap();
+    let row = running.on("points").row();
     let points: Vec<Embedding> = points.into_iter().map(|values| row.own_vector(values).unwrap()).collect();
     let third = Filter::Field(Field::Id, Test::Prefix("1".to_owned()));
     for query in points.iter().step_by(500) {
@@ -217,7 +217,7 @@ async fn an_exact_search_by_rounded_values_is_in_the_order_of_whole_ones() {
             expect.retain(|(id, _)| id.starts_with(prefix));
             expect.sort_by(|a, b| b.1.total_cmp(&a.1));
             let request = SearchRequest { filter, exact: true, ..SearchRequest::new(SearchTarget::Vector(query.clone()), limit) };
-            let found = running.service.search(&name("points"), request).await.unwrap();
+            let found = running.on("points").search(request).await.unwrap();
             let found: Vec<_> = found.hits.iter().map(|hit| (hit.id.as_str().to_owned(), hit.score)).collect();
             assert_eq!(found, expect[..limit], "{prefix:?}, {limit}");
         }
@@ -259,7 +259,7 @@ async fn check_far(quantization: Quantization) {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create_points(16, Metric::Cosine, quantization).await;
-    let row = running.service.collection_row(&name("points")).unwrap();
+    let row = running.on("points").row();
     let is_far = |place: usize| place.is_multiple_of(FAR_EVERY);
     let points: Vec<Embedding> = points(15_000, 16)
         .into_iter()
@@ -281,7 +281,7 @@ async fn check_far(quantization: Quantization) {
     for query in points.iter().skip(1).step_by(1_500) {
         let target = SearchTarget::Vector(query.clone());
         let request = SearchRequest { filter: filter.clone(), ..SearchRequest::new(target, 10) };
-        let hits = running.service.search(&name("points"), request).await.unwrap().hits;
+        let hits = running.on("points").search(request).await.unwrap().hits;
         let far = points.iter().enumerate().filter(|(place, _)| is_far(*place));
         let mut exact: Vec<(f32, String)> = far.map(|(place, point)| (query.cosine(point), place.to_string())).collect();
         exact.sort_by(|a, b| b.0.total_cmp(&a.0));

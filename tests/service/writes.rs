@@ -20,7 +20,7 @@ async fn a_document_is_found_once_its_write_is_answered() {
     let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
     assert!(outcomes.iter().all(|outcome| outcome.status == UpsertStatus::Created), "{outcomes:?}");
     assert_eq!(running.found("news", "fresh bread from the oven").await, ["bread", "sea"]);
-    assert!(running.service.get_document(&name("news"), &id("bread")).await.unwrap().indexed);
+    assert!(running.on("news").get(&id("bread")).await.unwrap().indexed);
 }
 
 #[tokio::test]
@@ -44,10 +44,10 @@ async fn a_deleted_document_is_never_found() {
     let running = with_collection(&folder, Setting::default()).await;
     running.write("news", "a", "waves roll over the grey sea").await;
     running.write("news", "b", "fresh bread from the oven").await;
-    running.service.delete_document(&name("news"), &id("a")).await.unwrap();
+    running.delete("news", &id("a")).await.unwrap();
     assert_eq!(running.found("news", "waves roll over the grey sea").await, ["b"]);
     assert_eq!(running.text("news", "a").await, None);
-    let again = running.service.delete_document(&name("news"), &id("a")).await.unwrap_err();
+    let again = running.delete("news", &id("a")).await.unwrap_err();
     assert_eq!(again.code(), Code::DocumentNotFound);
 }
 
@@ -57,10 +57,12 @@ async fn a_document_that_is_deleted_while_it_is_embedded_stays_deleted() {
     let running = with_collection(&folder, Setting::default()).await;
     running.control.pause();
     let service = running.service.clone();
-    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let write = tokio::spawn(async move {
+        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+    });
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
-    running.service.delete_document(&name("news"), &id("a")).await.unwrap();
+    running.delete("news", &id("a")).await.unwrap();
     running.control.resume();
     write.await.unwrap().unwrap();
     assert!(running.found("news", "words").await.is_empty());
@@ -88,7 +90,9 @@ async fn a_write_that_waits_goes_ahead_of_the_backlog() {
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
     let service = running.service.clone();
-    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let write = tokio::spawn(async move {
+        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+    });
     eventually("the write is queued", async || running.embedder.queue_depth() > 0).await;
     running.control.resume();
     write.await.unwrap().unwrap();
@@ -143,9 +147,9 @@ async fn the_language_is_the_callers_or_detected() {
     let text = "Der Zug nach Hamburg fährt heute leider erst eine halbe Stunde später ab.";
     let given = NewDocument { language: Language::parse("nl"), ..document("given", text) };
     running.upsert("news", vec![given, document("detected", text)], Wait::Stored).await.unwrap();
-    let given = running.service.get_document(&name("news"), &id("given")).await.unwrap();
+    let given = running.on("news").get(&id("given")).await.unwrap();
     assert_eq!((given.language, given.language_confidence), (Language::parse("nl"), None));
-    let detected = running.service.get_document(&name("news"), &id("detected")).await.unwrap();
+    let detected = running.on("news").get(&id("detected")).await.unwrap();
     assert_eq!(detected.language, Language::parse("de"));
     assert!(detected.language_confidence.is_some_and(|confidence| confidence > 0.5), "{detected:?}");
 }
@@ -160,7 +164,8 @@ async fn a_full_write_queue_refuses_and_stores_nothing() {
     for n in 0..40 {
         let service = running.service.clone();
         let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
-        writes.push(tokio::spawn(async move { service.upsert(&name("news"), documents, Wait::Stored).await }));
+        writes
+            .push(tokio::spawn(async move { service.collection(&name("news")).unwrap().upsert(documents, Wait::Stored).await }));
     }
     for (n, write) in writes.into_iter().enumerate() {
         let outcome = write.await.unwrap();
@@ -185,7 +190,7 @@ async fn a_full_encoder_queue_refuses_before_anything_is_stored() {
     let write = |n: usize| {
         let service = running.service.clone();
         let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
-        tokio::spawn(async move { service.upsert(&name("news"), documents, Wait::Indexed).await })
+        tokio::spawn(async move { service.collection(&name("news")).unwrap().upsert(documents, Wait::Indexed).await })
     };
     let running_one = write(0);
     let control = running.control.clone();
@@ -247,7 +252,9 @@ async fn a_write_whose_caller_goes_away_is_finished_in_the_background() {
     let running = with_collection(&folder, Setting::default()).await;
     running.control.pause();
     let service = running.service.clone();
-    let write = tokio::spawn(async move { service.upsert(&name("news"), vec![document("a", "words")], Wait::Indexed).await });
+    let write = tokio::spawn(async move {
+        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+    });
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
     write.abort();
@@ -262,7 +269,7 @@ async fn a_request_that_was_done_before_a_crash_is_not_done_again() {
     let key = || RequestKey::new("k", "fingerprint".to_owned()).unwrap();
     let write = async |running: &Running| {
         let documents = vec![NewDocument { id: None, ..document("x", "clear water") }];
-        running.service.upsert_once(&name("news"), documents, Wait::Stored, key()).await
+        running.on("news").upsert_once(documents, Wait::Stored, key()).await
     };
     let first = write(&running).await.unwrap();
     running.crash();
@@ -270,6 +277,6 @@ async fn a_request_that_was_done_before_a_crash_is_not_done_again() {
     assert_eq!(write(&running).await.unwrap(), first);
     assert_eq!(running.service.get_collection(&name("news")).await.unwrap().counts.documents, 1);
     let other = RequestKey::new("k", "another".to_owned()).unwrap();
-    let error = running.service.upsert_once(&name("news"), vec![document("y", "words")], Wait::Stored, other).await.unwrap_err();
+    let error = running.on("news").upsert_once(vec![document("y", "words")], Wait::Stored, other).await.unwrap_err();
     assert_eq!(error.code(), Code::IdempotencyConflict);
 }

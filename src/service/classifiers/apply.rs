@@ -78,7 +78,7 @@ impl Service {
     /// Accepts a job that writes the labels of documents into their metadata.
     pub async fn apply_classifier(&self, name: &ClassifierName, request: ApplyRequest) -> Result<Job, Error> {
         let trained = self.trained(name).await?;
-        let collection = self.collection(&request.collection)?;
+        let collection = self.state.collection(&request.collection)?;
         self.state.check_embedded(&collection)?;
         let surroundings = self.state.surroundings(&trained, false)?;
         if let Some(source) = &trained.definition.source {
@@ -97,7 +97,7 @@ impl Service {
         let ApplyRequest { collection: asked, filter, field, probability_field, threshold } = request;
         let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
-        let total = self.on_collection(&collection, count).await?;
+        let total = collection.run(count).await?;
         let request = ClassifyPlan {
             classifier: trained.id.clone(),
             name: name.clone(),
@@ -138,10 +138,7 @@ impl JobKind for ClassifyJob {
 
 /// The collection with this id, which the job was accepted with.
 pub(super) fn planned_collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
-    let state = context.state()?;
-    let open = state.open.read();
-    let found = open.values().find(|collection| collection.row.id == *id).cloned();
-    Ok(found.ok_or_else(|| collection_gone(context))?)
+    Ok(context.state()?.collection_by_id(&id.0).ok_or_else(|| collection_gone(context))?)
 }
 
 /// The error of a job whose collection was deleted.
@@ -230,7 +227,7 @@ async fn step(
     let counted = next.clone();
     let outcomes = blocking(move || {
         let checkpoint = move |outcomes: &[Patched]| json!(counted(outcomes)).to_string();
-        Ok(of.store.patch_for_job(&id, patches, checkpoint)?)
+        Ok(of.store.patch_for_job(&id, patches, Box::new(checkpoint))?)
     })
     .await?;
     *done = next(&outcomes);

@@ -97,11 +97,12 @@ impl Service {
     /// Refuses labels of a collection that nothing can be learned from.
     async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<(), Error> {
         let Some(source) = definition.source.clone() else { return Ok(()) };
-        let collection = self.collection(&source.collection)?;
+        let collection = self.state.collection(&source.collection)?;
         self.state.check_embedded(&collection)?;
         let definition = definition.clone();
-        let check = move |collection: &Arc<OpenCollection>| examples::check_source(&collection.store, &source, &definition);
-        self.on_collection(&collection, check).await
+        let check =
+            move |collection: &Arc<OpenCollection>| examples::check_source(collection.store.as_ref(), &source, &definition);
+        collection.run(check).await
     }
 
     fn new_row(&self, new: NewClassifier, job: JobId) -> Result<(StoredClassifier, Vec<ClassifierText>), Error> {

@@ -124,13 +124,13 @@ impl Service {
         threshold: Option<f32>,
     ) -> Result<Job, Error> {
         let trained = self.trained(name).await?;
-        let collection = self.collection(&documents.collection)?;
+        let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
         drop(self.state.surroundings(&trained, false)?);
         let place = self.job_place()?;
         let filter = labeled(&documents);
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&filter, IN_JOB_MAX + 1)?);
-        let total = self.on_collection(&collection, count).await?;
+        let total = collection.run(count).await?;
         if total == 0 {
             return Err(nothing().into());
         }
@@ -186,7 +186,7 @@ impl Service {
     }
 
     async fn known_documents(&self, trained: &Arc<Trained>, documents: LabeledDocuments) -> Result<Known, Error> {
-        let collection = self.collection(&documents.collection)?;
+        let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
         let (filter, multi_label) = (labeled(&documents), trained.definition.multi_label);
         let read = move |collection: &Arc<OpenCollection>| {
@@ -207,7 +207,7 @@ impl Service {
             }
             known_of(found, &documents, multi_label)
         };
-        let (found, expected) = self.on_collection(&collection, read).await?;
+        let (found, expected) = collection.run(read).await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
         Ok(Known { asked: of_documents(&self.state, found).await?, expected, places })
     }

@@ -12,7 +12,8 @@ use crate::domain::{
 };
 use crate::service::error::Error;
 use crate::service::runtime::OpenCollection;
-use crate::store::{DocumentStore, EmbeddedDocument};
+use crate::storage::Storage;
+use crate::store::EmbeddedDocument;
 
 /// Labeled documents that one training, or one evaluation, reads at most.
 pub(super) const DOCUMENTS_MAX: usize = 100_000;
@@ -116,7 +117,7 @@ pub(super) fn of_texts(texts: &[EmbeddedText]) -> Examples {
 
 /// Looks at the labels of a collection before a training is accepted. Blocks.
 pub(super) fn check_source(
-    store: &DocumentStore,
+    store: &dyn Storage,
     source: &LabeledDocuments,
     definition: &ClassifierDefinition,
 ) -> Result<(), Error> {

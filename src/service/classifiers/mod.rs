@@ -185,7 +185,7 @@ impl State {
         let Some(source) = wanted else { return Ok(Surroundings { multi_label, source: None }) };
         let collection = self.collection(&source.collection)?;
         self.check_embedded(&collection)?;
-        collection.index()?;
+        collection.store.ready()?;
         Ok(Surroundings { multi_label, source: Some((collection, source)) })
     }
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::embedded::{Asked, EmbeddedText};
 use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
-use crate::index::Neighbor;
 use crate::service::error::Error;
 use crate::service::runtime::OpenCollection;
 use crate::service::search::LabeledPassages;
+use crate::storage::Neighbor;
 use crate::store::SearchFilter;
 
 /// Texts whose neighbors are looked for together: bounds the memory of what was found.

@@ -42,11 +42,11 @@ impl Service {
                 Ok(asked.collect())
             }
             PredictItems::Documents { collection: name, ids } => {
-                let collection = self.collection(&name)?;
+                let collection = self.state.collection(&name)?;
                 self.state.check_embedded(&collection)?;
                 let wanted = ids.clone();
                 let read = move |collection: &Arc<OpenCollection>| Ok(collection.store.embedded_by_id(&wanted)?);
-                let found = self.on_collection(&collection, read).await?;
+                let found = collection.run(read).await?;
                 let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
                 let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
                 let documents = documents.collect::<Result<Vec<_>, _>>()?;

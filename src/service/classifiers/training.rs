@@ -129,9 +129,9 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
 
 /// Waits until an index that is being recovered answers.
 pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
-    while let Err(error) = collection.index() {
+    while let Err(error) = collection.store.ready() {
         if collection.is_deleted() {
-            return Err(error.into());
+            return Err(Error::from(error).into());
         }
         context.pause(INDEX_PAUSE).await?;
     }

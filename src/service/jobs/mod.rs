@@ -329,9 +329,7 @@ impl State {
     pub(super) fn forget_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
-            let open = self.open.read();
-            let collection = open.values().find(|collection| collection.row.id == *collection_id).cloned();
-            drop(open);
+            let collection = self.collection_by_id(&collection_id.0);
             collection.map_or(Ok(()), |collection| collection.store.forget_job_checkpoints(&kept))
         };
         let forgotten: Result<(), StoreError> = forget();

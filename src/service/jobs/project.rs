@@ -84,9 +84,9 @@ impl Service {
             return Ok(job);
         }
         let place = self.job_place()?;
-        let collection = self.collection(name)?;
+        let collection = self.state.collection(name)?;
         let ProjectionRequest { center, documents_max, neighbors } = request;
-        let documents = self.on_collection(&collection, |collection| {
+        let documents = collection.run(|collection| {
             check_enough(&collection.row.name, collection.store.embedded_keys(None, DOCUMENTS_MIN)?.len())?;
             Ok(collection.store.counts()?.documents)
         });
@@ -206,7 +206,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
         go_on(context)?;
-        for document in collection.read_mending(|store| store.embeddings_by_document(part))? {
+        for document in collection.read_mending(|_| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no direction.
             let Some(mean) = mean(&document.embeddings) else { continue };
             vectors.push(mean.as_slice());

@@ -349,8 +349,7 @@ impl Restore {
 
     /// Whether an earlier run of the job came to its end before that was noted. All targets come in one transaction.
     fn is_done(&self, state: &State) -> bool {
-        let open = state.open.read();
-        self.targets.iter().any(|target| open.values().any(|collection| collection.row.id.0 == target.id))
+        self.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
             || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
     }
 

@@ -67,7 +67,7 @@ impl Service {
         let wanted = collections.clone();
         let total = blocking(move || {
             let found = state.wanted(&wanted)?;
-            let bytes: Vec<u64> = found.iter().map(|collection| collection.store.bytes()).collect();
+            let bytes: Vec<u64> = found.iter().map(|collection| collection.embedded.store.bytes()).collect();
             // All of it packed, which may save nothing, beside the largest one's copy.
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
             let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
@@ -181,7 +181,7 @@ impl Making {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
             _ => (),
         }
-        let copied = match collection.store.copy_to(&copy, stop) {
+        let copied = match collection.embedded.store.copy_to(&copy, stop) {
             Err(_) if collection.is_deleted() => return Ok(false),
             copied => copied.map_err(|error| collection.tell_damage(error.into()))?,
         };

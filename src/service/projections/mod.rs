@@ -6,14 +6,15 @@ pub(super) mod file;
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::budget::AnswerBudget;
 use super::error::Error;
+use super::handle::CollectionHandle;
 use super::runtime::OpenCollection;
-use super::state::Service;
-use crate::domain::{CollectionName, DocumentId, Language, MetadataPath, Projection, ProjectionCenter, ProjectionSummary};
+use crate::domain::{DocumentId, Language, MetadataPath, Projection, ProjectionCenter, ProjectionSummary};
 pub use error::ProjectionError;
 use file::ProjectionFile;
 
@@ -26,11 +27,10 @@ const DOCUMENTS_PER_READ: usize = 1_024;
 /// Bytes of a point in the answer besides what its file has: the places of its language and of its value.
 const POINT_BYTES: u64 = 8;
 
-impl Service {
-    /// Lists the projections of a collection.
-    pub async fn list_projections(&self, name: &CollectionName) -> Result<Vec<ProjectionSummary>, Error> {
-        let collection = self.collection(name)?;
-        self.on_collection(&collection, |collection| {
+impl CollectionHandle {
+    /// Lists its projections.
+    pub async fn projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
+        let list = |collection: &Arc<OpenCollection>| {
             let sequence = collection.store.sequence()?.0;
             let mut found = Vec::new();
             for center in ProjectionCenter::ALL {
@@ -38,28 +38,22 @@ impl Service {
                 found.extend(file.map(|file| summary(file, center, sequence)));
             }
             Ok(found)
-        })
-        .await
+        };
+        self.open().run(list).await
     }
 
     /// Reads a projection; with a `field` of the metadata, also which value each document has there.
-    pub async fn get_projection(
-        &self,
-        name: &CollectionName,
-        center: ProjectionCenter,
-        field: Option<MetadataPath>,
-    ) -> Result<Projection, Error> {
-        let collection = self.collection(name)?;
-        let budget = AnswerBudget::new(self.limits().answer_bytes_max);
-        self.on_collection(&collection, move |collection| {
+    pub async fn projection(&self, center: ProjectionCenter, field: Option<MetadataPath>) -> Result<Projection, Error> {
+        let budget = AnswerBudget::new(self.service.limits().answer_bytes_max);
+        let read = move |collection: &Arc<OpenCollection>| {
             spend(&budget, file::bytes(&collection.folder, center))?;
             let Some(file) = ProjectionFile::read(&collection.folder, center, &collection.identity)? else {
                 return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());
             };
             spend(&budget, file.ids.len() as u64 * POINT_BYTES)?;
             columns(collection, file, center, field.as_ref())
-        })
-        .await
+        };
+        self.open().run(read).await
     }
 }
 

@@ -8,15 +8,12 @@
 use std::collections::HashMap;
 
 use super::super::Error;
-use super::candidates::among;
-use super::dense::{self, DenseParameters};
-use super::hits::Candidates;
-use super::passage_sets::PassageSet;
+use super::hits::Candidate;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
-use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms};
-use crate::index::Neighbor;
+use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms, SearchParameters};
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
+use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
 
 /// Passages that each list names for each document wanted.
@@ -104,12 +101,13 @@ impl Plan<'_> {
         let mut limit = search.candidates.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
         loop {
             let Passages { ranked, exhausted, method, question } = self.relevant(filter, limit)?;
-            let mut candidates = Candidates::new(depth);
-            candidates.take(self.collection, &ranked.iter().map(|(neighbor, _)| *neighbor).collect::<Vec<_>>())?;
-            if candidates.is_full() || exhausted || limit >= NAMED_MAX {
-                let exhausted = (exhausted && !candidates.is_full()) || limit >= NAMED_MAX;
+            let mut documents = FirstPassages::new(depth);
+            let neighbors: Vec<_> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
+            documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
+            if documents.is_full() || exhausted || limit >= NAMED_MAX {
+                let exhausted = (exhausted && !documents.is_full()) || limit >= NAMED_MAX;
                 let places: HashMap<_, _> = ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
-                let mut candidates = candidates.into_vec();
+                let mut candidates: Vec<_> = documents.into_vec().into_iter().map(Candidate::of).collect();
                 for candidate in &mut candidates {
                     candidate.places = places.get(&candidate.passage).copied().unwrap_or_default();
                 }
@@ -125,7 +123,8 @@ impl Plan<'_> {
         let mut named: HashMap<PassageId, Named> = HashMap::new();
         let (mut exhausted, mut method) = (true, None);
         if let Some(embedding) = &resolved.embedding {
-            let nearest = dense::passages(collection, embedding, limit, self.scope(filter), self.estimating())?;
+            let search = self.nearest(embedding, limit, filter);
+            let nearest = collection.store.nearest(&NearestSearch { parameters: self.estimating(), ..search })?;
             exhausted &= nearest.neighbors.len() < limit;
             method = Some(nearest.method);
             for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
@@ -144,7 +143,7 @@ impl Plan<'_> {
             }
         }
         let scope = self.scope(filter);
-        let set = (!scope.is_all()).then(|| scope.passages(collection)).transpose()?;
+        let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
         let (ranked, question, whole) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
@@ -194,18 +193,18 @@ impl Plan<'_> {
     }
 
     /// How the nearest embeddings are looked for: relevance needs no more than the values of the index, where these are more than signs.
-    fn estimating(&self) -> DenseParameters {
-        let DenseParameters { exact, mut parameters } = self.dense_parameters();
+    fn estimating(&self) -> SearchParameters {
+        let mut parameters = self.request.parameters;
         if !self.collection.row.quantization.keeps_signs_only() {
             parameters.oversampling = parameters.oversampling.or(Some(1.0));
         }
-        DenseParameters { exact, parameters }
+        parameters
     }
 
     /// Sets the similarity of each, by the same values whoever named it: relevance must not depend on that.
     fn compare(&self, embedding: &Embedding, named: &mut HashMap<PassageId, Named>) -> Result<(), Error> {
         let all: PassageSet = named.keys().copied().collect();
-        for neighbor in among(self.collection, embedding, &all)?.neighbors {
+        for neighbor in self.collection.store.compare(embedding, &all)? {
             if let Some(named) = named.get_mut(&neighbor.passage) {
                 named.similarity = Some(neighbor.score);
             }
@@ -216,7 +215,7 @@ impl Plan<'_> {
     /// Gives each passage its relevance; best first, of equal ones the older first.
     fn judge(&self, named: impl Iterator<Item = (PassageId, Named)>, model: &ModelScores<'_>) -> Vec<Judged> {
         let terms = self.resolved.terms.as_ref().map_or(0, QueryTerms::scored);
-        let passages = self.collection.search_index().map_or(0, |(index, _)| index.len());
+        let passages = self.collection.store.searchable().map_or(0, |(passages, _)| passages);
         let metric = self.collection.row.metric;
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
         let judged = named.map(|(passage, named)| {

@@ -1,4 +1,4 @@
-//! From passages to candidates, documents with their best passage, and from those that are chosen to hits.
+//! From candidates, documents with their best passage, to hits.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -10,12 +10,9 @@ use super::marks::Marking;
 use crate::domain::{
     DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, MetadataObject, PassageId, PassageMark,
 };
-use crate::index::Neighbor;
-use crate::store::{DocumentKey, HitSizes, PassageRow, SearchFilter};
+use crate::storage::Neighbor;
+use crate::store::{HitSizes, PassageDocument, PassageRow, SearchFilter};
 
-/// Passages whose documents are looked up together, at most. At first they are as many as documents are wanted: mostly each is of
-/// another one.
-const PASSAGES_PER_READ: usize = 1_024;
 /// Rows of hits read at a time.
 const ROWS_PER_READ: usize = 64;
 /// Bytes that a value of a vector takes in JSON, about.
@@ -43,62 +40,11 @@ pub(super) struct Wanted<'a> {
     pub(super) marking: &'a Marking<'a>,
 }
 
-/// The candidates so far: the first passage of each document, up to `limit` documents. Each is read from the store, so none is of
-/// a document that is gone.
-pub(super) struct Candidates {
-    limit: usize,
-    candidates: Vec<Candidate>,
-    documents: HashSet<DocumentKey>,
-}
-
-impl Candidates {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, candidates: Vec::new(), documents: HashSet::new() }
-    }
-
-    /// How many are wanted.
-    pub(super) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.candidates.len() >= self.limit
-    }
-
-    /// Takes the documents of the nearest passages that are not among the candidates yet; gives the keys of those taken.
-    pub(super) fn take(&mut self, collection: &OpenCollection, mut neighbors: &[Neighbor]) -> Result<Vec<DocumentKey>, Error> {
-        let mut taken = Vec::new();
-        let mut size = self.limit.clamp(1, PASSAGES_PER_READ);
-        while !self.is_full() && !neighbors.is_empty() {
-            let (part, rest) = neighbors.split_at(size.min(neighbors.len()));
-            (neighbors, size) = (rest, (size * 2).min(PASSAGES_PER_READ));
-            let passages: Vec<_> = part.iter().map(|neighbor| neighbor.passage).collect();
-            // Rows come in the order of the keys, without those that are gone.
-            let mut scores = part.iter();
-            for row in collection.store.documents_of(&passages)? {
-                let Some(neighbor) = scores.find(|neighbor| neighbor.passage == row.passage) else { continue };
-                if self.is_full() || !self.documents.insert(row.key) {
-                    continue;
-                }
-                taken.push(row.key);
-                self.candidates.push(Candidate {
-                    passage: row.passage,
-                    document: row.document,
-                    language: row.language,
-                    score: neighbor.score,
-                    places: HitPlaces::default(),
-                    group: None,
-                });
-            }
-        }
-        Ok(taken)
-    }
-
-    /// All of them, nearest first.
-    pub(super) fn into_vec(mut self) -> Vec<Candidate> {
-        // A search that was asked again may look where the first one did not.
-        self.candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
-        self.candidates
+impl Candidate {
+    /// A document by the passage that was found of it.
+    pub(super) fn of((neighbor, row): (Neighbor, PassageDocument)) -> Self {
+        let PassageDocument { passage, document, language, .. } = row;
+        Self { passage, document, language, score: neighbor.score, places: HitPlaces::default(), group: None }
     }
 }
 
@@ -145,7 +91,7 @@ pub(super) fn read(
             continue;
         }
         let mut rest = part.iter();
-        let rows = collection.store.passages_while(&ids, |sizes| paid || budget.spend(wanted(sizes, parts)))?;
+        let rows = collection.store.passages_while(&ids, &mut |sizes| paid || budget.spend(wanted(sizes, parts)))?;
         let Some(rows) = rows else { return Err(too_large(marks)?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };

@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::candidates;
-use super::matching;
-use super::passage_sets::PassageSet;
-use crate::domain::{DocumentId, Embedding, PassageId, SearchParameters};
-use crate::index::{Neighbor, search_exact};
+use crate::domain::{DocumentId, Embedding, PassageId};
+use crate::storage::{NearestSearch, Neighbor, PassageSet, Scope, WordPassages, search_exact};
 use crate::store::{PassageRow, SearchFilter};
 
 /// Up to so many matching passages are all compared with; among more, the graph is walked.
@@ -38,7 +35,7 @@ pub(in crate::service) struct LabeledPassages {
 impl LabeledPassages {
     /// Finds those that match; `texts` says how many will be compared with them.
     pub(in crate::service) fn of(collection: &Arc<OpenCollection>, filter: &SearchFilter, texts: usize) -> Result<Self, Error> {
-        let set = matching::passages(collection, filter)?;
+        let set = collection.store.passages_in(Scope { filter, words: None })?;
         let pays = set.len() <= READ_MAX.min(texts.saturating_mul(READ_PER_TEXT));
         let read = if pays { Some(read(collection, &set)?) } else { None };
         Ok(Self { collection: Arc::clone(collection), set, read })
@@ -66,17 +63,13 @@ impl LabeledPassages {
             let items = read.iter().map(|(passage, embedding)| (*passage, embedding));
             return Ok(search_exact(collection.row.metric, items, query, wanted));
         }
-        if self.set.len() > COMPARED_MAX.max(wanted) {
-            let accept = |passage: PassageId| self.set.contains(passage);
-            return candidates::nearest(collection, query, wanted, SearchParameters::default(), Some(&accept));
-        }
-        let compared = candidates::among(collection, query, &self.set)?;
-        let mut nearest = Vec::with_capacity(wanted.min(compared.neighbors.len()));
-        candidates::in_order(collection, query, &compared, wanted, |part| {
-            nearest.extend_from_slice(&part[..part.len().min(wanted - nearest.len())]);
-            Ok(nearest.len() >= wanted)
-        })?;
-        Ok(nearest)
+        let (everywhere, words) = (SearchFilter::default(), WordPassages::Only(Arc::clone(&self.set)));
+        let scope = Scope { filter: &everywhere, words: Some(&words) };
+        let search = NearestSearch {
+            exact: self.set.len() <= COMPARED_MAX.max(wanted),
+            ..NearestSearch::passages(query, wanted, scope, collection.current().hnsw.ef_search)
+        };
+        Ok(collection.store.nearest(&search)?.neighbors)
     }
 
     /// Up to `limit` passages with their texts and scores, nearest first, none of them of the document `except`.

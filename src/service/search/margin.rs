@@ -9,10 +9,11 @@ use std::collections::HashMap;
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::candidates::nearest;
 use super::fusion::sort;
 use super::hits::Candidate;
 use crate::domain::{Embedding, PassageId, SearchParameters};
+use crate::storage::{NearestSearch, Scope};
+use crate::store::SearchFilter;
 
 /// Replaces the scores of candidates, which are in the order of their cosines, and sorts them by the new ones. `k` neighbors
 /// make a neighborhood, or as many as there are.
@@ -27,9 +28,12 @@ pub(super) fn rescore(
     let embeddings: HashMap<PassageId, Embedding> = collection.store.embeddings_of(&passages)?.into_iter().collect();
     // A passage that is gone meanwhile has nothing to be scored by.
     candidates.retain(|candidate| embeddings.contains_key(&candidate.passage));
+    let (everywhere, ef_search) = (SearchFilter::default(), collection.current().hnsw.ef_search);
+    let scope = Scope { filter: &everywhere, words: None };
     for candidate in candidates.iter_mut() {
         let Some(embedding) = embeddings.get(&candidate.passage) else { continue };
-        let near = nearest(collection, embedding, k + 1, parameters, None)?;
+        let search = NearestSearch { parameters, ..NearestSearch::passages(embedding, k + 1, scope, ef_search) };
+        let near = collection.store.nearest(&search)?.neighbors;
         let others = near.iter().filter(|neighbor| neighbor.passage != candidate.passage);
         let around_passage = mean(others.map(|neighbor| neighbor.score).take(k));
         candidate.score = ratio(candidate.score, around_target, around_passage);

@@ -1,12 +1,9 @@
 //! From a query to hits.
 //!
-//! `resolve` works out what to look for; `candidates` finds the nearest passages, `matching` those that a filter or words leave, `dense` the
-//! nearest documents; `ranking` puts them in order with those that share words (`full`, `fusion`, `margin`, `preference`,
-//! `groups`), `hits` makes
-//! documents of passages and reads what hits carry, `marks` finds the words that answer; `labeled` leaves them passages.
+//! `resolve` works out what to look for; `ranking` puts the nearest documents in order with those that share words (`full`,
+//! `fusion`, `margin`, `preference`, `groups`), `hits` reads what hits carry, `marks` finds the words that answer; `labeled` looks
+//! among passages with labels.
 
-mod candidates;
-mod dense;
 mod full;
 mod fusion;
 mod groups;
@@ -15,17 +12,13 @@ mod known_tokens;
 mod labeled;
 mod margin;
 mod marks;
-mod matching;
-mod passage_sets;
 mod preference;
 mod ranking;
 mod resolve;
 mod tokens;
 
-pub(super) use candidates::{RESCORED_MIN, rescored};
 pub(super) use known_tokens::CollectionTokens;
 pub(super) use labeled::LabeledPassages;
-pub(super) use passage_sets::PassageSets;
 pub(super) use tokens::fill;
 
 use std::sync::Arc;
@@ -35,9 +28,10 @@ use futures::{StreamExt as _, TryStreamExt as _};
 
 use super::budget::AnswerBudget;
 use super::embedding::priority;
+use super::error::Error;
+use super::handle::CollectionHandle;
 use super::runtime::OpenCollection;
-use super::{Error, Service};
-use crate::domain::{CollectionName, Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
+use crate::domain::{Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
 use hits::Wanted;
 use marks::Marking;
@@ -47,53 +41,51 @@ use resolve::Words;
 /// Searches of one batch that run at once.
 const SEARCHES_AT_ONCE: usize = 4;
 
-impl Service {
-    /// Searches a collection. Every hit is read from the store after the index named it: what is deleted or replaced by then
+impl CollectionHandle {
+    /// Searches. Every hit is read from the store after the index named it: what is deleted or replaced by then
     /// is no hit.
-    pub async fn search(&self, name: &CollectionName, request: SearchRequest) -> Result<SearchAnswer, Error> {
-        let answer = self.search_all(name, vec![request]).await.map_err(|failed| failed.error)?.pop();
+    pub async fn search(&self, request: SearchRequest) -> Result<SearchAnswer, Error> {
+        let answer = self.search_all(vec![request]).await.map_err(|failed| failed.error)?.pop();
         answer.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
-    /// Searches a collection several times; the texts are embedded together. Gives the answers in order. All or none: the
+    /// Searches several times; the texts are embedded together. Gives the answers in order. All or none: the
     /// first error is that of the batch, with its place.
-    pub async fn search_batch(&self, name: &CollectionName, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Error> {
-        self.search_all(name, requests).await.map_err(|Failed { index, error }| match index {
+    pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Error> {
+        self.search_all(requests).await.map_err(|Failed { index, error }| match index {
             Some(index) => Error::InBatch { index, source: Box::new(error) },
             None => error,
         })
     }
 
-    async fn search_all(&self, name: &CollectionName, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Failed> {
-        let collection = self.collection(name)?;
-        self.check_running()?;
+    async fn search_all(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Failed> {
+        let (collection, state) = (self.open(), &self.service.state);
+        state.check_running()?;
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
         for (index, request) in requests.iter().enumerate() {
             words.push(resolve::words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
         }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
-            collection.check_model(self.model())?;
+            collection.check_model(self.service.model())?;
             if collection.row.model.is_none() {
-                let error = Error::NoModel { collection: name.clone(), dimension: collection.row.dimension };
+                let error = Error::NoModel { collection: self.name.clone(), dimension: collection.row.dimension };
                 return Err(Failed { index: Some(index), error });
             }
         }
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
-            collection.search_index()?;
+            collection.store.searchable()?;
         }
         let (texts, queries): (Vec<_>, Vec<_>) = words.into_iter().map(|words| (words.texts, words.query)).unzip();
         let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
         let started = Instant::now();
-        let mut embedded = self.embed_all(texts.concat()).await?.into_iter();
+        let mut embedded = embed_all(&state.embedder, texts.concat()).await?.into_iter();
         let embedding_ms = milliseconds(started);
-        let budget = Arc::new(AnswerBudget::new(self.state.limits.answer_bytes_max));
+        let budget = Arc::new(AnswerBudget::new(state.limits.answer_bytes_max));
         let parts: Vec<Vec<Embedded>> = counts.into_iter().map(|count| embedded.by_ref().take(count).collect()).collect();
         let searches = requests.into_iter().zip(queries).zip(parts).enumerate().map(|(index, ((request, query), embedded))| {
             let budget = Arc::clone(&budget);
-            let embedder = self.state.embedder.clone();
-            let searching = self.on_collection(&collection, move |collection| {
-                answer(collection, &request, (query, embedded), &embedder, &budget)
-            });
+            let embedder = state.embedder.clone();
+            let searching = collection.run(move |collection| answer(collection, &request, (query, embedded), &embedder, &budget));
             async move {
                 let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
                 answer.statistics.embedding_ms = embedding_ms;
@@ -102,15 +94,15 @@ impl Service {
         });
         futures::stream::iter(searches).buffered(SEARCHES_AT_ONCE).try_collect().await
     }
+}
 
-    async fn embed_all(&self, texts: Vec<String>) -> Result<Vec<Embedded>, Error> {
-        let asked = texts.len();
-        if asked == 0 {
-            return Ok(Vec::new());
-        }
-        let embedded = self.state.embedder.embed_queries(texts, priority(asked)).await?;
-        if embedded.len() == asked { Ok(embedded) } else { Err(Error::EncoderAnswers { asked, got: embedded.len() }) }
+async fn embed_all(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Embedded>, Error> {
+    let asked = texts.len();
+    if asked == 0 {
+        return Ok(Vec::new());
     }
+    let embedded = embedder.embed_queries(texts, priority(asked)).await?;
+    if embedded.len() == asked { Ok(embedded) } else { Err(Error::EncoderAnswers { asked, got: embedded.len() }) }
 }
 
 /// Why searches failed, and which of them.
@@ -120,9 +112,9 @@ struct Failed {
     error: Error,
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self { index: None, error }
+impl<E: Into<Error>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self { index: None, error: error.into() }
     }
 }
 
@@ -135,7 +127,7 @@ fn answer(
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
-    let complete = request.mode == SearchMode::Lexical || collection.search_index()?.1;
+    let complete = request.mode == SearchMode::Lexical || collection.store.searchable()?.1;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;
     resolved.preferred = preference::languages(request, embedder);

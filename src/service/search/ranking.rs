@@ -2,18 +2,18 @@
 
 use super::super::Error;
 use super::super::runtime::OpenCollection;
-use super::dense::{self, DenseParameters, Nearest};
 use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
-use super::hits::{Candidate, Candidates};
+use super::hits::Candidate;
 use super::margin::rescore;
-use super::matching::{Scope, WordPassages};
 use super::preference;
 use super::resolve::ResolvedQuery;
-use crate::domain::{DenseMethod, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test};
+use crate::domain::{
+    DenseMethod, Embedding, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test,
+};
 use crate::embed::Embedder;
-use crate::index::Neighbor;
 use crate::ranking::{Question, TokenScorer, Translations};
+use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, Scope, Unit, WordPassages};
 use crate::store::{SearchFilter, StoreError};
 
 /// Documents of each list that are fused, at least; more when the page reaches further. With fewer, a document's rank would
@@ -201,10 +201,10 @@ impl Plan<'_> {
     /// word for word: among other languages few are, and their words and what they mean still find something.
     fn demand(&mut self) -> Result<(), Error> {
         let (Some(terms), Some(_)) = (&self.resolved.terms, &self.resolved.embedding) else { return Ok(()) };
-        let found = |terms: &QueryTerms| WordPassages::of(self.collection, terms).map_err(|error| self.pending(error));
+        let found = |terms: &QueryTerms| self.collection.store.demanded(terms).map_err(|error| self.pending(error));
         let words = found(terms)?;
         let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
-        let is_met = !matches!(&words, Some(WordPassages::Only(passages)) if passages.len() == 0);
+        let is_met = !matches!(&words, Some(WordPassages::Only(passages)) if passages.is_empty());
         if is_met || !quotes_alone {
             self.words = words;
             return Ok(());
@@ -220,16 +220,21 @@ impl Plan<'_> {
         Scope { filter, words: self.words.as_ref() }
     }
 
-    /// How much work the nearest embeddings are worth.
-    pub(super) fn dense_parameters(&self) -> DenseParameters {
-        DenseParameters { exact: self.request.exact, parameters: self.request.parameters }
+    /// A search for the nearest passages, as much work as was asked for.
+    pub(super) fn nearest<'s>(&'s self, query: &'s Embedding, limit: usize, filter: &'s SearchFilter) -> NearestSearch<'s> {
+        NearestSearch {
+            exact: self.request.exact,
+            parameters: self.request.parameters,
+            ..NearestSearch::passages(query, limit, self.scope(filter), self.collection.current().hnsw.ef_search)
+        }
     }
 
     fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
         let Some(embedding) = &self.resolved.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.resolved.excluded.len());
-        let Nearest { mut candidates, method } =
-            dense::find(self.collection, embedding, wanted, self.scope(filter), self.dense_parameters())?;
+        let search = NearestSearch { unit: Unit::Document, ..self.nearest(embedding, wanted, filter) };
+        let Nearest { neighbors, documents, method } = self.collection.store.nearest(&search)?;
+        let mut candidates: Vec<Candidate> = neighbors.into_iter().zip(documents).map(Candidate::of).collect();
         let exhausted = candidates.len() < wanted;
         self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
         Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
@@ -243,12 +248,12 @@ impl Plan<'_> {
             let found = self.collection.store.lexical(terms, filter, passages).map_err(|error| self.pending(error))?;
             let exhausted = found.len() < passages;
             let found: Vec<_> = found.into_iter().map(|(passage, score)| Neighbor { passage, score }).collect();
-            let mut candidates = Candidates::new(wanted);
-            candidates.take(self.collection, &found)?;
-            if exhausted || candidates.is_full() {
+            let mut documents = FirstPassages::new(wanted);
+            documents.take(&found, |passages| self.collection.store.documents_of(passages))?;
+            if exhausted || documents.is_full() {
                 // What is full may have left documents out.
-                let exhausted = exhausted && !candidates.is_full();
-                let mut candidates = candidates.into_vec();
+                let exhausted = exhausted && !documents.is_full();
+                let mut candidates = documents.into_vec().into_iter().map(Candidate::of).collect();
                 self.keep(&mut candidates, limit, |place| HitPlaces { lexical: Some(place), ..HitPlaces::default() });
                 return Ok(Ranking::of(candidates, exhausted));
             }

@@ -135,7 +135,7 @@ async fn what_cannot_be_learned_from_any_more_leaves_the_old_one() {
     running.train(of_documents(ClassifierKind::Mlp)).await;
     let weather = (0..60).filter(|n| n % 2 == 1).map(|n| labeled(n, "sports", "goal"));
     for document in weather {
-        running.service.delete_document(&name("news"), &document.id.unwrap()).await.unwrap();
+        running.delete("news", &document.id.unwrap()).await.unwrap();
     }
     let refused = running.service.retrain_classifier(&topics()).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidTrainingSet);

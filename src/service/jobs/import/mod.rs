@@ -19,9 +19,10 @@ use super::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_
 use crate::service::blocking::blocking;
 use crate::service::document_input::read_document;
 use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
 use crate::service::ingest::{new_id, prepare};
 use crate::service::runtime::OpenCollection;
-use crate::service::state::{Service, State};
+use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, check_room, receive};
 use futures::Stream;
 use records::{Record, Records};
@@ -54,24 +55,25 @@ pub struct ImportFile {
     pub announced: Option<u64>,
 }
 
-impl Service {
+impl CollectionHandle {
     /// Receives a file of documents and accepts the job that stores them. The file is durable when this is answered; after an
     /// error nothing of it is left.
-    pub async fn import<B, E, S>(&self, name: &CollectionName, file: ImportFile, body: S) -> Result<Job, Error>
+    pub async fn import<B, E, S>(&self, file: ImportFile, body: S) -> Result<Job, Error>
     where
         B: AsRef<[u8]> + Send + 'static,
         S: Stream<Item = Result<B, E>> + Unpin,
     {
-        let collection = self.collection(name)?;
-        self.check_running()?;
-        collection.check_model(self.model())?;
-        let place = self.job_place()?;
-        let upload = self.state.uploads.begin()?;
-        let limits = self.limits();
-        check_room(&self.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
+        let service = &self.service;
+        service.check_running()?;
+        let collection = self.open();
+        collection.check_model(service.model())?;
+        let place = service.job_place()?;
+        let upload = service.state.uploads.begin()?;
+        let limits = service.limits();
+        check_room(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
 
         let id = new_job_id()?;
-        let folder = Folder::create(self.state.job_dir(&id))?;
+        let folder = Folder::create(service.state.job_dir(&id))?;
         let bounds = UploadBounds::new(limits);
         let source = folder.path().join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
@@ -81,9 +83,9 @@ impl Service {
 
         let request = ImportPlan { format: file.format, collection_id: collection.row.id.clone() };
         // As it was asked for: a key that is restricted to an alias sees the job. Its collection is told by the id.
-        let collection = Some(name.clone());
+        let collection = Some(self.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
-        let job = self.submit_job(place, new).await?;
+        let job = service.submit_job(place, new).await?;
         folder.keep();
         Ok(job)
     }
@@ -163,7 +165,7 @@ async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>, forma
 /// Waits until everything that has an embedding can be found. Vectors of the caller's own never waited for the worker.
 async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     // After a restart, recovery takes it in.
-    while collection.index().is_err() {
+    while collection.store.ready().is_err() {
         if collection.is_deleted() {
             return Err(deleted(context));
         }
@@ -193,11 +195,7 @@ fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollect
             return Err(broken.refusal().into());
         }
     }
-    let found = {
-        let open = state.open.read();
-        open.values().find(|collection| collection.row.id == *id).cloned()
-    };
-    let collection = found.ok_or_else(|| deleted(context))?;
+    let collection = state.collection_by_id(&id.0).ok_or_else(|| deleted(context))?;
     collection.check_model(state.embedder.model())?;
     Ok(collection)
 }
@@ -282,7 +280,7 @@ impl Import {
             let _ = sender.send(checkpoint);
             json
         };
-        self.collection.store.upsert_for_job(&self.job, prepared, checkpoint)?;
+        self.collection.store.upsert_for_job(&self.job, prepared, Box::new(checkpoint))?;
         self.collection.damage.forget(&stored);
         self.collection.wake.notify_one();
         self.done = made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not made" })?;

@@ -15,7 +15,7 @@ use crate::index::{Index, IndexParameters};
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
 use crate::service::runtime::OpenCollection;
-use crate::service::search::{RESCORED_MIN, rescored};
+use crate::storage::RESCORED_MIN;
 use crate::store::{PassageRow, PassageText};
 
 /// Passages read at a time.
@@ -260,7 +260,7 @@ impl Corpus {
         loop {
             let mut found = index.search_wider(query, wanted, ef)?;
             if let Some(collection) = coarse {
-                found = rescored(collection, query, found.len(), found)?;
+                found = collection.embedded.rescored(query, found.len(), found)?;
             }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {

@@ -120,7 +120,7 @@ impl<'a> Steps<'a> {
 pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     loop {
         context.check()?;
-        match collection.index() {
+        match collection.store.ready() {
             Ok(_) => return Ok(()),
             Err(_) if collection.is_deleted() => {
                 return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());

@@ -22,6 +22,7 @@ use crate::service::jobs::{NewJob, new_job_id};
 use crate::service::runtime::OpenCollection;
 use crate::service::state::Service;
 use crate::service::upload_receiver::check_room;
+use crate::storage::Scope;
 use crate::store::SearchFilter;
 
 /// The sentences of a side, found when the request comes.
@@ -85,11 +86,7 @@ impl Service {
     /// The collection of a side, as long as it is the one that the job was accepted with.
     pub(crate) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
-        let found = {
-            let open = self.state.open.read();
-            open.values().find(|one| one.row.id == planned.id).cloned()
-        };
-        let found = found.filter(|found| !found.is_deleted());
+        let found = self.state.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
         let collection = found.map_or_else(|| Err(Error::CollectionNotFound { name: planned.name.clone() }), Ok)?;
         collection.check_model(self.model())?;
         Ok(collection)
@@ -97,9 +94,9 @@ impl Service {
 
     /// A collection that can be mined now.
     pub(crate) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
-        let collection = self.collection(name)?;
+        let collection = self.state.collection(name)?;
         collection.check_model(self.model())?;
-        collection.index()?;
+        collection.store.ready()?;
         Ok(collection)
     }
 
@@ -277,9 +274,8 @@ pub(crate) fn of_collection(
 ) -> Result<Found, Error> {
     let filter = SearchFilter { languages, filter };
     let whole = filter == SearchFilter::default();
-    let passages = collection.store.matching_passages(&filter, None)?.passages;
-    let mut ids: Vec<u64> = passages.into_iter().map(|PassageId(id)| id).collect();
-    ids.sort_unstable();
+    let passages = collection.store.passages_in(Scope { filter: &filter, words: None })?;
+    let ids = passages.iter().map(|PassageId(id)| id).collect();
     Ok(Found {
         collection: Some((name, collection)),
         whole,

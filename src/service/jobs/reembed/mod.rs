@@ -26,9 +26,10 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
 use crate::service::folders::sync_dir;
+use crate::service::handle::CollectionHandle;
 use crate::service::orphaned_folders;
 use crate::service::runtime::OpenCollection;
-use crate::service::state::{Service, State};
+use crate::service::state::State;
 use crate::service::upload_receiver::check_room;
 use copying::Copying;
 
@@ -67,20 +68,20 @@ pub(super) struct ReembedDetails {
     disk_bytes: u64,
 }
 
-impl Service {
-    /// Accepts a job that embeds all texts of a collection anew with the loaded model, cut within `bounds`, or as before. Until
+impl CollectionHandle {
+    /// Accepts a job that embeds all texts anew with the loaded model, cut within `bounds`, or as before. Until
     /// it has succeeded the collection stays as it is. One that has the model and was cut by today's rules is refused.
-    pub async fn reembed_collection(&self, name: &CollectionName, bounds: Option<PassageBounds>) -> Result<Job, Error> {
-        self.check_running()?;
-        let collection = self.collection(name)?;
-        let loaded = self.model();
+    pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
+        let (service, collection) = (&self.service, self.open());
+        service.check_running()?;
+        let loaded = service.model();
         let row = &collection.row;
         let Some(own) = &row.model else {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
         if own.fingerprint == loaded.fingerprint {
-            let older = |collection: &Arc<OpenCollection>| Ok(collection.store.is_cut_by_older_rules()?);
-            if !self.on_collection(&collection, older).await? {
+            let older = |collection: &Arc<OpenCollection>| Ok(collection.embedded.store.is_cut_by_older_rules()?);
+            if !collection.run(older).await? {
                 return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
             }
         }
@@ -94,22 +95,22 @@ impl Service {
             tokens_max: bounds.tokens_max,
             overlap_tokens: bounds.overlap_tokens,
         };
-        let place = self.job_place()?;
+        let place = service.job_place()?;
         // Nobody else accepts one for the same collection meanwhile.
-        let _naming = self.state.naming.lock().await;
-        let (state, counted, id) = (Arc::clone(&self.state), Arc::clone(&collection), plan.collection_id.clone());
-        let counts = self.on_collection(&collection, move |_| {
+        let _naming = service.state.naming.lock().await;
+        let (state, id) = (Arc::clone(&service.state), plan.collection_id.clone());
+        let counts = collection.run(move |collection| {
             if let Some(job) = state.reembedding(&id)? {
-                return Err(Error::AlreadyReembedding { collection: counted.row.name.clone(), job });
+                return Err(Error::AlreadyReembedding { collection: collection.row.name.clone(), job });
             }
-            Ok(counted.store.counts()?)
+            Ok(collection.store.counts()?)
         });
         let counts = counts.await?;
         let memory_bytes = memory::of_index(counts.passages, plan.dimension);
         memory::check_free(memory_bytes)?;
         let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
-        let disk_bytes = collection.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
-        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        let disk_bytes = collection.embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
+        check_room(&service.state.data_dir, disk_bytes, service.limits().disk_reserve_bytes)?;
         let details = ReembedDetails {
             from_model: own.name.clone(),
             from_model_fingerprint: own.fingerprint.clone(),
@@ -121,7 +122,7 @@ impl Service {
         let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
         let collection = Some(row.name.clone());
         let new: NewJob<ReembedJob> = NewJob { id, collection, request: plan, details, total, unit };
-        self.submit_job(place, new).await
+        service.submit_job(place, new).await
     }
 }
 
@@ -247,11 +248,11 @@ fn close(next: &OpenCollection, goes_on: bool) {
 impl ReembedPlan {
     /// The collection that the job is to replace; `None` when that was done.
     fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
-        let service = Service { state: context.state()? };
+        let state = context.state()?;
         let Some(name) = &context.live.collection else {
             return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
         };
-        let found = service.collection(name)?;
+        let found = state.collection(name)?;
         if found.row.id == self.replacement {
             return Ok(None);
         }
@@ -259,7 +260,7 @@ impl ReembedPlan {
         if found.row.id != self.collection_id {
             return Err(Error::CollectionNotFound { name: name.clone() }.into());
         }
-        self.check_model(service.model())?;
+        self.check_model(state.embedder.model())?;
         Ok(Some(found))
     }
 
@@ -333,7 +334,7 @@ impl ReembedPlan {
         if next.store.metadata_indexes() != old.store.metadata_indexes() {
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
         }
-        next.store.succeed(old.store.sequence()?, old.store.idempotency_records()?)?;
+        next.embedded.store.succeed(old.store.sequence()?, old.embedded.store.idempotency_records()?)?;
         let row = self.row(old);
         orphaned_folders::removing_on_error(std::slice::from_ref(&old.folder), || {
             if state.catalog.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }

@@ -1,12 +1,18 @@
-//! Sets of passages that filters leave, as far as a collection remembers them: bounded, the least recently used go first.
+//! Which passages a filter leaves, remembered: a set per filter, true of one state of the database and brought up to date from
+//! what changed since. The sets are bounded, the least recently used go first.
+//!
+//! A set decides only where a search looks. Whether a hit matches is decided by the row that is read in the end, so a set that
+//! a write has just overtaken can cost a hit its place, but never make a wrong one. Which words a passage has never changes: with its
+//! text it gets another key. So passages that have what a query demands need no second look.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringTreemap;
 
-use crate::domain::{PassageId, Sequence};
-use crate::store::SearchFilter;
+use crate::domain::Sequence;
+use crate::storage::passage_set::PassageSet;
+use crate::store::{DocumentStore, SearchFilter, StoreError};
 
 /// Bytes that the sets of one collection may take together. A set of a tenth of a million passages, in no order, takes 200 kB.
 const BYTES_MAX: usize = 32 << 20;
@@ -14,68 +20,59 @@ const BYTES_MAX: usize = 32 << 20;
 /// Sets of one collection at most: they are looked for one by one.
 const ENTRIES_MAX: usize = 256;
 
-/// The passages of the documents that match a filter.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PassageSet(pub(super) RoaringTreemap);
-
 /// The sets of one collection, the least recently used go first.
 #[derive(Debug, Default)]
-pub(crate) struct PassageSets {
+pub(super) struct FilterSets {
     /// Most recently used last.
     entries: Mutex<Vec<Entry>>,
 }
 
 /// The set of one filter, true of one state of the database.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) filter: SearchFilter,
-    pub(super) sequence: Sequence,
-    pub(super) bytes: usize,
-    pub(super) set: Arc<PassageSet>,
+struct Entry {
+    filter: SearchFilter,
+    sequence: Sequence,
+    bytes: usize,
+    set: Arc<PassageSet>,
 }
 
-impl PassageSet {
-    /// Whether it holds a passage.
-    pub(crate) fn contains(&self, passage: PassageId) -> bool {
-        self.0.contains(passage.0)
+impl FilterSets {
+    /// The passages of the documents that match now.
+    pub(super) fn passages(&self, store: &DocumentStore, filter: &SearchFilter) -> Result<Arc<PassageSet>, StoreError> {
+        let known = self.take(filter);
+        let read = store.matching_passages(filter, known.as_ref().map(|entry| entry.sequence))?;
+        let sequence = read.sequence;
+        let set = match known {
+            Some(entry) if !read.complete && read.dropped.is_empty() && read.passages.is_empty() => entry.set,
+            Some(entry) if !read.complete => {
+                let mut set = RoaringTreemap::clone(&entry.set.0);
+                for passage in &read.dropped {
+                    set.remove(passage.0);
+                }
+                set.extend(read.passages.iter().map(|passage| passage.0));
+                Arc::new(PassageSet(set))
+            }
+            _ => Arc::new(read.passages.into_iter().collect()),
+        };
+        // The text of a filter is about as long as what it holds.
+        let bytes = set.0.serialized_size() + size_of::<Entry>() + format!("{filter:?}").len();
+        self.put(Entry { filter: filter.clone(), sequence, bytes, set: Arc::clone(&set) });
+        Ok(set)
     }
 
-    /// How many passages it holds.
-    pub(crate) fn len(&self) -> usize {
-        usize::try_from(self.0.len()).unwrap_or(usize::MAX)
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock()
     }
 
-    /// Without some of its passages.
-    pub(crate) fn without(&self, passages: &[PassageId]) -> Self {
-        let mut rest = self.0.clone();
-        for passage in passages {
-            rest.remove(passage.0);
-        }
-        Self(rest)
-    }
-
-    /// Its passages, in the order of their keys.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = PassageId> + '_ {
-        self.0.iter().map(PassageId)
-    }
-}
-
-impl FromIterator<PassageId> for PassageSet {
-    fn from_iter<I: IntoIterator<Item = PassageId>>(passages: I) -> Self {
-        Self(passages.into_iter().map(|passage| passage.0).collect())
-    }
-}
-
-impl PassageSets {
     /// The entry of a filter.
-    pub(super) fn take(&self, filter: &SearchFilter) -> Option<Entry> {
-        let entries = self.entries.lock();
+    fn take(&self, filter: &SearchFilter) -> Option<Entry> {
+        let entries = self.lock();
         entries.iter().find(|entry| entry.filter == *filter).cloned()
     }
 
     /// Puts an entry last, unless a newer one of the same filter came meanwhile, and drops the first ones beyond the bound.
-    pub(super) fn put(&self, entry: Entry) {
-        let mut entries = self.entries.lock();
+    fn put(&self, entry: Entry) {
+        let mut entries = self.lock();
         let place = entries.iter().position(|other| other.filter == entry.filter);
         let known = place.map(|place| entries.remove(place));
         let newest = match known {
@@ -103,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_first() {
-        let sets = PassageSets::default();
+        let sets = FilterSets::default();
         let third = BYTES_MAX / 3;
         for id in ["a", "b", "c", "a"] {
             sets.put(entry(id, 1, third));
@@ -115,15 +112,15 @@ mod tests {
 
     #[test]
     fn a_set_larger_than_the_bound_is_kept_alone() {
-        let sets = PassageSets::default();
+        let sets = FilterSets::default();
         sets.put(entry("a", 1, 10));
         sets.put(entry("b", 1, BYTES_MAX + 1));
-        assert_eq!(sets.entries.lock().len(), 1);
+        assert_eq!(sets.lock().len(), 1);
     }
 
     #[test]
     fn an_older_set_does_not_replace_a_newer_one() {
-        let sets = PassageSets::default();
+        let sets = FilterSets::default();
         sets.put(entry("a", 7, 10));
         sets.put(entry("a", 6, 10));
         assert_eq!(sets.take(&entry("a", 0, 0).filter).unwrap().sequence, Sequence(7));

@@ -1,0 +1,141 @@
+//! Passages that the index names or a set holds; where the index's values are coarse, compared again by those of the store.
+
+use std::collections::HashSet;
+
+use super::{Embedded, RESCORED_MIN};
+use crate::domain::{Embedding, PassageId, SearchParameters};
+use crate::index::{Among, Compared, Neighbor, search_exact};
+use crate::storage::error::StorageError;
+use crate::storage::nearest::NearestSearch;
+use crate::storage::operations::Storage as _;
+use crate::storage::passage_set::PassageSet;
+
+/// Embeddings read from the store together: bounds the memory of comparing with many.
+const EMBEDDINGS_PER_READ: usize = 1_024;
+
+/// How many passages are asked whether they belong to a set, and compared if so, in the time in which one of the set is looked up.
+const LOOKUP_COST: usize = 5;
+
+impl Embedded {
+    /// Up to `limit` nearest passages, nearest first, by comparing with all of a set, or all there are, but those that are excluded, and
+    /// by the values of the index alone; `None` where the graph is the better way.
+    pub(super) fn scanned(
+        &self,
+        search: &NearestSearch<'_>,
+        limit: usize,
+        set: Option<&PassageSet>,
+        excluded: &HashSet<PassageId>,
+    ) -> Result<Option<Vec<Neighbor>>, StorageError> {
+        // Who says how far a walk goes wants one.
+        if search.parameters.ef_search.is_some() {
+            return Ok(None);
+        }
+        let (index, query) = (self.index()?.0, search.query);
+        let is_left = |passage: &PassageId| !excluded.contains(passage);
+        Ok(match set {
+            None if excluded.is_empty() => index.scan(query, limit, Among::All)?,
+            None => index.scan(query, limit, Among::Where(&|passage| is_left(&passage)))?,
+            Some(set) if set.len().saturating_mul(LOOKUP_COST) < index.len() => {
+                index.scan(query, limit, Among::Each(&mut set.iter().filter(is_left)))?
+            }
+            Some(set) => index.scan(query, limit, Among::Where(&|passage| set.contains(passage) && is_left(&passage)))?,
+        })
+    }
+
+    /// The same by a walk through the graph with `ef` candidates, among the passages that `accept` accepts.
+    pub(super) fn indexed(
+        &self,
+        query: &Embedding,
+        limit: usize,
+        ef: usize,
+        accept: Option<&dyn Fn(PassageId) -> bool>,
+    ) -> Result<Vec<Neighbor>, StorageError> {
+        let index = self.index()?.0;
+        Ok(match accept {
+            None => index.search_wider(query, limit, ef)?,
+            Some(accept) => index.search_matching(query, limit, ef, accept)?,
+        })
+    }
+
+    /// How many passages are compared again by their stored values for so many that are wanted; `None` where the scores of the index
+    /// are good enough by themselves.
+    pub(super) fn rescored_of(&self, parameters: SearchParameters, wanted: usize) -> Option<usize> {
+        let oversampling = parameters.oversampling.unwrap_or(self.quantization.oversampling());
+        (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
+    }
+
+    /// All passages in the scope, compared one by one.
+    pub(super) fn all(&self, search: &NearestSearch<'_>) -> Result<Compared, StorageError> {
+        if search.scope.is_all() && !self.quantization.is_coarse() {
+            let neighbors = self.index()?.0.search_all(search.query, usize::MAX)?;
+            return Ok(Compared { neighbors, error: 0.0 });
+        }
+        self.among(search.query, &*self.passages_in(search.scope)?)
+    }
+
+    /// All passages of a set, compared one by one.
+    pub(super) fn among(&self, query: &Embedding, set: &PassageSet) -> Result<Compared, StorageError> {
+        if let Some(compared) = self.index()?.0.search_among(query, usize::MAX, set.iter())? {
+            return Ok(compared);
+        }
+        let passages: Vec<PassageId> = set.iter().collect();
+        let mut neighbors = Vec::with_capacity(passages.len());
+        for part in passages.chunks(EMBEDDINGS_PER_READ) {
+            let stored = self.store.embeddings_of(part)?;
+            let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
+            neighbors.extend(search_exact(self.metric, items, query, part.len()));
+        }
+        sort(&mut neighbors);
+        Ok(Compared { neighbors, error: 0.0 })
+    }
+
+    /// Hands compared passages to `take` by their stored values, nearest first and in parts, until it says that it has enough. Where the
+    /// scores are good enough, all at once. Else a passage is handed on when those whose stored values were not read yet cannot be
+    /// nearer: so the order is that of the whole values, though few of them are read. `first` is how many are read at first.
+    pub(super) fn in_order(
+        &self,
+        query: &Embedding,
+        compared: &Compared,
+        first: usize,
+        mut take: impl FnMut(&[Neighbor]) -> Result<bool, StorageError>,
+    ) -> Result<(), StorageError> {
+        if compared.error == 0.0 {
+            return take(&compared.neighbors).map(drop);
+        }
+        let (mut rest, mut size) = (compared.neighbors.as_slice(), first.max(RESCORED_MIN));
+        let mut read: Vec<Neighbor> = Vec::new();
+        loop {
+            let (part, others) = rest.split_at(size.min(rest.len()));
+            (rest, size) = (others, size.saturating_mul(2).min(EMBEDDINGS_PER_READ));
+            read.extend(self.rescored(query, part.len(), part.to_vec())?);
+            sort(&mut read);
+            let bound = rest.first().map_or(f32::NEG_INFINITY, |next| next.score + compared.error);
+            let certain = read.partition_point(|neighbor| neighbor.score > bound);
+            let enough = take(&read[..certain])?;
+            if enough || rest.is_empty() {
+                return Ok(());
+            }
+            read.drain(..certain);
+        }
+    }
+
+    /// The nearest `limit` of `found` by their stored values. Passages that are gone meanwhile keep their score: they are no hits,
+    /// but a list that is shorter than was asked for would mean that there are no more.
+    pub fn rescored(&self, query: &Embedding, limit: usize, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, StorageError> {
+        let passages: Vec<PassageId> = found.iter().map(|neighbor| neighbor.passage).collect();
+        let stored = self.store.embeddings_of(&passages)?;
+        let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
+        let mut nearest = search_exact(self.metric, items, query, limit);
+        if stored.len() < found.len() {
+            let there: HashSet<PassageId> = stored.iter().map(|(passage, _)| *passage).collect();
+            nearest.extend(found.into_iter().filter(|neighbor| !there.contains(&neighbor.passage)));
+            sort(&mut nearest);
+            nearest.truncate(limit);
+        }
+        Ok(nearest)
+    }
+}
+
+fn sort(neighbors: &mut [Neighbor]) {
+    neighbors.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+}

@@ -1,0 +1,201 @@
+//! The engine in this process: SQLite keeps the documents, usearch the nearest of them, and a filter becomes a set of passages that
+//! restricts the search there.
+
+mod comparing;
+mod filter_sets;
+mod nearest;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use super::error::StorageError;
+use super::nearest::{Nearest, NearestSearch, Unit};
+use super::operations::{Answer, Storage};
+use super::passage_set::PassageSet;
+use super::scope::{Scope, WordPassages};
+use crate::domain::{
+    Collection, CollectionCounts, CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest,
+    Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, Quantization,
+    QueryTerms, RequestKey, ScrollPage, ScrollRequest, Sequence,
+};
+use crate::index::{Index, Neighbor};
+use crate::store::{
+    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, HitSizes, Idempotent,
+    PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
+    StoreError, TextPatch, TokenChanges, Upserted,
+};
+use filter_sets::FilterSets;
+
+/// Passages that are compared again by their stored values, at least: of very few the wrong ones are easily the nearest.
+pub const RESCORED_MIN: usize = 16;
+
+/// The database and the index of one collection.
+pub struct Embedded {
+    /// The database.
+    pub store: DocumentStore,
+    name: CollectionName,
+    metric: Metric,
+    quantization: Quantization,
+    /// Which passages the filters of recent searches leave.
+    filter_sets: FilterSets,
+    /// Empty until the saved index is loaded or rebuilt.
+    index: OnceLock<Index>,
+    /// Whether the index has caught up since then.
+    caught_up: AtomicBool,
+    recovered: AtomicU64,
+    recover_total: AtomicU64,
+}
+
+impl Embedded {
+    /// A database whose index is still to be recovered.
+    pub fn new(row: &Collection, store: DocumentStore) -> Self {
+        Self {
+            store,
+            name: row.name.clone(),
+            metric: row.metric,
+            quantization: row.quantization,
+            filter_sets: FilterSets::default(),
+            index: OnceLock::new(),
+            caught_up: AtomicBool::new(false),
+            recovered: AtomicU64::new(0),
+            recover_total: AtomicU64::new(0),
+        }
+    }
+
+    /// The index as soon as it answers at all, and whether it answers in full.
+    pub fn index(&self) -> Result<(&Index, bool), StorageError> {
+        let caught_up = self.caught_up.load(Ordering::Acquire);
+        Ok((self.index.get().ok_or_else(|| self.recovering())?, caught_up))
+    }
+
+    /// The error of who needs the index before it answers in full.
+    fn recovering(&self) -> StorageError {
+        let (done, total) = self.progress();
+        StorageError::Recovering { collection: self.name.clone(), done, total }
+    }
+
+    /// Gives the engine its index: from now on it answers, though changes may be missing.
+    pub fn install(&self, index: Index) {
+        let installed = self.index.set(index);
+        debug_assert!(installed.is_ok(), "an index is installed once");
+    }
+
+    /// From now on the index answers in full.
+    pub fn end_recovery(&self) {
+        self.caught_up.store(true, Ordering::Release);
+    }
+
+    /// Passages recovered, and passages to recover in all.
+    pub fn progress(&self) -> (u64, u64) {
+        let done = self.recovered.load(Ordering::Relaxed);
+        (done, self.recover_total.load(Ordering::Relaxed).max(done))
+    }
+
+    /// Sets the progress of recovery.
+    pub fn set_progress(&self, done: u64, total: u64) {
+        self.recovered.store(done, Ordering::Relaxed);
+        self.recover_total.store(total, Ordering::Relaxed);
+    }
+}
+
+/// Operations that the database does by itself.
+macro_rules! of_the_database {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $type),*) $(-> $answer)? {
+            self.store.$name($($argument),*)
+        })*
+    };
+}
+
+impl Storage for Embedded {
+    of_the_database! {
+        fn get(id: &DocumentId) -> Result<Option<Document>, StoreError>;
+        fn list(page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError>;
+        fn list_embedded(page: &Page<DocumentId>, bytes_max: u64) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError>;
+        fn scroll(request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError>;
+        fn count_matching(filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
+        fn facets(filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
+        fn counts() -> Result<CollectionCounts, StoreError>;
+        fn sequence() -> Result<Sequence, StoreError>;
+        fn metadata_indexes() -> Vec<MetadataPath>;
+        fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;
+        fn upsert_if(documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError>;
+        fn upsert_once(documents: Vec<PreparedDocument>, request: RequestKey, answer: Answer<Upserted>)
+            -> Result<Idempotent<Vec<Upserted>>, StoreError>;
+        fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: Answer<Upserted>)
+            -> Result<Vec<Upserted>, StoreError>;
+        fn patch(id: &DocumentId, patch: DocumentPatch, recut: Option<Recut>, precondition: Precondition)
+            -> Result<PatchOutcome, StoreError>;
+        fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
+        fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
+        fn delete_some(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+        fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
+        fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
+        fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
+        fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
+        fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
+        fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
+        fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
+        fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
+        fn owners_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
+        fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
+        fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
+        fn passages_while(ids: &[PassageId], spend: &mut dyn FnMut(HitSizes) -> bool)
+            -> Result<Option<Vec<PassageRow>>, StoreError>;
+        fn keep_matching(filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
+        fn passage_embeddings(id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
+        fn embedded_documents(filter: &SearchFilter, after: Option<&DocumentId>, limit: usize)
+            -> Result<Vec<EmbeddedDocument>, StoreError>;
+        fn embedded_by_id(ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
+        fn matching_metadata(filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
+        fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
+        fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
+        fn traits_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
+        fn passage_texts(ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
+        fn first_passages(ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
+        fn known_passages(ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;
+        fn document_embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError>;
+        fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
+        fn check_lexical() -> Result<(), StoreError>;
+        fn token_changes(after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
+        fn end_by(time: Instant);
+        fn close() -> Result<(), StoreError>;
+    }
+
+    fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError> {
+        Ok(WordPassages::of(self.store.demanded(terms)?))
+    }
+
+    fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
+        let set = match scope.words {
+            Some(WordPassages::Only(words)) if *scope.filter == SearchFilter::default() => return Ok(Arc::clone(words)),
+            _ => self.filter_sets.passages(&self.store, scope.filter)?,
+        };
+        Ok(match scope.words {
+            None => set,
+            Some(WordPassages::Only(words)) => Arc::new(PassageSet(&set.0 & &words.0)),
+            Some(WordPassages::AllBut(words)) => Arc::new(PassageSet(&set.0 - &words.0)),
+        })
+    }
+
+    fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
+        match search.unit {
+            Unit::Passage => self.nearest_passages(search),
+            Unit::Document => self.nearest_documents(search),
+        }
+    }
+
+    fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError> {
+        Ok(self.among(query, passages)?.neighbors)
+    }
+
+    fn ready(&self) -> Result<(), StorageError> {
+        if self.index()?.1 { Ok(()) } else { Err(self.recovering()) }
+    }
+
+    fn searchable(&self) -> Result<(usize, bool), StorageError> {
+        let (index, caught_up) = self.index()?;
+        Ok((index.len(), caught_up))
+    }
+}

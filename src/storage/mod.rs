@@ -1,0 +1,20 @@
+//! The seam to storage: what the service asks of an engine that holds a collection's documents and finds the nearest of them.
+//!
+//! `operations` is the seam, `Embedded` the engine behind it: SQLite and usearch in this process.
+
+mod embedded;
+mod error;
+mod first_passages;
+mod nearest;
+mod operations;
+mod passage_set;
+mod scope;
+
+pub use crate::index::{Neighbor, search_exact};
+pub use embedded::{Embedded, RESCORED_MIN};
+pub use error::StorageError;
+pub use first_passages::FirstPassages;
+pub use nearest::{Nearest, NearestSearch, Unit};
+pub use operations::{Answer, Storage};
+pub use passage_set::PassageSet;
+pub use scope::{Scope, WordPassages};
