@@ -26,8 +26,14 @@ const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evalua
 /// The operations that train a classifier.
 const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
 
-/// An operation with its path and method.
+/// Bytes of the committed file at most.
+const BYTES_MAX: usize = 300_000;
+/// Columns of the committed file, about: what fits into them stands on one line.
+const COLUMNS: usize = 160;
+
+/// An operation with its path.
 struct Operation<'a> {
+    document: &'a Value,
     path: &'a str,
     id: &'a str,
     body: &'a Value,
@@ -43,22 +49,21 @@ fn operations(document: &Value) -> Vec<Operation<'_>> {
     for (path, item) in document["paths"].as_object().expect("paths") {
         for (method, body) in item.as_object().expect("a path item") {
             assert!(METHODS.contains(&method.as_str()), "{path} has the member {method}");
-            found.push(Operation { path, id: body["operationId"].as_str().expect("an operationId"), body });
+            found.push(Operation { document, path, id: body["operationId"].as_str().expect("an operationId"), body });
         }
     }
     found
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
     fn has_body(&self) -> bool {
         !self.body["requestBody"].is_null()
     }
 
     /// Whether the schema of its body has a member of this name.
-    fn has_member(&self, document: &Value, name: &str) -> bool {
-        let schema = &self.body["requestBody"]["content"]["application/json"]["schema"]["$ref"];
-        let schema = schema.as_str().and_then(|path| document.pointer(path.trim_start_matches('#')));
-        schema.is_some_and(|schema| !schema["properties"][name].is_null())
+    fn has_member(&self, name: &str) -> bool {
+        let schema = &self.body["requestBody"]["content"]["application/json"]["schema"];
+        !schema::resolved(self.document, schema)["properties"][name].is_null()
     }
 
     /// Whether its body is JSON, not a file.
@@ -66,23 +71,76 @@ impl Operation<'_> {
         !self.body["requestBody"]["content"]["application/json"].is_null()
     }
 
+    fn parameters(&self) -> impl Iterator<Item = &'a Value> {
+        let parameters = self.body["parameters"].as_array().into_iter().flatten();
+        let document = self.document;
+        parameters.map(move |parameter| schema::resolved(document, parameter))
+    }
+
     fn has_parameter(&self, name: &str) -> bool {
-        self.body["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == name))
+        self.parameters().any(|parameter| parameter["name"] == name)
     }
 
     fn media_type(&self) -> &'static str {
         if self.path == "/v1/embeddings" { "application/json" } else { "application/problem+json" }
     }
 
-    /// Whether `code` is documented at the status that it has.
+    /// Whether it lists `code`, and the answer with the code's status has an example of it.
     fn documents(&self, code: Code) -> bool {
-        let response = &self.body["responses"][code.status().to_string()];
-        !response["content"][self.media_type()]["examples"][code.name()].is_null()
+        let listed = self.codes().any(|name| name == code.name());
+        let status = code.status().to_string();
+        let answer = self.responses().find(|(known, _)| **known == status).map_or(&Value::Null, |(_, answer)| answer);
+        let example = &answer["content"][self.media_type()]["examples"][code.name()];
+        listed && !schema::resolved(self.document, example)["value"].is_null()
     }
 
-    fn responses(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.body["responses"].as_object().expect("responses").iter()
+    /// The names of the codes that it lists.
+    fn codes(&self) -> impl Iterator<Item = &'a str> {
+        self.body["x-error-codes"].as_array().expect("codes").iter().filter_map(Value::as_str)
     }
+
+    fn responses(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let (document, responses) = (self.document, self.body["responses"].as_object().expect("responses"));
+        responses.iter().map(move |(status, answer)| (status, schema::resolved(document, answer)))
+    }
+}
+
+/// Writes JSON with a line for everything that fits into one, for each example, and for each list of texts.
+fn layout(value: &Value, indent: usize, text: &mut String) {
+    let line = value.to_string();
+    let texts = |elements: &[Value]| elements.iter().all(Value::is_string);
+    match value {
+        Value::Object(members) if indent + line.len() > COLUMNS || indent < 2 => {
+            let lines = members.iter().map(|(name, member)| {
+                let mut line = format!("{}: ", Value::from(name.as_str()));
+                match name.as_str() {
+                    "example" | "value" => line.push_str(&member.to_string()),
+                    _ => layout(member, indent + 1, &mut line),
+                }
+                line
+            });
+            bracket(['{', '}'], lines, indent, text);
+        }
+        Value::Array(elements) if indent + line.len() > COLUMNS && !texts(elements) => {
+            let lines = elements.iter().map(|element| {
+                let mut line = String::new();
+                layout(element, indent + 1, &mut line);
+                line
+            });
+            bracket(['[', ']'], lines, indent, text);
+        }
+        _ => text.push_str(&line),
+    }
+}
+
+/// Writes the parts of an object or an array, each on lines of its own.
+fn bracket(brackets: [char; 2], parts: impl Iterator<Item = String>, indent: usize, text: &mut String) {
+    let end = format!("\n{}", " ".repeat(indent));
+    let parts: Vec<String> = parts.map(|part| format!("{end} {part}")).collect();
+    text.push(brackets[0]);
+    text.push_str(&parts.join(","));
+    text.push_str(&end);
+    text.push(brackets[1]);
 }
 
 /// Calls `visit` with every schema of the document, nested ones too, and where it is.
@@ -110,7 +168,11 @@ fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
 
 #[test]
 fn the_committed_file_is_the_generated_one() {
-    let generated = format!("{}\n", serde_json::to_string_pretty(&http::document()).expect("JSON"));
+    let mut generated = String::new();
+    layout(&http::document(), 0, &mut generated);
+    generated.push('\n');
+    assert!(generated.len() <= BYTES_MAX, "openapi/openapi.json would have {} bytes, more than {BYTES_MAX}", generated.len());
+    assert_eq!(serde_json::from_str::<Value>(&generated).expect("JSON"), http::document());
     if std::env::var_os("DRAGOMAN_BLESS").is_some() {
         std::fs::write(FILE, &generated).expect("the file can be written");
     }
@@ -125,7 +187,8 @@ fn the_frame_has_what_generators_ask_for() {
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(document["info"]["license"]["identifier"], "Apache-2.0");
     assert!(document["info"]["license"]["name"].is_string());
-    assert!(document["servers"].as_array().is_some_and(|servers| !servers.is_empty()));
+    assert_eq!(document["servers"].as_array().map(Vec::len), Some(1));
+    assert_eq!(document["servers"][0]["url"], "/", "the server that the document comes from");
     assert!(document["security"].is_array());
 }
 
@@ -135,7 +198,7 @@ fn every_operation_is_named_tagged_and_described() {
     let tags: BTreeSet<&str> = document["tags"].as_array().expect("tags").iter().filter_map(|tag| tag["name"].as_str()).collect();
     let mut ids = BTreeSet::new();
     for operation in operations(&document) {
-        let Operation { path, id, body } = operation;
+        let Operation { path, id, body, .. } = operation;
         assert!(ids.insert(id), "{id} is used twice");
         assert!(id.split_once('_').is_some() && id.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{id}: verb_noun");
         let own: Vec<&str> = body["tags"].as_array().expect("tags").iter().filter_map(Value::as_str).collect();
@@ -143,7 +206,10 @@ fn every_operation_is_named_tagged_and_described() {
         for member in ["summary", "description"] {
             assert!(body[member].as_str().is_some_and(|text| !text.is_empty()), "{id} has no {member}");
         }
-        for parameter in body["parameters"].as_array().into_iter().flatten() {
+        assert!(body.get("parameters").is_none_or(Value::is_array), "{id} has parameters that are no list");
+        for parameter in operation.parameters() {
+            let types = &parameter["schema"]["type"];
+            assert!(types.is_string() || parameter["schema"]["$ref"].is_string(), "{id}: {parameter} may be null");
             assert!(parameter["description"].as_str().is_some_and(|text| !text.is_empty()), "{id}: {parameter}");
             assert!(parameter["schema"]["type"] != "object", "{id}: no parameter is an object: {parameter}");
         }
@@ -220,7 +286,7 @@ fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
         }
         assert!(!routes.is_empty(), "{} is documented nowhere", code.name());
         for operation in &all {
-            if let Some(must) = can_answer(&document, operation, code) {
+            if let Some(must) = can_answer(operation, code) {
                 assert_eq!(operation.documents(code), must, "{} and {}", operation.id, code.name());
             }
         }
@@ -228,7 +294,7 @@ fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
 }
 
 /// Whether an operation can answer with a code, as far as its form tells.
-fn can_answer(document: &Value, operation: &Operation, code: Code) -> Option<bool> {
+fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
     let is = |ids: &[&str]| ids.contains(&operation.id);
     let under = |starts: &[&str]| starts.iter().any(|start| operation.path.starts_with(start));
     Some(match code {
@@ -238,8 +304,8 @@ fn can_answer(document: &Value, operation: &Operation, code: Code) -> Option<boo
         Code::BodyTooLarge | Code::UnsupportedMediaType => operation.has_body(),
         Code::JobNotFound => operation.has_parameter("job"),
         Code::SnapshotNotFound => operation.has_parameter("snapshot") && operation.id != "upload_snapshot",
-        Code::InvalidRequest => operation.has_body() || !operation.body["parameters"].is_null(),
-        Code::InvalidCursor => operation.has_parameter("cursor") || operation.has_member(document, "cursor"),
+        Code::InvalidRequest => operation.has_body() || operation.parameters().next().is_some(),
+        Code::InvalidCursor => operation.has_parameter("cursor") || operation.has_member("cursor"),
         Code::CollectionNotFound => {
             operation.path.contains("{collection}")
                 || is(&["put_alias", "create_snapshot", "restore_snapshot", "mine_pairs"])
@@ -260,7 +326,7 @@ fn can_answer(document: &Value, operation: &Operation, code: Code) -> Option<boo
         Code::AnswerTooLarge => is(&SEARCHES) || is(&["count_facets", "predict_labels", "get_projection"]),
         // Labeled documents are named with a filter of their own.
         Code::InvalidFilter => {
-            operation.has_member(document, "filter")
+            operation.has_member("filter")
                 || is(&["search_batch", "mine_pairs", "create_classifier", "evaluate_classifier", "start_evaluation"])
         }
         Code::ClassifierNotFound => operation.has_parameter("classifier"),
@@ -306,16 +372,58 @@ fn every_operation_is_documented_with_the_access_that_its_route_declares() {
 #[test]
 fn statuses_are_documented_exactly_for_their_codes() {
     let document = http::document();
+    let mut used = BTreeSet::new();
     for operation in operations(&document) {
-        for (status, response) in operation.responses().filter(|(status, _)| !status.starts_with('2')) {
-            let codes = response["content"][operation.media_type()]["examples"].as_object().expect("one example per code");
-            for name in codes.keys() {
-                let code = Code::ALL.iter().find(|code| code.name() == name).expect("a code of the list");
-                assert_eq!(code.status().to_string(), *status, "{} documents {name}", operation.id);
-            }
-            let retry = !response["headers"]["retry-after"].is_null();
-            assert_eq!(retry, ["429", "503"].contains(&status.as_str()), "{} {status}: retry-after", operation.id);
+        let mut statuses = BTreeSet::new();
+        for name in operation.codes() {
+            let code = Code::ALL.iter().find(|code| code.name() == name).expect("a code of the list");
+            assert!(operation.documents(*code), "{} lists {name} without an answer", operation.id);
+            let status = code.status().to_string();
+            let answer = operation.body["responses"][&status]["$ref"].as_str().expect("a shared answer");
+            used.insert((answer.to_owned(), name.to_owned()));
+            statuses.insert(status);
         }
+        let answers = operation.responses().map(|(status, _)| status.clone()).filter(|status| !status.starts_with('2'));
+        assert_eq!(answers.collect::<BTreeSet<_>>(), statuses, "{}", operation.id);
+        for (status, answer) in operation.responses() {
+            let retry = !answer["headers"]["retry-after"].is_null();
+            assert_eq!(retry, ["429", "503"].contains(&status.as_str()), "{} {status}: retry-after", operation.id);
+            assert!(!answer["headers"]["x-request-id"].is_null(), "{} {status}: x-request-id", operation.id);
+            assert_eq!(status == "401", !answer["headers"]["www-authenticate"].is_null(), "{} {status}", operation.id);
+        }
+    }
+    let mut described = BTreeSet::new();
+    for (answer, content) in document["components"]["responses"].as_object().expect("shared answers") {
+        for content in content["content"].as_object().expect("media types").values() {
+            for name in content["examples"].as_object().expect("one example per code").keys() {
+                described.insert((format!("#/components/responses/{answer}"), name.clone()));
+            }
+        }
+    }
+    assert_eq!(described, used, "a shared answer has the codes of the operations that refer to it, and no others");
+}
+
+#[test]
+fn codes_of_errors_are_a_closed_list() {
+    let document = http::document();
+    let schemas = &document["components"]["schemas"];
+    let names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    assert_eq!(schemas["ErrorCode"]["enum"], serde_json::json!(names));
+    for schema in ["Problem", "OpenAiProblemDetail", "DocumentFailure", "JobProblem"] {
+        assert_eq!(schemas[schema]["properties"]["code"]["$ref"], "#/components/schemas/ErrorCode", "{schema}");
+    }
+}
+
+#[test]
+fn tables_are_texts_and_imports_take_bytes() {
+    let document = http::document();
+    for schema in ["MinedPairsTable", "DuplicateClustersTable"] {
+        let schema = &document["components"]["schemas"][schema];
+        assert!(schema["type"] == "string" && schema.get("format").is_none(), "{schema}");
+    }
+    let import = &document["paths"]["/v1/collections/{collection}/import"]["post"]["requestBody"]["content"];
+    for media_type in ["application/x-ndjson", "application/octet-stream", "text/csv", "text/tab-separated-values"] {
+        assert!(!import[media_type].is_null(), "{media_type}");
     }
 }
 
@@ -324,7 +432,8 @@ fn every_body_has_an_example_and_every_example_fits() {
     let document = http::document();
     let check = |place: String, content: &Value| {
         let single = content["example"].clone();
-        let several = content["examples"].as_object().into_iter().flatten().map(|(_, example)| example["value"].clone());
+        let several = content["examples"].as_object().into_iter().flat_map(|all| all.values());
+        let several = several.map(|example| schema::resolved(&document, example)["value"].clone());
         let examples: Vec<Value> = several.chain(Some(single).filter(|one| !one.is_null())).collect();
         assert!(!examples.is_empty(), "{place} has no example");
         for example in examples {
@@ -345,12 +454,12 @@ fn every_body_has_an_example_and_every_example_fits() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_schema_is_used() {
+fn every_reference_leads_somewhere_and_every_component_is_used() {
     fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
         match value {
             Value::Object(members) => members.iter().for_each(|(name, member)| match member.as_str() {
                 Some(target) if name == "$ref" => {
-                    found.insert(target.trim_start_matches("#/components/schemas/"));
+                    found.insert(target);
                 }
                 _ => references(member, found),
             }),
@@ -361,8 +470,13 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
     let document = http::document();
     let mut referenced = BTreeSet::new();
     references(&document, &mut referenced);
-    let schemas = document["components"]["schemas"].as_object().expect("schemas");
-    assert_eq!(referenced, schemas.keys().map(String::as_str).collect());
+    let mut components = BTreeSet::new();
+    for kind in ["schemas", "responses", "parameters", "headers", "examples"] {
+        for name in document["components"][kind].as_object().expect("components").keys() {
+            components.insert(format!("#/components/{kind}/{name}"));
+        }
+    }
+    assert_eq!(referenced, components.iter().map(String::as_str).collect());
 }
 
 /// openapi-typescript takes a member with a default for one that is always there, so requests could not leave it out.
@@ -410,7 +524,7 @@ fn names_ids_and_cursors_have_patterns_that_say_what_the_server_accepts() {
     let cursor = pattern(&document, "/components/schemas/ScrollDocumentsRequest/properties/cursor");
     assert!(cursor.is_match("eyJ2IjoxLCJsaXN0IjoiY29sbGVjdGlvbnMiLCJhZnRlciI6ImEifQ") && !cursor.is_match("a=b"));
     for operation in operations(&document) {
-        for parameter in operation.body["parameters"].as_array().into_iter().flatten() {
+        for parameter in operation.parameters() {
             if parameter["in"] == "path" || parameter["name"] == "cursor" {
                 let pattern = parameter["schema"]["pattern"].as_str();
                 let pattern = pattern.unwrap_or_else(|| panic!("{} {} has no pattern", operation.id, parameter["name"]));

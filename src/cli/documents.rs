@@ -2,6 +2,7 @@
 //!
 //! `upsert` is for what fits into some requests; for whole corpora there is `import`, which works on the server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -247,7 +248,14 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally
             if places.is_empty() || places.iter().any(Option::is_none) {
                 return Err(CliError::Refused(refusal));
             }
+            // A document may have several places.
+            let mut reasons: BTreeMap<usize, String> = BTreeMap::new();
             for (index, detail) in places.into_iter().flatten() {
+                let reason = reasons.entry(index).or_default();
+                reason.push_str(if reason.is_empty() { "" } else { "; " });
+                reason.push_str(&detail);
+            }
+            for (index, detail) in reasons {
                 let id = batch.documents.get(index).and_then(|document| document["id"].as_str());
                 tally.fail(output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
             }

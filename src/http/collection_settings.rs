@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::languages::languages;
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
@@ -106,11 +106,17 @@ pub fn passage_bounds(
 pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     let options = options.unwrap_or_default();
     let usual = HnswSettings::default();
-    Ok(HnswSettings {
-        m: within("/hnsw/m", options.m.unwrap_or(usual.m), M)?,
-        ef_construction: within("/hnsw/ef_construction", options.ef_construction.unwrap_or(usual.ef_construction), EF)?,
-        ef_search: ef_search(options.ef_search)?.unwrap_or(usual.ef_search),
-    })
+    let mut checks = Checks::default();
+    let m = checks.add(within("/hnsw/m", options.m.unwrap_or(usual.m), M));
+    let ef_construction = options.ef_construction.unwrap_or(usual.ef_construction);
+    let ef_construction = checks.add(within("/hnsw/ef_construction", ef_construction, EF));
+    let ef_search = checks.add(ef_search(options.ef_search));
+    match (m, ef_construction, ef_search) {
+        (Some(m), Some(ef_construction), Some(ef_search)) => {
+            Ok(HnswSettings { m, ef_construction, ef_search: ef_search.unwrap_or(usual.ef_search) })
+        }
+        _ => Err(checks.refusal()),
+    }
 }
 
 /// The width of searches, within its bounds.

@@ -11,7 +11,7 @@ use super::api::Api;
 use super::auth_middleware::check_reach;
 use super::collection_settings::{self, HnswChange, HnswOptions, PassageOptions};
 use super::cursor::{self, List};
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::operations::{Example, examples};
@@ -254,24 +254,13 @@ pub async fn create_collection(
     caller: Caller,
     KeyedBody(body, key): KeyedBody<CreateCollectionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CollectionInfo>), ApiError> {
-    let name =
-        CollectionName::parse(&body.name).map_err(|error| ApiError::at(Code::InvalidRequest, "/name", error.to_string()))?;
-    check_reach(&caller, &name)?;
-    check_description(body.description.as_deref())?;
-    let source = collection_settings::source(body.model, body.dimension)?;
-    let (metric, quantization) = collection_settings::values(&source, body.metric, body.quantization)?;
-    let tokens_max = api.service.model().tokens_max;
-    let new = NewCollection {
-        name,
-        description: body.description,
-        passages: collection_settings::passage_bounds(&source, body.passage_bounds, tokens_max)?,
-        source,
-        metric,
-        quantization,
-        hnsw: collection_settings::hnsw(body.hnsw)?,
-        default_languages: collection_settings::default_languages(&body.default_languages.unwrap_or_default())?,
-        metadata_indexes: metadata_paths(body.metadata_indexes.unwrap_or_default())?,
-    };
+    let mut checks = Checks::default();
+    let name = CollectionName::parse(&body.name);
+    let name = checks.add(name.map_err(|error| ApiError::at(Code::InvalidRequest, "/name", error.to_string())));
+    if let Some(name) = &name {
+        check_reach(&caller, name)?;
+    }
+    let new = check_new(body, checks, name, api.service.model().tokens_max)?;
     let view = api.service.create_collection_once(new, key).await?;
     let location = format!("/v1/collections/{}", view.collection.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
@@ -327,12 +316,18 @@ pub async fn change_collection(
     CollectionPath(name): CollectionPath,
     JsonBody(body): JsonBody<ChangeCollectionRequest>,
 ) -> Result<Json<CollectionInfo>, ApiError> {
-    check_description(body.description.as_deref())?;
+    let mut checks = Checks::default();
+    checks.add(check_description(body.description.as_deref()));
+    let ef_search = checks.add(collection_settings::ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
+    let default_languages = body.default_languages.as_deref().map(collection_settings::default_languages);
+    let default_languages = checks.add(default_languages.transpose());
+    let metadata_indexes = checks.add(body.metadata_indexes.map(metadata_paths).transpose());
+    checks.end()?;
     let change = CollectionChange {
         description: body.description,
-        ef_search: collection_settings::ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search))?,
-        default_languages: body.default_languages.as_deref().map(collection_settings::default_languages).transpose()?,
-        metadata_indexes: body.metadata_indexes.map(metadata_paths).transpose()?,
+        ef_search: ef_search.flatten(),
+        default_languages: default_languages.flatten(),
+        metadata_indexes: metadata_indexes.flatten(),
     };
     Ok(Json(api.service.collection(&name)?.change(change).await?.into()))
 }
@@ -348,6 +343,35 @@ pub async fn change_collection(
 pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): CollectionPath) -> Result<StatusCode, ApiError> {
     api.service.delete_collection(&name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Checks a collection that is to be created, beside its name.
+fn check_new(
+    body: CreateCollectionRequest,
+    mut checks: Checks,
+    name: Option<CollectionName>,
+    model_tokens_max: usize,
+) -> Result<NewCollection, ApiError> {
+    checks.add(check_description(body.description.as_deref()));
+    let source = checks.add(collection_settings::source(body.model, body.dimension));
+    let values = source.as_ref().map(|source| collection_settings::values(source, body.metric, body.quantization));
+    let values = values.and_then(|values| checks.add(values));
+    let passages =
+        source.as_ref().map(|source| collection_settings::passage_bounds(source, body.passage_bounds, model_tokens_max));
+    let passages = passages.and_then(|passages| checks.add(passages));
+    let hnsw = checks.add(collection_settings::hnsw(body.hnsw));
+    let default_languages = collection_settings::default_languages(&body.default_languages.unwrap_or_default());
+    let default_languages = checks.add(default_languages);
+    let metadata_indexes = checks.add(metadata_paths(body.metadata_indexes.unwrap_or_default()));
+    let (Some(name), Some(source), Some((metric, quantization)), Some(passages)) = (name, source, values, passages) else {
+        return Err(checks.refusal());
+    };
+    let (Some(hnsw), Some(default_languages), Some(metadata_indexes)) = (hnsw, default_languages, metadata_indexes) else {
+        return Err(checks.refusal());
+    };
+    checks.end()?;
+    let description = body.description;
+    Ok(NewCollection { name, description, source, metric, quantization, hnsw, passages, default_languages, metadata_indexes })
 }
 
 fn check_description(description: Option<&str>) -> Result<(), ApiError> {
@@ -374,7 +398,7 @@ fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
             own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
         }
     };
-    texts.iter().enumerate().map(read).collect()
+    Checks::all(texts.iter().enumerate().map(read))
 }
 
 impl From<CollectionView> for CollectionInfo {

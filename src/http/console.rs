@@ -4,12 +4,12 @@
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use sha2::{Digest as _, Sha256};
 
 use super::error::{self, ApiError};
+use super::etags;
 
 /// The page.
 pub const PAGE_PATH: &str = "/";
@@ -36,9 +36,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
 
 impl File {
     fn new(name: &'static str, content: &'static [u8]) -> Self {
-        let digest = Sha256::digest(content);
-        let etag = format!("\"{}\"", digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>());
-        Self { name, content, etag }
+        Self { name, content, etag: etags::of(content) }
     }
 
     fn content_type(&self) -> &'static str {
@@ -52,10 +50,8 @@ impl File {
 
     /// The file, or that the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
     fn answer(&'static self, headers: &HeaderMap) -> Response {
-        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        let known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
         let described = [(ETAG, self.etag.as_str()), (CACHE_CONTROL, "no-cache")];
-        if known.into_iter().any(|tag| tag == self.etag || tag == "*") {
+        if etags::is_known(headers, &self.etag) {
             return (StatusCode::NOT_MODIFIED, described).into_response();
         }
         (described, [(CONTENT_TYPE, self.content_type())], self.content).into_response()

@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
-use super::nulls::Bodies;
+use super::body_schemas::Bodies;
+use super::etags;
 use super::operations::Operations;
 
 /// The OpenAPI document, the operations in it, and the bodies that it describes.
 pub struct Description {
     /// The document as it is served.
     pub text: String,
+    /// Its entity tag.
+    pub etag: String,
     /// The operation behind each route.
     pub operations: Operations,
     /// The schemas of request bodies.
@@ -18,6 +21,8 @@ pub struct Description {
 impl Description {
     /// Describes `operations` by their document.
     pub fn of(document: Value, operations: Operations) -> Self {
-        Self { text: document.to_string(), operations, bodies: Bodies::of(document) }
+        let text = document.to_string();
+        let etag = etags::of(text.as_bytes());
+        Self { text, etag, operations, bodies: Bodies::of(document) }
     }
 }

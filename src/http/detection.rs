@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::embeddings::check_text;
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use super::operations::{Example, examples};
@@ -75,7 +75,8 @@ pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(
         let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
     }
-    texts.iter().enumerate().try_for_each(|(index, text)| check_text(&format!("{pointer}/{index}"), text, limits))
+    let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("{pointer}/{index}"), text, limits));
+    Checks::all(checked).map(drop)
 }
 
 impl From<Option<DetectedLanguage>> for LanguageDetection {

@@ -9,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::cursor::{self, List};
+use super::document_batch::{DocumentBatch, UpsertDocumentsRequest};
 use super::error::{ApiError, Violation};
 use super::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
@@ -16,9 +17,8 @@ use super::operations::{Example, examples};
 use super::preconditions::{Demanded, etag};
 use super::streamed::Streamed;
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, RefusedDocument, UpsertOutcome, UpsertStatus, Wait};
-use crate::service::document_input::{DocumentInput, check};
-use crate::service::json::objects;
+use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
+use crate::service::document_input::{DocumentProblem, Refusal, check};
 
 /// What each operation can answer besides success.
 pub const ERRORS: &[OperationErrors] = &[
@@ -51,16 +51,6 @@ pub const EXAMPLES: &[Example] = examples![
     "list_documents.200",
     "get_document.200"
 ];
-
-/// Documents to be stored.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UpsertDocumentsRequest {
-    /// The documents: at least one, at most the server's limit (1000 unless configured otherwise).
-    #[serde(deserialize_with = "objects")]
-    #[schema(min_items = 1)]
-    pub documents: Vec<DocumentInput>,
-}
 
 /// What became of the documents of one request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -106,6 +96,7 @@ pub enum DocumentStatus {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentFailure {
     /// The kind of error, from the same closed list as that of whole requests.
+    #[schema(value_type = Code)]
     pub code: String,
     /// JSON pointer into the request body.
     pub pointer: String,
@@ -203,17 +194,17 @@ pub async fn upsert_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     Parameters(parameters): Parameters<UpsertParameters>,
-    KeyedBody(body, key): KeyedBody<UpsertDocumentsRequest>,
+    KeyedBody(DocumentBatch(documents), key): KeyedBody<DocumentBatch>,
 ) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
-    let (max, got) = (api.service.limits().batch_documents_max, body.documents.len());
+    let (max, got) = (api.service.limits().batch_documents_max, documents.len());
     if !(1..=max).contains(&got) {
         let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/documents", detail));
     }
     let collection = api.service.collection(&collection)?;
     let row = collection.row();
-    let checked = body.documents.into_iter().map(|input| check(input, &row, api.service.limits()));
+    let checked = documents.into_iter().map(|input| input.and_then(|input| check(input, &row, api.service.limits())));
     let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(got));
     for outcome in checked {
         items.push(outcome.map(|document| accepted.push(document)));
@@ -309,35 +300,33 @@ pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
 /// When nothing at all was stored the request failed, and the answer is an error: a client that looks only at the status must
 /// not take it for a success. Its code is the one that a repetition can mend least: a failure of the server before a full
 /// queue, that before a mistake of the client.
-fn answer(
-    items: Vec<Result<(), RefusedDocument>>,
-    outcomes: Vec<UpsertOutcome>,
-) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
+fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let mut outcomes = outcomes.into_iter();
     let mut worst: Option<Code> = None;
-    let mut results = Vec::with_capacity(items.len());
+    let (mut results, mut violations) = (Vec::with_capacity(items.len()), Vec::new());
     for (index, item) in items.into_iter().enumerate() {
-        let (id, version, failure) = match item {
-            Err(refusal) => (refusal.id, None, Err((refusal.code, refusal.pointer, refusal.detail))),
+        let base = format!("/documents/{index}");
+        let (id, version, done) = match item {
+            Err(refusal) => (refusal.id.clone(), None, Err(refusal)),
             Ok(()) => match outcomes.next() {
-                None => {
-                    (None, None, Err((Code::Internal, String::new(), "the server lost the result of this document".to_owned())))
-                }
+                None => (None, None, Err(lost(Code::Internal, "the server lost the result of this document".to_owned()))),
                 Some(UpsertOutcome { id, status, version }) => match status {
                     UpsertStatus::Created => (id, version, Ok(DocumentStatus::Created)),
                     UpsertStatus::Updated => (id, version, Ok(DocumentStatus::Updated)),
-                    UpsertStatus::Failed { code, detail } => (id, None, Err((code, String::new(), detail))),
+                    UpsertStatus::Failed { code, detail } => (id, None, Err(lost(code, detail))),
                 },
             },
         };
         let id = id.map(|id| id.as_str().to_owned());
         let version = version.map(|version| version.0);
-        results.push(match failure {
+        results.push(match done {
             Ok(status) => DocumentResult { id, status, version, error: None },
-            Err((code, member, detail)) => {
+            Err(refusal) => {
+                let code = refusal.code;
                 worst = Some(worst.map_or(code, |worst| if weight(code) > weight(worst) { code } else { worst }));
-                let pointer = format!("/documents/{index}{member}");
+                let (pointer, detail) = refusal.summary(&base);
                 let error = Some(DocumentFailure { code: code.name().to_owned(), pointer, detail });
+                violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).within(&base)));
                 DocumentResult { id, status: DocumentStatus::Failed, version, error }
             }
         });
@@ -345,12 +334,14 @@ fn answer(
     let failed = results.iter().filter(|result| result.error.is_some()).count();
     match worst {
         None => Ok((StatusCode::OK, Json(UpsertResult { results, failed: 0 }))),
-        Some(code) if failed == results.len() => {
-            let errors = results.into_iter().filter_map(|result| result.error);
-            Err(ApiError::several(code, errors.map(|error| Violation::at(error.pointer, error.detail)).collect()))
-        }
+        Some(code) if failed == results.len() => Err(ApiError::several(code, violations)),
         Some(_) => Ok((StatusCode::MULTI_STATUS, Json(UpsertResult { results, failed: failed as u64 }))),
     }
+}
+
+/// Why a document as a whole was not stored.
+fn lost(code: Code, detail: String) -> Refusal {
+    Refusal { id: None, code, problems: vec![DocumentProblem::at("", detail)] }
 }
 
 fn weight(code: Code) -> u8 {
@@ -387,8 +378,8 @@ mod tests {
         UpsertOutcome { id: DocumentId::parse("a").ok(), status, version: None }
     }
 
-    fn refusal() -> Result<(), RefusedDocument> {
-        Err(RefusedDocument { id: None, code: Code::InvalidRequest, pointer: "/text".to_owned(), detail: "is blank".to_owned() })
+    fn refusal() -> Result<(), Refusal> {
+        Err(Refusal { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at("/text", "is blank")] })
     }
 
     fn full() -> UpsertOutcome {

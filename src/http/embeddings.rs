@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema,
 use utoipa::{PartialSchema, ToSchema};
 
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use super::operations::{Example, examples};
@@ -205,7 +205,8 @@ fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
             format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}"),
         ));
     }
-    texts.iter().enumerate().try_for_each(|(index, text)| check_text(&format!("/input/{index}"), text, limits))
+    let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("/input/{index}"), text, limits));
+    Checks::all(checked).map(drop)
 }
 
 /// Refuses a text that is blank or too long.

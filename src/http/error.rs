@@ -5,13 +5,16 @@
 //! panics and refusals of the framework all take this road.
 
 use std::any::Any;
+use std::borrow::Cow;
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::{Blame, Code};
 use crate::service;
@@ -22,6 +25,9 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What a client is told when the server is to blame.
 const FAILED: &str = "the server failed; its log has the cause under this request id";
+
+/// Places that several checks name together, about.
+const PLACES_MAX: usize = 100;
 
 /// What a client without a good key is asked for.
 pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
@@ -59,6 +65,7 @@ pub struct Problem {
     #[schema(format = "uri-reference")]
     pub instance: String,
     /// The kind of error, from a closed list: what programs should switch on.
+    #[schema(value_type = Code)]
     pub code: String,
     /// The id of the request, which the server's log and the header `x-request-id` have too.
     pub request_id: String,
@@ -102,6 +109,7 @@ pub struct OpenAiProblemDetail {
     #[schema(required = true)]
     pub param: Option<String>,
     /// The kind of error, from the same closed list as everywhere.
+    #[schema(value_type = Code)]
     pub code: String,
 }
 
@@ -112,6 +120,58 @@ pub enum Shape {
     Problem,
     /// OpenAI's.
     OpenAi,
+}
+
+/// Several checks of one request, whose violations are told together.
+#[derive(Default)]
+pub struct Checks(Option<ApiError>);
+
+impl Checks {
+    /// What a check gives; `None` when it refuses.
+    pub fn add<T>(&mut self, checked: Result<T, ApiError>) -> Option<T> {
+        match (checked, &mut self.0) {
+            (Ok(value), _) => return Some(value),
+            // An error without a place is about the whole request, and stands alone.
+            (Err(error), Some(first)) if (1..PLACES_MAX).contains(&first.errors.len()) && !error.errors.is_empty() => {
+                let all = first.errors.drain(..).chain(error.errors).collect();
+                *first = ApiError::several(first.code, all);
+            }
+            (Err(_), Some(_)) => {}
+            (Err(error), None) => self.0 = Some(error),
+        }
+        None
+    }
+
+    /// The error of all checks that refused: with the code of the first one, and the places of all.
+    pub fn end(self) -> Result<(), ApiError> {
+        self.0.map_or(Ok(()), Err)
+    }
+
+    /// The same, where a check is known to have refused.
+    pub fn refusal(self) -> ApiError {
+        self.0.unwrap_or_else(|| ApiError::internal("no check refused, but a value is missing"))
+    }
+
+    /// The values of checks that all hold.
+    pub fn all<T>(checked: impl IntoIterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
+        let mut checks = Self::default();
+        let values = checked.into_iter().filter_map(|one| checks.add(one)).collect();
+        checks.end().map(|()| values)
+    }
+}
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        let names = Code::ALL.iter().map(|code| code.name());
+        let about = "The kind of an error; `/docs/errors` explains each.";
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for Code {
+    fn name() -> Cow<'static, str> {
+        "ErrorCode".into()
+    }
 }
 
 impl ApiError {
@@ -139,6 +199,14 @@ impl ApiError {
             n => format!("{first}; and {} more", n - 1),
         };
         Self { code, detail, errors, cause: None, retry_after_s: None }
+    }
+
+    /// The same error, its places seen from around `base`, which is a pointer.
+    pub fn within(self, base: &str) -> Self {
+        if self.errors.is_empty() {
+            return self;
+        }
+        Self::several(self.code, self.errors.into_iter().map(|violation| violation.within(base)).collect())
     }
 
     /// A failure of the server: the client gets a fixed text, the log gets `cause`.
@@ -210,6 +278,11 @@ impl Violation {
     /// A wrong place of the body.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: Some(pointer.into()), parameter: None, detail: shorten(detail.into()) }
+    }
+
+    /// The same place, seen from around `base`, which is a pointer.
+    pub fn within(self, base: &str) -> Self {
+        Self { pointer: self.pointer.map(|place| format!("{base}{place}")), ..self }
     }
 
     fn summary(&self) -> String {
@@ -314,6 +387,18 @@ mod tests {
         let violations = |n: usize| (0..n).map(|i| Violation::at(format!("/{i}"), "bad")).collect::<Vec<_>>();
         assert_eq!(ApiError::several(Code::InvalidRequest, violations(1)).detail, "/0: bad");
         assert_eq!(ApiError::several(Code::InvalidRequest, violations(3)).detail, "/0: bad; and 2 more");
+    }
+
+    #[test]
+    fn checks_tell_all_that_they_refuse() {
+        let refuse = |place: &str| Err(ApiError::at(Code::InvalidRequest, place, "bad"));
+        let places = |error: ApiError| error.errors.into_iter().filter_map(|one| one.pointer).collect::<Vec<_>>();
+        assert_eq!(Checks::all([Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        let error = Checks::all([Ok(1), refuse("/a"), Ok(2), refuse("/b")]).unwrap_err();
+        assert_eq!(error.detail, "/a: bad; and 1 more");
+        assert_eq!(places(error), ["/a", "/b"]);
+        let whole = Err(ApiError::new(Code::NoModel, "there is no model"));
+        assert_eq!(Checks::all([refuse("/a"), whole, Ok(1)]).map_err(places), Err(vec!["/a".to_owned()]));
     }
 
     #[test]

@@ -4,34 +4,35 @@
 use std::fmt;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::HeaderName;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
-use futures::StreamExt as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::api::Api;
+use super::body_schemas::{Bodies, BodySchema, Misfit};
 use super::cursor::{self, List};
-use super::error::ApiError;
-use super::nulls::Bodies;
-use super::traffic::refused;
+use super::error::{ApiError, Violation};
+use super::request_body::{INLINE_BYTES_MAX, receive_json};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
-use crate::service::budget::RequestMemory;
 use crate::service::json::{self, JsonError};
 
 /// Rows on one page of a list when the caller does not say.
 pub const PAGE_DEFAULT: usize = 20;
-
-/// Bytes of a body that are read where they arrive.
-const INLINE_BYTES_MAX: usize = 64 << 10;
-/// How often a body is in memory: as it was sent, and as it was read.
-const BODY_COPIES: u64 = 2;
+/// Bytes of a body that is read once more to name all that does not fit: as JSON values it takes many times the memory.
+const EXPLAINED_BYTES_MAX: usize = 1 << 20;
 
 /// The header with a caller's own name for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What can be read out of a JSON body.
+pub trait RequestBody: Sized + Send + 'static {
+    /// Reads it; `bodies` has the schema of the operation's body.
+    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError>;
+}
 
 /// A JSON body.
 pub struct JsonBody<T>(pub T);
@@ -85,32 +86,36 @@ impl PageParameters {
     }
 }
 
-impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for JsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static> RequestBody for T {
+    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
+        read_json(json, bodies.of_operation(operation))
+    }
+}
+
+impl<T: RequestBody> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        require_json(request.headers())?;
         let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
-        let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
-        let read = move |bytes: &[u8]| parse_body(bodies, operation, bytes).map(Self);
+        let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
+        let read = move |json: &[u8]| T::read(json, bodies, operation).map(Self);
         off_thread(bytes, read).await
     }
 }
 
-impl<T: DeserializeOwned + Send + 'static> FromRequest<Api> for KeyedBody<T> {
+impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        require_json(request.headers())?;
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
         let caller = request.extensions().get::<Caller>().cloned();
         let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let head = format!("{} {path}?{query}\n", request.method());
-        let bytes = read_body(request, api.service.limits().body_bytes_max).await?;
+        let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
         let read = move |bytes: &[u8]| {
             let hash = key.as_ref().map(|_| Sha256::new().chain_update(head.as_bytes()).chain_update(bytes).finalize());
-            Ok((parse_body(bodies, operation, bytes)?, key.zip(hash)))
+            Ok((T::read(bytes, bodies, operation)?, key.zip(hash)))
         };
         let (body, key) = off_thread(bytes, read).await?;
         let key = key.map(|(key, hash)| {
@@ -193,34 +198,51 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
     Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
 }
 
-/// Parses the body of an operation, which has null only where the document does.
-fn parse_body<T: DeserializeOwned>(bodies: &Bodies, operation: &str, bytes: &[u8]) -> Result<T, ApiError> {
-    let parsed = parse_json(bytes);
-    // A null is also the better explanation of what cannot be read because of it.
-    bodies.check(operation, bytes).and(parsed)
+/// Parses JSON of this schema, names everything that does not fit, and takes null only where the schema does.
+pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
+    let has_null = json.windows(4).any(|word| word == b"null");
+    match parse_json(json) {
+        Ok(parsed) if has_null => {
+            let nulls = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.nulls(&value));
+            if nulls.is_empty() { Ok(parsed) } else { Err(misfitting(nulls)) }
+        }
+        Err(error) if error.code == Code::InvalidRequest && (has_null || json.len() <= EXPLAINED_BYTES_MAX) => {
+            let misfits = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.misfits(&value));
+            Err(completed(error, misfits))
+        }
+        parsed => parsed,
+    }
 }
 
-fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn misfitting(misfits: Vec<Misfit>) -> ApiError {
+    let violations = misfits.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
+    ApiError::several(Code::InvalidRequest, violations.collect())
+}
+
+/// The error of reading, which ended at the first violation, with the others. Of one place reading tells more than the schema,
+/// except that a null can be left out.
+fn completed(error: ApiError, mut misfits: Vec<Misfit>) -> ApiError {
+    let Some((first, place)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
+        return error;
+    };
+    let within =
+        |misfit: &Misfit| misfit.pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let more_exact = misfits.iter().any(within);
+    match misfits.iter_mut().find(|misfit| misfit.pointer == place) {
+        Some(misfit) if misfit.null => {}
+        Some(misfit) => misfit.detail.clone_from(&first.detail),
+        None if more_exact => {}
+        None => misfits.insert(0, Misfit { pointer: place.to_owned(), detail: first.detail.clone(), null: false }),
+    }
+    misfitting(misfits)
+}
+
+/// Parses JSON and says where and why it does not fit.
+pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     json::parse_object(bytes).map_err(|error| match error {
         JsonError::Malformed(problem) => ApiError::new(Code::MalformedJson, format!("the body {problem}")),
         JsonError::Invalid { pointer, problem } => ApiError::at(Code::InvalidRequest, pointer, problem),
     })
-}
-
-fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
-    let read = |name: HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
-    let refuse = |name: &str, detail: String| Err(ApiError::parameter(Code::UnsupportedMediaType, name, detail));
-    if let Some(encoding) = read(CONTENT_ENCODING).filter(|encoding| encoding.trim() != "identity") {
-        return refuse("content-encoding", format!("must be absent, got {encoding:?}"));
-    }
-    let Some(media_type) = read(CONTENT_TYPE) else {
-        return refuse("content-type", "must be application/json, got none".to_owned());
-    };
-    let mut parts = media_type.split(';').map(str::trim);
-    let json = parts.next() == Some("application/json");
-    let utf8 =
-        parts.all(|part| !part.starts_with("charset=") || part.trim_start_matches("charset=").trim_matches('"') == "utf-8");
-    if json && utf8 { Ok(()) } else { refuse("content-type", format!("must be application/json, got {media_type:?}")) }
 }
 
 /// Reads a body, a long one on a thread of its own: those that answer others are not to be busy with it.
@@ -233,43 +255,6 @@ async fn off_thread<T: Send + 'static>(
     }
     let reading = tokio::task::spawn_blocking(move || read(&bytes));
     reading.await.map_err(|error| ApiError::internal(format!("reading a body failed: {error}")))?
-}
-
-/// Reads the whole body, at most `bytes_max`, and no more than there is memory for beside the other requests.
-///
-/// A body beyond the limit is read on and thrown away up to once more the limit before the refusal is sent: most clients read
-/// an answer only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
-async fn read_body(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
-    let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let too_large = || {
-        let got = announced.map_or("more".to_owned(), |bytes| bytes.to_string());
-        ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes (body_bytes_max), got {got}"))
-    };
-    let beyond = announced.is_some_and(|bytes| bytes > bytes_max);
-    if beyond && request.headers().contains_key(EXPECT) {
-        return Err(too_large());
-    }
-    let memory = RequestMemory::current();
-    let mut body = Vec::with_capacity(announced.unwrap_or(0).min(INLINE_BYTES_MAX));
-    let (mut received, mut no_room) = (0_usize, None);
-    let mut stream = request.into_body().into_data_stream();
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|_| ApiError::new(Code::MalformedJson, "the body ended before it was complete"))?;
-        received = received.saturating_add(chunk.len());
-        if received <= bytes_max && !beyond && no_room.is_none() {
-            no_room = memory.add_body(chunk.len() as u64 * BODY_COPIES).err();
-            body.extend_from_slice(&chunk);
-        } else if received > bytes_max.saturating_mul(2) {
-            break;
-        } else {
-            body = Vec::new();
-            memory.release_body();
-        }
-    }
-    if let Some(refusal) = no_room {
-        return Err(refused(refusal));
-    }
-    if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }
 
 /// The parameters of the path, its percent-encoding undone.
@@ -333,7 +318,7 @@ mod tests {
     fn what_does_not_fit_is_named_with_its_place() {
         let invalid = Code::InvalidRequest;
         check(r#"{"name": 3}"#, invalid, "/name: invalid type: integer `3`, expected a string");
-        check(r#"{"rows": []}"#, invalid, "missing field `name`");
+        check(r#"{"rows": []}"#, invalid, "/name: missing field `name`");
         check(r#"[]"#, invalid, "invalid type: array, expected an object");
         check(r#"["a", []]"#, invalid, "invalid type: array, expected an object");
         check(r#"{"name": "a", "rows": [[1]]}"#, invalid, "/rows/0: invalid type: array, expected an object");

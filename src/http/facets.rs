@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::check_limit;
 use crate::domain::{Code, FacetRequest, Field, Limits};
 
@@ -42,5 +42,5 @@ pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetReques
             field => Ok(FacetRequest { field, limit }),
         }
     };
-    facets.into_iter().enumerate().map(read).collect()
+    Checks::all(facets.into_iter().enumerate().map(read))
 }

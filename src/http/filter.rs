@@ -12,7 +12,7 @@ use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Tes
 use crate::service::json::{Object, objects, pointer, readable};
 
 /// Values in all lists of one filter together at most.
-const VALUES_MAX: usize = 10_000;
+pub const VALUES_MAX: usize = 10_000;
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///

@@ -71,6 +71,7 @@ pub struct JobInfo {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobProblem {
     /// The kind of error, from the same closed list as that of requests.
+    #[schema(value_type = Code)]
     pub code: String,
     /// What is wrong.
     pub detail: String,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::cursor::{self, List};
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::operations::{Example, examples};
@@ -157,28 +157,29 @@ pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<
 
 fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
     let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
+    let mut checks = Checks::default();
     let bytes = body.name.len();
     if body.name.trim().is_empty() || bytes > NAME_BYTES_MAX {
         let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and something besides white space, got {bytes}");
-        return Err(invalid("/name".to_owned(), detail));
+        checks.add::<()>(Err(invalid("/name".to_owned(), detail)));
     }
     let collections = match body.collections {
-        None => None,
+        None => Some(None),
         Some(names) if !(1..=COLLECTIONS_MAX).contains(&names.len()) => {
             let detail = format!("must hold 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
-            return Err(invalid("/collections".to_owned(), detail));
+            checks.add(Err(invalid("/collections".to_owned(), detail)))
         }
         Some(names) => {
             let parse = |(place, name): (usize, &String)| {
                 CollectionName::parse(name).map_err(|error| invalid(format!("/collections/{place}"), error.to_string()))
             };
-            Some(names.iter().enumerate().map(parse).collect::<Result<_, _>>()?)
+            checks.add(Checks::all(names.iter().enumerate().map(parse))).map(Some)
         }
     };
-    let expires_at_ms = match &body.expires_at {
-        None => None,
-        Some(text) => Some(future_time(text).map_err(|detail| invalid("/expires_at".to_owned(), detail))?),
-    };
+    let expires_at_ms = body.expires_at.as_deref().map(future_time).transpose();
+    let expires_at_ms = checks.add(expires_at_ms.map_err(|detail| invalid("/expires_at".to_owned(), detail)));
+    let (Some(collections), Some(expires_at_ms)) = (collections, expires_at_ms) else { return Err(checks.refusal()) };
+    checks.end()?;
     Ok(NewKey { name: body.name, scope: body.scope.into(), collections, expires_at_ms })
 }
 

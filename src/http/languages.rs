@@ -1,13 +1,15 @@
 //! Languages of a request: parsed from tags, and refused with their place.
 
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use crate::domain::{Language, LanguageTagError};
 
 /// Languages by their tags, each once. `pointer` is where the list stands in the request.
 pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+    let read = |(place, tag): (usize, &String)| {
+        Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))
+    };
     let mut languages = Vec::new();
-    for (place, tag) in tags.iter().enumerate() {
-        let language = Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))?;
+    for language in Checks::all(tags.iter().enumerate().map(read))? {
         if !languages.contains(&language) {
             languages.push(language);
         }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::auth_middleware::check_reach;
 use super::embeddings::check_text;
-use super::error::{ApiError, Violation};
+use super::error::{ApiError, Checks};
 use super::extract::{CollectionPath, KeyedBody};
 use super::filter::{self, FilterNode};
 use super::jobs::{Accepted, JobInfo, accepted};
@@ -226,12 +226,17 @@ pub async fn mine_pairs(
     KeyedBody(body, key): KeyedBody<MinePairsRequest>,
 ) -> Result<Accepted, ApiError> {
     let limits = api.service.limits();
-    check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX)?;
-    let cut = cut(body.threshold, body.known_pairs)?;
+    let mut checks = Checks::default();
+    checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
+    let cut = checks.add(cut(body.threshold, body.known_pairs));
     let unit = body.unit;
+    let first = checks.add(sentences("/first", body.first, unit, limits, &caller));
+    let second = checks.add(sentences("/second", body.second, unit, limits, &caller));
+    let (Some(cut), Some(first), Some(second)) = (cut, first, second) else { return Err(checks.refusal()) };
+    checks.end()?;
     let request = MineRequest {
-        first: sentences("/first", body.first, unit, limits, &caller)?,
-        second: sentences("/second", body.second, unit, limits, &caller)?,
+        first,
+        second,
         neighbors: body.neighbors,
         margin: match body.margin {
             MarginName::Ratio => Margin::Ratio,
@@ -281,15 +286,20 @@ pub async fn find_duplicates(
     KeyedBody(body, key): KeyedBody<FindDuplicatesRequest>,
 ) -> Result<Accepted, ApiError> {
     let limits = api.service.limits();
-    check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX)?;
-    check_range("/size_max", body.size_max, 2, SIZE_MAX)?;
+    let mut checks = Checks::default();
+    checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
+    checks.add(check_range("/size_max", body.size_max, 2, SIZE_MAX));
     if !(-1.0..=1.0).contains(&body.score_min) {
         let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
-        return Err(ApiError::at(Code::InvalidRequest, "/score_min", detail));
+        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/score_min", detail)));
     }
+    let languages = checks.add(languages(&body.languages.unwrap_or_default(), "/languages"));
+    let filter = checks.add(filter::parse(body.filter, limits));
+    let (Some(languages), Some(filter)) = (languages, filter) else { return Err(checks.refusal()) };
+    checks.end()?;
     let request = DuplicatesRequest {
-        languages: languages(&body.languages.unwrap_or_default(), "/languages")?,
-        filter: filter::parse(body.filter, limits)?,
+        languages,
+        filter,
         unit: body.unit,
         score_min: body.score_min,
         neighbors: body.neighbors,
@@ -377,9 +387,8 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
             if texts.is_empty() {
                 return refuse("/texts", "must hold at least one text, got none");
             }
-            for (index, text) in texts.iter().enumerate() {
-                check_text(&format!("{pointer}/texts/{index}"), text, limits)?;
-            }
+            let check = |(index, text): (usize, &String)| check_text(&format!("{pointer}/texts/{index}"), text, limits);
+            Checks::all(texts.iter().enumerate().map(check))?;
             Ok(Sentences::List(texts))
         }
     }
@@ -387,13 +396,7 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
 
 /// A filter reads itself at `/filter`; this one lies deeper.
 fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
-    filter::parse(filter, limits).map_err(|error| {
-        let under = |violation: Violation| {
-            let pointer = violation.pointer.map(|inner| format!("{pointer}{inner}"));
-            Violation { pointer, ..violation }
-        };
-        ApiError::several(error.code, error.errors.into_iter().map(under).collect())
-    })
+    filter::parse(filter, limits).map_err(|error| error.within(pointer))
 }
 
 /// The error at the place of the request that it is about.

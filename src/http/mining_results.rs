@@ -51,7 +51,7 @@ pub struct MinedPairs(pub String);
 /// A table with a row for each pair, by falling score, below a row of names: `score`, `first_id`, `second_id`, `first_text`,
 /// `second_text`, parted by tabs. Tabs and line ends within a text are spaces.
 #[derive(Debug, ToSchema)]
-#[schema(value_type = String, format = Binary)]
+#[schema(value_type = String)]
 pub struct MinedPairsTable(pub String);
 
 /// Lines of JSON, one for each cluster: `size`, `representative` (the id of the document that is nearest to all others) and
@@ -64,7 +64,7 @@ pub struct DuplicateClusters(pub String);
 /// A table with a row for each member of each cluster, below a row of names: `cluster` (a number from 1), `id`, `representative`
 /// (`yes` or nothing), `language`, `text`, parted by tabs. Tabs and line ends within a text are spaces.
 #[derive(Debug, ToSchema)]
-#[schema(value_type = String, format = Binary)]
+#[schema(value_type = String)]
 pub struct DuplicateClustersTable(pub String);
 
 /// What a job finds.

@@ -1,19 +1,21 @@
 //! The OpenAPI document: assembled from the operations, completed with every error and example, and served.
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{Html, IntoResponse};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::access::Access;
 use super::api::Api;
+use super::documented_errors::{self, DocumentedErrors};
 use super::documents::WaitFor;
-use super::error::{ApiError, CHALLENGE, OpenAiProblem, PROBLEM_JSON, Problem, retry_after_s};
+use super::error::{OpenAiProblem, Problem, Shape};
 use super::operations::{Operation, Operations};
-use super::patterns;
 use super::transfer::ExportInclude;
+use super::{etags, patterns, shared_parts};
 use crate::domain::Code;
 
 /// The security scheme's name in the document.
@@ -29,15 +31,16 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
         title = "Dragoman",
         description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
             any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
-            errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
+            each operation lists its own as `x-error-codes`. Errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
             that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
             except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
             sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
             name, and null where the schema has none: an optional member is left out. In answers optional members are omitted, \
-            not null.",
+            not null. A JSON body may be packed with gzip or zstd, as its `content-encoding` says; answers are packed when \
+            `accept-encoding` asks for it.",
         license(name = "Apache License 2.0", identifier = "Apache-2.0"),
     ),
-    servers((url = "http://127.0.0.1:7700", description = "A server on this machine, with its default address.")),
+    servers((url = "/", description = "The server that this document comes from.")),
     tags(
         (name = "collections", description = "Collections: documents that share one model and one index."),
         (name = "aliases", description = "Other names of collections."),
@@ -76,6 +79,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without any key asks for none.",
     });
     document["security"] = json!([{SCHEME: []}]);
+    let mut errors = DocumentedErrors::default();
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
     let operations = paths.flat_map(|(path, item)| {
         let path = path.replace("{classifier}", "topics");
@@ -86,17 +90,18 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     });
     for (instance, operation) in operations {
         let Some(one) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
-        add_errors(one, &instance, operation);
+        for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            response["headers"]["x-request-id"] = documented_errors::header("x-request-id");
+        }
+        let shape = if one.id == "create_embeddings" { Shape::OpenAi } else { Shape::Problem };
+        errors.describe(operation, shape, one.codes(), &instance);
         add_examples(one, operation);
-        operation["parameters"].as_array_mut().into_iter().flatten().for_each(patterns::of_parameter);
+        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+            patterns::of_parameter(parameter);
+            never_null(&mut parameter["schema"]);
+        }
         if one.access == Access::Open {
             operation["security"] = json!([]);
-        }
-        for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-            response["headers"]["x-request-id"] = json!({
-                "description": "The id of the request.",
-                "schema": {"type": "string"},
-            });
         }
     }
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
@@ -104,7 +109,18 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         schemas.values_mut().for_each(say_defaults_in_words);
         patterns::of_schemas(schemas);
     }
+    errors.add_to(&mut document["components"], EXAMPLE_ID);
+    shared_parts::share(&mut document);
     document
+}
+
+/// A header or a query parameter can be left out, but not be null.
+fn never_null(schema: &mut Value) {
+    let Some(types) = schema["type"].as_array_mut() else { return };
+    types.retain(|one| one != "null");
+    if let [one] = types.as_slice() {
+        schema["type"] = one.clone();
+    }
 }
 
 /// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript takes a member
@@ -118,42 +134,6 @@ fn say_defaults_in_words(schema: &mut Value) {
     }
 }
 
-fn add_errors(declared: &Operation, instance: &str, operation: &mut Value) {
-    let open_ai = declared.id == "create_embeddings";
-    let (media_type, schema) = if open_ai { ("application/json", "OpenAiProblem") } else { (PROBLEM_JSON, "Problem") };
-    for code in declared.codes() {
-        let summary = code.summary().trim_end_matches('.');
-        let detail = summary[..1].to_lowercase() + &summary[1..];
-        let error = ApiError::new(code, detail);
-        let example = match open_ai {
-            true => json!(error.open_ai()),
-            false => json!(error.problem(EXAMPLE_ID, instance)),
-        };
-        let response = &mut operation["responses"][code.status().to_string()];
-        let line = format!("`{}`: {}", code.name(), code.summary());
-        let description = match response["description"].as_str() {
-            Some(others) => format!("{others}\n\n{line}"),
-            None => line,
-        };
-        response["description"] = json!(description);
-        response["content"][media_type]["schema"] = json!({"$ref": format!("#/components/schemas/{schema}")});
-        response["content"][media_type]["examples"][code.name()] = json!({"summary": code.summary(), "value": example});
-        if code == Code::Unauthorized {
-            response["headers"]["www-authenticate"] = json!({
-                "description": "What to send: a key as a bearer token.",
-                "schema": {"type": "string"},
-                "example": CHALLENGE,
-            });
-        }
-        if retry_after_s(code).is_some() {
-            response["headers"]["retry-after"] = json!({
-                "description": "Seconds after which to come again.",
-                "schema": {"type": "integer", "minimum": 1},
-            });
-        }
-    }
-}
-
 fn add_examples(declared: &Operation, operation: &mut Value) {
     for (part, text) in declared.examples() {
         let body = match part {
@@ -164,9 +144,13 @@ fn add_examples(declared: &Operation, operation: &mut Value) {
     }
 }
 
-/// Serves the document.
-pub async fn serve_document(State(api): State<Api>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], api.description.text.as_str())
+/// Serves the document, or says that the client has it already.
+pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Response {
+    let described = [(ETAG, api.description.etag.as_str()), (CACHE_CONTROL, "no-cache")];
+    if etags::is_known(&headers, &api.description.etag) {
+        return (StatusCode::NOT_MODIFIED, described).into_response();
+    }
+    (described, [(CONTENT_TYPE, "application/json")], api.description.text.as_str()).into_response()
 }
 
 /// Serves the list of error codes, where the member `type` of every problem points.
@@ -183,5 +167,5 @@ pub async fn serve_errors_page() -> Html<String> {
 
 /// The browser for the document, its assets inside the program. It loads nothing from elsewhere.
 pub fn swagger_ui() -> SwaggerUi {
-    SwaggerUi::new("/docs").config(Config::new(["/openapi.json"]).validator_url("none"))
+    SwaggerUi::new("/docs").config(Config::new(["/openapi.json"]).validator_url("none").show_extensions(true))
 }

@@ -103,8 +103,8 @@ impl Operation {
 
     /// The codes that it can answer with: its own, and those of its access.
     pub fn codes(&self) -> Vec<Code> {
-        let mut codes = self.own_codes.clone();
-        for &code in access::codes(self.access) {
+        let mut codes = Vec::new();
+        for &code in self.own_codes.iter().chain(access::codes(self.access)) {
             if !codes.contains(&code) {
                 codes.push(code);
             }

@@ -128,8 +128,7 @@ pub async fn put_document(
     let PutDocumentRequest { title, text, vector, language, metadata } = body;
     let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
     let collection = api.service.collection(&collection)?;
-    let document = check(input, &collection.row(), api.service.limits())
-        .map_err(|refusal| ApiError::at(refusal.code, refusal.pointer, refusal.detail))?;
+    let document = check(input, &collection.row(), api.service.limits())?;
     let outcome = collection.put(document, wait, precondition).await?;
     let (status, done) = match outcome.status {
         UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),

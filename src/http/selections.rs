@@ -9,14 +9,14 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::cursor::{self, List};
 use super::documents::{DocumentList, StoredDocument};
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
 use super::facets::{self, FacetInput};
-use super::filter::{self, FilterNode};
+use super::filter::{self, FilterNode, VALUES_MAX};
 use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::operations::{Example, examples};
 use super::streamed::Streamed;
-use crate::domain::{Code, DocumentId, DocumentOrder, Facet, ScrollPosition, ScrollRequest};
+use crate::domain::{Code, DocumentId, DocumentOrder, Facet, Field, Filter, Scalar, ScrollPosition, ScrollRequest, Test};
 use crate::service::json::objects;
 
 /// What each operation can answer besides success.
@@ -96,13 +96,18 @@ pub struct DocumentCount {
     pub documents: u64,
 }
 
-/// Which documents to delete.
+/// Which documents to delete: exactly one of the two members.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
     /// Documents where this holds. To delete all, say so: `{"and": []}`.
-    #[schema(value_type = FilterNode)]
-    pub filter: Value,
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// Documents with these ids, at most 10000. One that is not there is passed over.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    pub ids: Option<Vec<String>>,
 }
 
 /// How many documents were deleted.
@@ -187,9 +192,9 @@ pub async fn count_documents(
     Ok(Json(DocumentCount { documents: api.service.collection(&collection)?.count(filter).await? }))
 }
 
-/// Delete documents by filter
+/// Delete documents by filter or by ids
 ///
-/// Deletes the documents that match and were last stored before this request. It works in short transactions, so other writes go
+/// Deletes the documents that match, or have these ids, and were last stored before this request. It works in short transactions, so other writes go
 /// on in between, and a request that fails midway has deleted some of them; sending it again deletes the rest. Once it is
 /// answered, no search returns them.
 #[utoipa::path(
@@ -207,7 +212,12 @@ pub async fn delete_documents(
     CollectionPath(collection): CollectionPath,
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
-    let filter = filter::parse(Some(body.filter), api.service.limits())?;
+    let filter = match (body.filter, body.ids) {
+        (Some(filter), None) => filter::parse(Some(filter), api.service.limits())?,
+        (None, Some(ids)) => with_ids(&ids)?,
+        (None, None) => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got none")),
+        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got both")),
+    };
     let collection = api.service.collection(&collection)?;
     let deleted = match key {
         Some(key) => collection.delete_matching_once(filter, key).await?,
@@ -235,6 +245,19 @@ pub async fn count_facets(
     let facets = facets::check(body.facets, api.service.limits())?;
     let facets = api.service.collection(&collection)?.facets(filter, facets).await?;
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
+}
+
+/// The documents with these ids, as a filter.
+fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
+    let got = ids.len();
+    if !(1..=VALUES_MAX).contains(&got) {
+        return Err(ApiError::at(Code::InvalidRequest, "/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}")));
+    }
+    let read = |(index, id): (usize, &String)| {
+        let id = DocumentId::parse(id).map(|id| Scalar::Text(id.as_str().to_owned()));
+        id.map_err(|error| ApiError::at(Code::InvalidRequest, format!("/ids/{index}"), error.to_string()))
+    };
+    Ok(Filter::Field(Field::Id, Test::In(Checks::all(ids.iter().enumerate().map(read))?)))
 }
 
 fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::detection::check_texts;
 use super::embeddings::check_text;
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::JsonBody;
 use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use super::operations::{Example, examples};
@@ -85,10 +85,12 @@ pub async fn compare_pairs(
         let detail = format!("must hold 2 to {max} texts (embedding_inputs_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/pairs", detail));
     }
+    let mut checks = Checks::default();
     for (index, pair) in body.pairs.iter().enumerate() {
-        check_text(&format!("/pairs/{index}/first"), &pair.first, limits)?;
-        check_text(&format!("/pairs/{index}/second"), &pair.second, limits)?;
+        checks.add(check_text(&format!("/pairs/{index}/first"), &pair.first, limits));
+        checks.add(check_text(&format!("/pairs/{index}/second"), &pair.second, limits));
     }
+    checks.end()?;
     let (first, second) = body.pairs.into_iter().map(|pair| (pair.first, pair.second)).unzip();
     Ok(Json(PairSimilarities { results: api.service.compare_pairs(first, second).await? }))
 }

@@ -41,7 +41,8 @@ pub const ERRORS: &[OperationErrors] = &[
 pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 
 /// A file of documents, as its content type says. `application/x-ndjson`: one document per line, each as an element of
-/// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `text/csv` (RFC 4180) and
+/// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `application/octet-stream`: the same, for
+/// clients that send bytes under no other name. `text/csv` (RFC 4180) and
 /// `text/tab-separated-values` (no quoting): a header row names the columns; `id`, `title`, `text` and `language` are the document's,
 /// every other column is metadata under its name, without the prefix `metadata.` if it has it; cells are text, empty ones are
 /// left out.
@@ -103,6 +104,7 @@ struct ExportLine {
         description = "The documents.",
         content(
             (DocumentFile = "application/x-ndjson", example = json!("{\"id\":\"fr-1\",\"text\":\"Le train est en retard.\"}\n")),
+            (DocumentFile = "application/octet-stream", example = json!("{\"id\":\"fr-1\",\"text\":\"Le train est en retard.\"}\n")),
             (DocumentFile = "text/csv", example = json!("id,text,year\r\nfr-1,\"Le train, lui, est en retard.\",2026\r\n")),
             (DocumentFile = "text/tab-separated-values", example = json!("id\ttext\tyear\nfr-1\tLe train est en retard.\t2026\n")),
         ),
@@ -262,11 +264,13 @@ fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
         Some("zstd") => FileEncoding::Zstd,
         Some(other) => return Err(refuse("content-encoding", format!("must be gzip, zstd or absent, got {other:?}"))),
     };
-    let expected = "must be application/x-ndjson, text/csv or text/tab-separated-values, in UTF-8";
+    let expected = "must be application/x-ndjson, application/octet-stream, text/csv or text/tab-separated-values, in UTF-8";
     let media_type = read(CONTENT_TYPE).ok_or_else(|| refuse("content-type", format!("{expected}, got none")))?;
     let mut parts = media_type.split(';').map(str::trim);
     let format = match parts.next() {
-        Some("application/x-ndjson" | "application/ndjson" | "application/jsonl") => Some(FileFormat::Ndjson),
+        Some("application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/octet-stream") => {
+            Some(FileFormat::Ndjson)
+        }
         Some("text/csv") => Some(FileFormat::Csv),
         Some("text/tab-separated-values") => Some(FileFormat::Tsv),
         _ => None,

@@ -5,7 +5,8 @@ use utoipa::ToSchema;
 
 use super::json::{JsonError, parse_object, shorten};
 use crate::domain::{
-    self, Code, Collection, DocumentId, Language, LanguageTagError, Limits, MetadataObject, NewDocument, RefusedDocument,
+    self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
+    RefusedDocument,
 };
 
 /// What is said of metadata with the character U+0000 in a key.
@@ -46,6 +47,43 @@ pub struct DocumentInput {
     pub metadata: Option<MetadataObject>,
 }
 
+/// Why a document is refused before it is stored, and its id if that is valid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// The id.
+    pub id: Option<DocumentId>,
+    /// Why; of several reasons the first.
+    pub code: Code,
+    /// The places that are wrong, at least one.
+    pub problems: Vec<DocumentProblem>,
+}
+
+/// One wrong place in a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentProblem {
+    /// JSON pointer into the document; empty for the whole.
+    pub pointer: String,
+    /// The limit, what was expected and what came.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// The first place, and what is wrong there and elsewhere. Pointers begin with `base`.
+    pub fn summary(&self, base: &str) -> (String, String) {
+        let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
+        let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
+        let detail = places.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
+        (pointer, detail)
+    }
+}
+
+impl DocumentProblem {
+    /// A wrong place.
+    pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), detail: shorten(detail.into()) }
+    }
+}
+
 /// Reads one document from JSON, as an element of `documents` has it, and checks it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
     let input: DocumentInput = parse_object(json).map_err(|error| match error {
@@ -57,56 +95,81 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
             RefusedDocument { id: None, code: Code::InvalidRequest, pointer, detail: shorten(problem) }
         }
     })?;
-    check(input, collection, limits)
+    check(input, collection, limits).map_err(|refusal| {
+        let (pointer, detail) = refusal.summary("");
+        RefusedDocument { id: refusal.id, code: refusal.code, pointer, detail }
+    })
+}
+
+/// What is wrong with a document.
+#[derive(Default)]
+struct Problems(Vec<(Code, DocumentProblem)>);
+
+impl Problems {
+    fn add(&mut self, code: Code, member: &str, detail: String) {
+        self.0.push((code, DocumentProblem::at(member, detail)));
+    }
+
+    fn invalid(&mut self, member: &str, detail: impl Into<String>) {
+        self.add(Code::InvalidRequest, member, detail.into());
+    }
+
+    /// Refuses what is longer than it may be.
+    fn bound(&mut self, member: &str, got: usize, max: usize, rule: &str) {
+        if got > max {
+            self.invalid(member, format!("{}, got {got}", rule.replace("{max}", &max.to_string())));
+        }
+    }
 }
 
 /// Checks a document by itself, and against what the collection asks of its documents.
-pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
-    let id = input.id.as_deref().map(DocumentId::parse_new).transpose();
-    let refused = |id, code, member: &str, detail| RefusedDocument { id, code, pointer: member.to_owned(), detail };
-    let id = id.map_err(|error| refused(None, Code::InvalidRequest, "/id", error.to_string()))?;
-    let refuse = |code, member, detail| refused(id.clone(), code, member, detail);
-    let invalid = |member, detail| Err(refuse(Code::InvalidRequest, member, detail));
-    if let Some(problem) = input.title.as_deref().and_then(|title| domain::check_title(title).err()) {
-        return invalid("/title", problem);
+pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
+    let DocumentInput { id, title, text, vector, language, metadata } = input;
+    let mut problems = Problems::default();
+    let id = id.as_deref().map(DocumentId::parse_new).transpose();
+    let id = id.unwrap_or_else(|error| {
+        problems.invalid("/id", error.to_string());
+        None
+    });
+    if let Some(problem) = title.as_deref().and_then(|title| domain::check_title(title).err()) {
+        problems.invalid("/title", problem);
     }
-    let text = match (input.text, &collection.model) {
-        (Some(text), _) if text.trim().is_empty() => {
-            return invalid("/text", "must hold something besides white space".to_owned());
-        }
-        (Some(text), _) => text,
-        (None, None) => String::new(),
-        (None, Some(_)) => return invalid("/text", "must be given, for the collection embeds it, got none".to_owned()),
-    };
-    if let Err(problem) = collection.check_vector(input.vector.as_ref().map(Vec::len)) {
-        return invalid("/vector", problem);
+    match (&text, &collection.model) {
+        (Some(text), _) if text.trim().is_empty() => problems.invalid("/text", "must hold something besides white space"),
+        (None, Some(_)) => problems.invalid("/text", "must be given, for the collection embeds it, got none"),
+        _ => {}
     }
-    let vector = match input.vector.map(|values| collection.own_vector(values)).transpose() {
-        Ok(vector) => vector,
-        Err(problem) => return invalid("/vector", problem),
-    };
-    let (max, got) = (limits.text_bytes_max, text.len());
-    if got > max {
-        return invalid("/text", format!("must have at most {max} bytes (text_bytes_max), got {got}"));
-    }
-    let language = match input.language {
-        None => None,
-        Some(tag) => {
-            let unknown = |error: LanguageTagError| refuse(error.code(), "/language", error.to_string());
-            Language::of_text_from_tag(&tag).map_err(unknown)?
-        }
-    };
-    let metadata = input.metadata.unwrap_or_default().0;
-    let (max, got) = (limits.metadata_depth_max, domain::metadata::depth(&metadata));
-    if got > max {
-        return invalid("/metadata", format!("must be at most {max} levels deep (metadata_depth_max), got {got}"));
-    }
+    let text = text.unwrap_or_default();
+    let vector = check_vector(vector, collection, &mut problems);
+    problems.bound("/text", text.len(), limits.text_bytes_max, "must have at most {max} bytes (text_bytes_max)");
+    let language = language.as_deref().map(Language::of_text_from_tag).transpose().unwrap_or_else(|error: LanguageTagError| {
+        problems.add(error.code(), "/language", error.to_string());
+        None
+    });
+    let metadata = metadata.unwrap_or_default().0;
+    let (depth, bytes) = (domain::metadata::depth(&metadata), domain::metadata::bytes(&metadata));
+    let rule = "must be at most {max} levels deep (metadata_depth_max)";
+    problems.bound("/metadata", depth, limits.metadata_depth_max, rule);
     if domain::metadata::has_zero_in_key(&metadata) {
-        return invalid("/metadata", ZERO_IN_KEY.to_owned());
+        problems.invalid("/metadata", ZERO_IN_KEY);
     }
-    let (max, got) = (limits.metadata_bytes_max, domain::metadata::bytes(&metadata));
-    if got > max {
-        return invalid("/metadata", format!("must have at most {max} bytes as JSON (metadata_bytes_max), got {got}"));
+    let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
+    problems.bound("/metadata", bytes, limits.metadata_bytes_max, rule);
+    match problems.0.first() {
+        None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata }),
+        Some((code, _)) => {
+            let code = *code;
+            Err(Refusal { id, code, problems: problems.0.into_iter().map(|(_, problem)| problem).collect() })
+        }
     }
-    Ok(NewDocument { id, title: input.title, text, vector, language, metadata })
+}
+
+/// The document's own vector, where the collection takes vectors.
+fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
+    let fits = collection.check_vector(vector.as_ref().map(Vec::len));
+    let checked = fits.and_then(|()| vector.map(|values| collection.own_vector(values)).transpose());
+    checked.unwrap_or_else(|problem| {
+        problems.invalid("/vector", problem);
+        None
+    })
 }

@@ -70,14 +70,18 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        if error.inner().is_data() {
-            JsonError::Invalid { pointer: pointer(error.path()), problem: readable(error.inner()) }
-        } else {
-            malformed(error.inner())
-        }
+        if error.inner().is_data() { invalid(pointer(error.path()), readable(error.inner())) } else { malformed(error.inner()) }
     })?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(value)
+}
+
+/// JSON of another form; a member that is missing is its own place.
+fn invalid(mut pointer: String, problem: String) -> JsonError {
+    if let Some(name) = problem.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        pointer.push_str(&format!("/{name}"));
+    }
+    JsonError::Invalid { pointer, problem }
 }
 
 fn malformed(error: &serde_json::Error) -> JsonError {

@@ -42,7 +42,7 @@ async fn a_bad_request_creates_nothing() {
     check(json!({"name": "a b"}), "invalid_request", "/name", &["ASCII"]).await;
     check(json!({"name": ""}), "invalid_request", "/name", &["1 to 64", "got 0"]).await;
     check(json!({"name": "x".repeat(65)}), "invalid_request", "/name", &["1 to 64", "got 65"]).await;
-    check(json!({}), "invalid_request", "", &["missing field `name`"]).await;
+    check(json!({}), "invalid_request", "/name", &["missing field `name`"]).await;
     check(json!({"name": 7}), "invalid_request", "/name", &["expected a string"]).await;
     check(json!({"name": "a", "size": 7}), "invalid_request", "/size", &["unknown field `size`"]).await;
     check(json!({"name": "a", "description": "x".repeat(5000)}), "invalid_request", "/description", &["4096", "5000"]).await;

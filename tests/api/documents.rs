@@ -112,9 +112,10 @@ async fn a_request_that_does_not_fit_stores_nothing() {
     };
     check(json!({"documents": []}), "/documents", &["1 to 2 documents", "got 0"]).await;
     check(json!({"documents": [good, good, good]}), "/documents", &["1 to 2 documents", "got 3"]).await;
-    check(json!({"documents": [good, {"txt": "a"}]}), "/documents/1/txt", &["unknown field `txt`"]).await;
-    check(json!({"documents": [good, {"text": 1}]}), "/documents/1/text", &["integer `1`", "expected a string"]).await;
-    check(json!({"documents": [good, {"text": "a", "metadata": []}]}), "/documents/1/metadata", &["expected an object"]).await;
+    check(json!({"documents": [{"txt": "a"}]}), "/documents/0/txt", &["unknown field `txt`"]).await;
+    check(json!({"documents": [{"text": 1}]}), "/documents/0/text", &["integer `1`", "expected a string"]).await;
+    check(json!({"documents": [{"text": "a", "metadata": []}]}), "/documents/0/metadata", &["expected an object"]).await;
+    check(json!({"documents": [good], "wait": "stored"}), "/wait", &["unknown field `wait`"]).await;
     check(json!({"documents": good}), "/documents", &["expected an array"]).await;
     check(json!([[good]]), "", &["invalid type: array", "expected an object"]).await;
     check(json!({"documents": [["a", "Bonjour"]]}), "/documents/0", &["invalid type: array"]).await;
@@ -138,6 +139,44 @@ async fn parameters_are_checked() {
     };
     check("wait=never", "wait", &["stored or indexed", "\"never\""]).await;
     check("wiat=stored", "wiat", &["unknown parameter `wiat`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_cannot_be_read_fails_alone() {
+    let server = Server::with_news().await;
+    let documents = json!([
+        {"id": "a", "text": "Bonjour"},
+        {"id": "b", "text": 1},
+        ["c", "Bonjour"],
+        {"id": "d", "text": "Bonjour", "language": null, "metadata": {"year": null}},
+        {"id": "e", "txt": "Bonjour", "title": 7},
+        {"id": "f\n", "text": " ", "language": "french"},
+        {"id": "g", "text": "Bonsoir"},
+    ]);
+    let answer = server.post(PATH, &json!({"documents": documents})).await;
+    assert_eq!((answer.status, &answer.body["failed"]), (207, &json!(5)), "{}", answer.text);
+    let results = answer.body["results"].as_array().expect("results");
+    let statuses: Vec<&str> = results.iter().filter_map(|result| result["status"].as_str()).collect();
+    assert_eq!(statuses, ["created", "failed", "failed", "failed", "failed", "failed", "created"]);
+    let ids: Vec<Option<&str>> = results.iter().map(|result| result["id"].as_str()).collect();
+    assert_eq!(ids, [Some("a"), Some("b"), None, Some("d"), Some("e"), None, Some("g")]);
+    for (index, place, words) in [
+        (1, "/documents/1/text", &["integer `1`", "expected a string"][..]),
+        (2, "/documents/2", &["array", "expected an object"]),
+        (3, "/documents/3/language", &["null", "leave it out"]),
+        (4, "/documents/4/txt", &["unknown field `txt`", "/documents/4/title: invalid type: integer `7`"]),
+        (5, "/documents/5/id", &["control", "/documents/5/text: must hold", "/documents/5/language: "]),
+    ] {
+        let error = &results[index]["error"];
+        assert_eq!((&error["code"], &error["pointer"]), (&json!("invalid_request"), &json!(place)), "{error}");
+        for word in words {
+            assert!(error["detail"].as_str().is_some_and(|detail| detail.contains(word)), "{word:?} is not in {error}");
+        }
+    }
+    let none = server.post(PATH, &json!({"documents": [{"text": 1}, {"text": " ", "language": "french"}]})).await;
+    assert_eq!(none.status, 422);
+    assert_eq!(none.places(), ["/documents/0/text", "/documents/1/text", "/documents/1/language"]);
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -91,7 +91,7 @@ async fn bad_requests_are_refused_in_open_ais_shape() {
     check(json!({"input": "x".repeat(51)}), Some("input"), invalid, &["at most 50 bytes", "got 51"]).await;
     check(json!({"input": [1, 2]}), Some("input"), invalid, &["integer `1`", "expected a string"]).await;
     check(json!({"input": {"a": 1}}), Some("input"), invalid, &["a string or an array of strings"]).await;
-    check(json!({}), None, invalid, &["missing field `input`"]).await;
+    check(json!({}), Some("input"), invalid, &["missing field `input`"]).await;
     check(json!({"input": "a", "model": "other"}), Some("model"), "unknown_model", &["\"other\""]).await;
     check(json!({"input": "a", "dimensions": 3}), Some("dimensions"), invalid, &["64", "got 3"]).await;
     check(json!({"input": "a", "encoding_format": "hex"}), Some("encoding_format"), invalid, &["`float` or `base64`"]).await;

@@ -18,6 +18,7 @@ mod console;
 mod documents;
 mod duplicates;
 mod embeddings;
+mod encodings;
 mod filters;
 mod health;
 mod hidden;

@@ -85,6 +85,32 @@ async fn a_body_must_be_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn everything_that_is_wrong_with_a_request_is_named() {
+    let server = Server::with_news().await;
+    let check = async |path: &str, body: serde_json::Value, places: &[&str]| {
+        let answer = server.post(path, &body).await;
+        assert_eq!((answer.status, answer.places()), (422, places.to_vec()), "{path}: {}", answer.text);
+    };
+    // Of wrong types.
+    let body = json!({"query": 3, "limit": "ten", "languages": ["fr", 1], "explain": null, "colour": 1});
+    check("/v1/collections/news/search", body, &["/query", "/limit", "/languages/1", "/explain", "/colour"]).await;
+    check(PATH, json!({"metric": "manhattan", "hnsw": {"m": "few", "n": 1}}), &["/metric", "/hnsw/m", "/hnsw/n", "/name"]).await;
+    check("/v1/similarity", json!({"pairs": [{"first": "a"}, {}]}), &["/pairs/0/second", "/pairs/1/first", "/pairs/1/second"])
+        .await;
+    // Out of their bounds.
+    let body = json!({"query": " ", "limit": 0, "languages": ["xx", "fr", "yy"], "filter": {"field": "a", "like": 1}});
+    check("/v1/collections/news/search", body, &["/query", "/limit", "/languages/0", "/languages/2", "/filter/like"]).await;
+    let body = json!({"searches": [{"query": " "}, {"query": "a"}, {"query": "a", "limit": 0, "score_min": 1e39}]});
+    let answer = server.post("/v1/collections/news/search/batch", &body).await;
+    assert!(["/searches/0/query", "/searches/2/limit"].iter().all(|place| answer.places().contains(place)), "{}", answer.text);
+    let body = json!({"name": "a b", "hnsw": {"m": 1, "ef_search": 1}, "default_languages": ["xx"]});
+    check(PATH, body, &["/name", "/hnsw/m", "/hnsw/ef_search", "/default_languages/0"]).await;
+    check("/v1/detect", json!({"texts": ["a", " ", ""]}), &["/texts/1", "/texts/2"]).await;
+    let body = json!({"first": {"texts": [" "]}, "second": {}, "neighbors": 0});
+    check("/v1/mine", body, &["/neighbors", "/first/texts/0", "/second"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_must_say_that_it_is_json() {
     let server = Server::start();
     let check = async |header: (&str, &str), words: &[&str]| {
@@ -94,7 +120,7 @@ async fn a_body_must_say_that_it_is_json() {
     check(("content-type", "text/plain"), &["application/json", "text/plain"]).await;
     check(("content-type", "application/x-www-form-urlencoded"), &["application/x-www-form-urlencoded"]).await;
     check(("content-type", "application/json; charset=latin1"), &["latin1"]).await;
-    check(("content-encoding", "gzip"), &["gzip"]).await;
+    check(("content-encoding", "br"), &["gzip, zstd", "br"]).await;
     let body = json!({"name": "a"}).to_string();
     let request = Request::post(PATH).header("content-type", "Application/JSON; charset=UTF-8").body(Body::from(body));
     assert_eq!(server.send(request.expect("a request")).await.status, 201);
@@ -144,6 +170,10 @@ async fn the_document_and_its_pages_are_served() {
     let document = server.get("/openapi.json").await;
     assert_eq!((document.status, document.header("content-type")), (200, Some("application/json")));
     assert_eq!(document.body, http::document());
+    let etag = document.header("etag").expect("a tag").to_owned();
+    let again = Request::get("/openapi.json").header("if-none-match", &etag).body(Body::empty()).expect("a request");
+    let again = server.send(again).await;
+    assert_eq!((again.status, again.text.as_str(), again.header("etag")), (304, "", Some(etag.as_str())));
     let errors = server.get("/docs/errors").await;
     for code in Code::ALL {
         assert!(errors.text.contains(&format!("id=\"{}\"", code.name())), "{code:?} has no anchor");

@@ -85,7 +85,7 @@ async fn a_bad_recommendation_names_its_place() {
         server.post(PATH, &body).await.assert_error(status, code, place, words);
     };
     let invalid = "invalid_request";
-    check(json!({}), 422, invalid, "", &["missing field `positive`"]).await;
+    check(json!({}), 422, invalid, "/positive", &["missing field `positive`"]).await;
     check(json!({"positive": {}}), 422, invalid, "/positive", &["at least one example"]).await;
     check(json!({"positive": []}), 422, invalid, "/positive", &["expected an object"]).await;
     check(json!({"positive": {"texts": ["a", " "]}}), 422, invalid, "/positive/texts/1", &["white space"]).await;

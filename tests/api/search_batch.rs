@@ -75,6 +75,6 @@ async fn the_number_of_searches_is_bounded() {
         answer.assert_error(422, "invalid_request", "/searches", &["1 to 100", &format!("got {count}")]);
     }
     assert_eq!(server.post(PATH, &batch(100)).await.body["results"].as_array().map(Vec::len), Some(100));
-    server.post(PATH, &json!({})).await.assert_error(422, "invalid_request", "", &["missing field `searches`"]);
+    server.post(PATH, &json!({})).await.assert_error(422, "invalid_request", "/searches", &["missing field `searches`"]);
     Server::start().post(PATH, &batch(1)).await.assert_error(404, "collection_not_found", "", &["news"]);
 }

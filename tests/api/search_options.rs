@@ -131,7 +131,7 @@ async fn a_group_has_no_more_hits_than_allowed() {
         (json!({"field": "id"}), "/group_by/field", "metadata.id"),
         (json!({"field": "a..b"}), "/group_by/field", "single dots"),
         (json!({"field": "topic", "size": 0}), "/group_by/size", "from 1 to 1000, got 0"),
-        (json!({"size": 2}), "/group_by", "missing field `field`"),
+        (json!({"size": 2}), "/group_by/field", "missing field `field`"),
         (json!("topic"), "/group_by", "expected an object"),
     ] {
         search(&server, json!({"group_by": group_by})).await.assert_error(422, "invalid_request", place, &[words]);

@@ -108,9 +108,33 @@ async fn documents_are_deleted_by_filter_once() {
     let found = server.post("/v1/collections/news/search", &json!({"query": "Il pleut.", "limit": 1000})).await;
     let hits = found.body["hits"].as_array().expect("hits");
     assert!(hits.len() == 850 && hits.iter().all(|hit| hit["metadata"]["even"] == false));
-    server.post(&delete, &json!({})).await.assert_error(422, "invalid_request", "", &["missing field `filter`"]);
+    server.post(&delete, &json!({})).await.assert_error(422, "invalid_request", "", &["exactly one of filter and ids"]);
     assert_eq!(server.post(&delete, &json!({"filter": {"and": []}})).await.body, json!({"deleted": 850}));
     assert_eq!(server.get("/v1/collections/news").await.body["passages"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_deleted_by_their_ids() {
+    let documents = json!([{"id": "a", "text": "un"}, {"id": "b/ü", "text": "deux"}, {"id": "c", "text": "trois"}]);
+    let server = Server::with_documents(documents).await;
+    let delete = format!("{DOCUMENTS}/delete");
+    assert_eq!(server.post(&delete, &json!({"ids": ["a", "b/ü", "none", "a"]})).await.body, json!({"deleted": 2}));
+    assert_eq!(server.post(&delete, &json!({"ids": ["a"]})).await.body, json!({"deleted": 0}));
+    assert_eq!(server.get(&format!("{DOCUMENTS}/c")).await.status, 200);
+    let check = async |body: Value, place: &str, words: &[&str]| {
+        server.post(&delete, &body).await.assert_error(422, "invalid_request", place, words);
+    };
+    check(json!({"ids": []}), "/ids", &["1 to 10000 ids", "got 0"]).await;
+    check(json!({"ids": vec!["c"; 10_001]}), "/ids", &["1 to 10000 ids", "got 10001"]).await;
+    check(json!({"ids": ["c", "a\n"]}), "/ids/1", &["control"]).await;
+    check(json!({"ids": "c"}), "/ids", &["expected an array"]).await;
+    check(json!({"ids": ["c"], "filter": {"and": []}}), "", &["exactly one of filter and ids", "got both"]).await;
+    assert_eq!(server.get("/v1/collections/news").await.body["documents"], 1);
+    let key = ("idempotency-key", "once");
+    for _ in 0..2 {
+        let answer = server.send_with(axum::http::Method::POST, &delete, key, &json!({"ids": ["c"]})).await;
+        assert_eq!(answer.body, json!({"deleted": 1}));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

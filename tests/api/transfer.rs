@@ -102,6 +102,13 @@ async fn packed_files_are_unpacked_and_bombs_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn bytes_are_lines_of_json() {
+    let server = Server::with_news().await;
+    let job = server.import("application/octet-stream", "{\"id\":\"a\",\"text\":\"Bonjour\"}\n").await;
+    assert_eq!((&job["status"], &job["details"]["created"]), (&json!("succeeded"), &json!(1)), "{job}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_imported_is_refused_and_leaves_nothing() {
     let limits = Limits { import_bytes_max: 1_000, ..Limits::default() };
     let server = Server::with_limits(limits);

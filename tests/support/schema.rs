@@ -14,6 +14,14 @@ pub fn violations(document: &Value, schema: &Value, value: &Value) -> Vec<String
     problems
 }
 
+/// What a reference of the document leads to; anything else as it is.
+pub fn resolved<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
+    match part["$ref"].as_str() {
+        Some(path) => document.pointer(path.trim_start_matches('#')).unwrap_or(&Value::Null),
+        None => part,
+    }
+}
+
 fn check(document: &Value, schema: &Value, value: &Value, place: &str, problems: &mut Vec<String>) {
     for (keyword, rule) in schema.as_object().into_iter().flatten() {
         let holds = match keyword.as_str() {

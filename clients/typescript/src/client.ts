@@ -136,15 +136,15 @@ export class Client {
 
   /** Deletes the documents with these ids, or those that match the filter, and gives how many there were. */
   async deleteDocuments(collection: string, which: { ids: string[] } | { filter: wire.FilterNode }): Promise<number> {
-    const filters: wire.FilterNode[] = "filter" in which ? [which.filter] : [];
+    const parts: (typeof which)[] = "filter" in which ? [{ filter: which.filter }] : [];
     const ids = "ids" in which ? which.ids : [];
     for (let at = 0; at < ids.length; at += FILTER_VALUES_MAX) {
-      filters.push({ field: "id", in: ids.slice(at, at + FILTER_VALUES_MAX) });
+      parts.push({ ids: ids.slice(at, at + FILTER_VALUES_MAX) });
     }
     let deleted = 0;
-    for (const filter of filters) {
+    for (const part of parts) {
       const to = path("collections", collection, "documents", "delete");
-      deleted += (await this.#write<{ deleted: number }>(to, { filter })).deleted;
+      deleted += (await this.#write<{ deleted: number }>(to, part)).deleted;
     }
     return deleted;
   }

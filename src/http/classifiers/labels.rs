@@ -7,7 +7,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
-use crate::http::error::{ApiError, Violation};
+use crate::http::error::{ApiError, Checks};
 use crate::http::filter::{self, FilterNode};
 use crate::http::languages::refused_tag;
 use crate::service::document_input::ZERO_IN_KEY;
@@ -71,7 +71,7 @@ pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -
     let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail);
     let collection = CollectionName::parse(&input.collection).map_err(|error| refuse("/collection", error.to_string()))?;
     let field = path(&input.field).map_err(|detail| refuse("/field", detail))?;
-    let filter = filter::parse(input.filter, limits).map_err(|error| within(error, pointer))?;
+    let filter = filter::parse(input.filter, limits).map_err(|error| error.within(pointer))?;
     Ok(LabeledDocuments { collection, field, filter })
 }
 
@@ -120,24 +120,25 @@ pub fn texts(
     let read = |(place, input): (usize, LabeledTextInput)| {
         let LabeledTextInput { text: body, mut labels, language } = input;
         let at = |member: &str| format!("{pointer}/{place}{member}");
-        text(&body, &at("/text"), limits)?;
+        let mut checks = Checks::default();
+        checks.add(text(&body, &at("/text"), limits));
         if !multi_label && labels.len() != 1 {
             let detail = format!("must hold exactly one label, got {}; set multi_label for any number", labels.len());
-            return Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail));
-        }
-        if labels.len() > LABELS_MAX {
+            checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail)));
+        } else if labels.len() > LABELS_MAX {
             let detail = format!("must hold at most {LABELS_MAX} labels, got {}", labels.len());
-            return Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail));
-        }
-        for (number, label) in labels.iter().enumerate() {
-            check_label(label, &at(&format!("/labels/{number}")))?;
+            checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail)));
+        } else {
+            let check = |(number, label): (usize, &String)| check_label(label, &at(&format!("/labels/{number}")));
+            checks.add(Checks::all(labels.iter().enumerate().map(check)));
         }
         labels.sort_unstable();
         labels.dedup();
         let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| refused_tag(&error, &at("/language")));
-        Ok(LabeledText { text: body, labels, language: language.as_deref().map_or(Ok(None), read)? })
+        let Some(language) = checks.add(language.as_deref().map_or(Ok(None), read)) else { return Err(checks.refusal()) };
+        checks.end().map(|()| LabeledText { text: body, labels, language })
     };
-    inputs.into_iter().enumerate().map(read).collect()
+    Checks::all(inputs.into_iter().enumerate().map(read))
 }
 
 /// Reads labels with their descriptions.
@@ -189,13 +190,4 @@ fn check_label(label: &str, pointer: &str) -> Result<(), ApiError> {
         return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
     }
     Ok(())
-}
-
-/// The same error about a filter that is a member of `pointer`.
-fn within(error: ApiError, pointer: &str) -> ApiError {
-    let moved = error.errors.iter().map(|violation| {
-        let place = violation.pointer.as_deref().unwrap_or_default();
-        Violation::at(format!("{pointer}{place}"), violation.detail.clone())
-    });
-    ApiError::several(error.code, moved.collect())
 }

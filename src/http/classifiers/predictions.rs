@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::auth_middleware::check_reach;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Checks};
 use crate::http::extract::JsonBody;
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::operations::{Example, examples};
@@ -174,9 +174,8 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
                 let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
                 return Err(invalid("/texts".to_owned(), detail));
             }
-            for (place, text) in texts.iter().enumerate() {
-                labels::text(text, &format!("/texts/{place}"), limits)?;
-            }
+            let check = |(place, text): (usize, &String)| labels::text(text, &format!("/texts/{place}"), limits);
+            Checks::all(texts.iter().enumerate().map(check))?;
             PredictItems::Texts(texts)
         }
         (None, Some(DocumentsByIdInput { collection, ids })) => {
@@ -190,7 +189,7 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
             let parse = |(place, id): (usize, &String)| {
                 DocumentId::parse(id).map_err(|error| invalid(format!("/documents/ids/{place}"), error.to_string()))
             };
-            PredictItems::Documents { collection, ids: ids.iter().enumerate().map(parse).collect::<Result<_, _>>()? }
+            PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }
         }
         _ => return Err(invalid(String::new(), "must have exactly one of texts and documents".to_owned())),
     };

@@ -8,7 +8,7 @@ use super::probability;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Checks};
 use crate::service::json::{Object, objects};
 
 /// Longest description, in bytes.
@@ -63,45 +63,51 @@ pub struct CreateClassifierRequest {
 /// Checks the request by itself.
 pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassifier, ApiError> {
     let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
-    let name = ClassifierName::parse(&body.name).map_err(|error| invalid("/name", error.to_string()))?;
+    let mut checks = Checks::default();
+    let name = checks.add(ClassifierName::parse(&body.name).map_err(|error| invalid("/name", error.to_string())));
+    let mut refuse = |pointer: &str, detail: String| checks.add::<()>(Err(invalid(pointer, detail)));
     let bytes = body.description.as_ref().map_or(0, String::len);
     if bytes > DESCRIPTION_BYTES_MAX {
-        return Err(invalid("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}")));
+        refuse("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}"));
     }
     let kind = body.kind;
     let is_prototype = kind == ClassifierKind::Prototype;
     if body.multi_label && is_prototype {
-        return Err(invalid("/multi_label", "must be false for a prototype, which tells one label".to_owned()));
+        refuse("/multi_label", "must be false for a prototype, which tells one label".to_owned());
     }
     match (&body.source, &body.examples) {
-        (Some(_), Some(_)) => return Err(invalid("/examples", "must be left out beside source: give one of them".to_owned())),
+        (Some(_), Some(_)) => drop(refuse("/examples", "must be left out beside source: give one of them".to_owned())),
         (None, None) if !is_prototype => {
-            return Err(invalid("", format!("a classifier of kind {} needs source or examples", kind.name())));
+            refuse("", format!("a classifier of kind {} needs source or examples", kind.name()));
         }
         _ => (),
     }
-    let only_for = |pointer: &str, given: bool, wanted: ClassifierKind| match given && kind != wanted {
-        true => Err(invalid(pointer, format!("is for kind {}, must be left out for kind {}", wanted.name(), kind.name()))),
-        false => Ok(()),
-    };
-    only_for("/labels", body.labels.is_some(), ClassifierKind::Prototype)?;
-    only_for("/knn", body.knn.is_some(), ClassifierKind::Knn)?;
-    only_for("/mlp", body.mlp.is_some(), ClassifierKind::Mlp)?;
-    if is_prototype && body.labels.is_none() {
-        return Err(invalid("", "a classifier of kind prototype needs labels".to_owned()));
+    for (pointer, given, wanted) in [
+        ("/labels", body.labels.is_some(), ClassifierKind::Prototype),
+        ("/knn", body.knn.is_some(), ClassifierKind::Knn),
+        ("/mlp", body.mlp.is_some(), ClassifierKind::Mlp),
+    ] {
+        if given && kind != wanted {
+            refuse(pointer, format!("is for kind {}, must be left out for kind {}", wanted.name(), kind.name()));
+        }
     }
-    let definition = ClassifierDefinition {
-        kind,
-        description: body.description,
-        multi_label: body.multi_label,
-        threshold: probability("/threshold", body.threshold)?,
-        source: body.source.map(|source| labels::documents(source, "/source", limits)).transpose()?,
-        knn: knn(body.knn.unwrap_or_default())?,
-        mlp: mlp(body.mlp.unwrap_or_default())?,
+    if is_prototype && body.labels.is_none() {
+        refuse("", "a classifier of kind prototype needs labels".to_owned());
+    }
+    let threshold = checks.add(probability("/threshold", body.threshold));
+    let source = checks.add(body.source.map(|source| labels::documents(source, "/source", limits)).transpose());
+    let (knn, mlp) = (checks.add(knn(body.knn.unwrap_or_default())), checks.add(mlp(body.mlp.unwrap_or_default())));
+    let examples = body.examples.map(|examples| labels::texts(examples, "/examples", body.multi_label, limits));
+    let examples = checks.add(examples.transpose());
+    let labels = checks.add(body.labels.map(|labels| labels::described(labels, limits)).transpose());
+    let (Some(name), Some(threshold), Some(source), Some(knn), Some(mlp)) = (name, threshold, source, knn, mlp) else {
+        return Err(checks.refusal());
     };
-    let examples = body.examples.map(|examples| labels::texts(examples, "/examples", body.multi_label, limits)).transpose()?;
-    let labels = body.labels.map(|labels| labels::described(labels, limits)).transpose()?;
-    Ok(NewClassifier { name, definition, examples: examples.unwrap_or_default(), labels: labels.unwrap_or_default() })
+    checks.end()?;
+    let (examples, labels) = (examples.flatten().unwrap_or_default(), labels.flatten().unwrap_or_default());
+    let (description, multi_label) = (body.description, body.multi_label);
+    let definition = ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp };
+    Ok(NewClassifier { name, definition, examples, labels })
 }
 
 fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {

@@ -7,7 +7,7 @@ use crate::domain::{
     self, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits, Metric,
     SearchParameters, SearchRequest, SearchTarget,
 };
-use crate::http::error::{ApiError, Violation};
+use crate::http::error::{ApiError, Checks};
 use crate::http::extract::check_limit;
 use crate::http::facets::{self, FACETS_MAX};
 use crate::http::filter;
@@ -24,41 +24,59 @@ const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
 
 /// Checks one search.
 pub fn check(body: SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchRequest, ApiError> {
-    let target = check_target(&body, collection, limits)?;
+    let target = check_target(&body, collection, limits);
     check_rest(body, target, collection, limits)
 }
 
-/// Checks all of a search but its target.
+/// Checks all of a search but its target, whose own refusal is told with the others.
 pub fn check_rest(
     body: SearchDocumentsRequest,
-    target: SearchTarget,
+    target: Result<SearchTarget, ApiError>,
     collection: &Collection,
     limits: &Limits,
 ) -> Result<SearchRequest, ApiError> {
-    let mode = check_mode(&body, &target)?;
-    let parameters = check_parameters(&body, mode)?;
-    let reading = check_reading(&body, &target, mode)?;
-    let prefer_language = check_preferred(&body, &target)?;
+    let mut checks = Checks::default();
+    let target = checks.add(target);
+    let mode = target.as_ref().and_then(|target| checks.add(check_mode(&body, target)));
+    let parameters = mode.and_then(|mode| checks.add(check_parameters(&body, mode)));
+    let reading = target.as_ref().zip(mode).and_then(|(target, mode)| checks.add(check_reading(&body, target, mode)));
+    let prefer_language = target.as_ref().and_then(|target| checks.add(check_preferred(&body, target)));
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
-    let (limit, offset) = check_page(limit, offset, limits)?;
+    let page = checks.add(check_page(limit, offset, limits));
     if score_min.is_some_and(|score| !score.is_finite()) {
-        return invalid("/score_min", "must be a finite number".to_owned());
+        checks.add(invalid::<()>("/score_min", "must be a finite number".to_owned()));
     }
+    let languages = checks.add(body.languages.map(|codes| languages(&codes, "/languages")).transpose());
+    let filter = checks.add(filter::parse(body.filter, limits));
+    let margin = margin.zip(mode).map(|(margin, mode)| check_margin(&margin, mode, collection.metric));
+    let margin = checks.add(margin.transpose());
+    let grouping = checks.add(group_by.map(|group_by| check_grouping(&group_by, limits)).transpose());
+    let facets = checks.add(body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits)));
+    let (Some(target), Some(mode), Some(parameters), Some(reading)) = (target, mode, parameters, reading) else {
+        return Err(checks.refusal());
+    };
+    let (Some(prefer_language), Some((limit, offset)), Some(languages)) = (prefer_language, page, languages) else {
+        return Err(checks.refusal());
+    };
+    let (Some(filter), Some(margin), Some(grouping), Some(facets)) = (filter, margin, grouping, facets) else {
+        return Err(checks.refusal());
+    };
+    checks.end()?;
     Ok(SearchRequest {
         mode,
         reading,
         offset,
-        languages: body.languages.map(|codes| languages(&codes, "/languages")).transpose()?,
-        filter: filter::parse(body.filter, limits)?,
+        languages,
+        filter,
         score_min,
         exact: body.exact.unwrap_or_default(),
         parameters,
-        margin: margin.map(|margin| check_margin(&margin, mode, collection.metric)).transpose()?,
-        grouping: group_by.map(|group_by| check_grouping(&group_by, limits)).transpose()?,
+        margin,
+        grouping,
         balance_languages: body.balance_languages.unwrap_or_default(),
         prefer_language,
         parts: check_parts(include),
-        facets: body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits))?,
+        facets,
         ..SearchRequest::new(target, limit)
     })
 }
@@ -74,9 +92,10 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
         return invalid("/searches", format!("must have at most {FACETS_MAX} facets together, got {facets}"));
     }
     let searches = body.searches.into_iter().enumerate();
-    searches
-        .map(|(index, search)| check(search, collection, limits).map_err(|error| within(error, &format!("/searches/{index}"))))
-        .collect()
+    Checks::all(searches.map(|(index, search)| {
+        let checked = check(search, collection, limits);
+        checked.map_err(|error| error.within(&format!("/searches/{index}")))
+    }))
 }
 
 /// Checks a text that is searched for.
@@ -235,11 +254,4 @@ fn check_parts(include: Option<Vec<HitPart>>) -> HitParts {
         passage: has(HitPart::Passage),
         vector: has(HitPart::Vector),
     }
-}
-
-/// The same error, its places within `base`.
-fn within(error: ApiError, base: &str) -> ApiError {
-    let moved =
-        |violation: Violation| Violation { pointer: violation.pointer.map(|place| format!("{base}{place}")), ..violation };
-    ApiError::several(error.code, error.errors.into_iter().map(moved).collect())
 }

@@ -2,7 +2,7 @@
 
 use super::request::{SearchDocumentsRequest, WordMatching, invalid};
 use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Checks};
 use crate::http::languages::refused_tag;
 
 /// How the words of a query are read.
@@ -46,5 +46,5 @@ pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarg
             _ => invalid(&pointer, "auto is the language of a query, which the search has not".to_owned()),
         }
     };
-    tags.iter().enumerate().map(read).collect()
+    Checks::all(tags.iter().enumerate().map(read))
 }

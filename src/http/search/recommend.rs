@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::checks::{check_id, check_rest, check_text, check_vector};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest, object};
 use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Checks};
 use crate::http::filter::FilterNode;
 use crate::service::json::Object;
 
@@ -100,12 +100,15 @@ pub fn check_examples(
     collection: &Collection,
     limits: &Limits,
 ) -> Result<SearchRequest, ApiError> {
-    let positive = check_set("/positive", body.positive, collection, limits)?;
-    if positive == ExampleSet::default() {
-        return Err(ApiError::at(Code::InvalidRequest, "/positive", "must have at least one example in ids, vectors or texts"));
+    let mut checks = Checks::default();
+    let positive = checks.add(check_set("/positive", body.positive, collection, limits));
+    if positive == Some(ExampleSet::default()) {
+        let detail = "must have at least one example in ids, vectors or texts";
+        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/positive", detail)));
     }
-    let negative = check_set("/negative", body.negative.unwrap_or_default(), collection, limits)?;
-    let target = SearchTarget::Examples(Examples { positive, negative });
+    let negative = checks.add(check_set("/negative", body.negative.unwrap_or_default(), collection, limits));
+    let examples = positive.zip(negative).map(|(positive, negative)| Examples { positive, negative });
+    let target = checks.end().and_then(|()| Ok(SearchTarget::Examples(examples.unwrap_or_default())));
     let rest = SearchDocumentsRequest {
         limit: body.limit,
         offset: body.offset,
@@ -135,13 +138,16 @@ fn check_set(place: &str, input: ExampleInputs, collection: &Collection, limits:
             return Err(ApiError::at(Code::InvalidRequest, format!("{place}/{member}"), detail));
         }
     }
+    let mut checks = Checks::default();
     for (index, text) in texts.iter().enumerate() {
-        check_text(&format!("{place}/texts/{index}"), text, limits)?;
+        checks.add(check_text(&format!("{place}/texts/{index}"), text, limits));
     }
     let ids = ids.iter().enumerate().map(|(index, id)| check_id(&format!("{place}/ids/{index}"), id));
     let vectors =
         vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{place}/vectors/{index}"), vector, collection));
-    Ok(ExampleSet { ids: ids.collect::<Result<_, _>>()?, vectors: vectors.collect::<Result<_, _>>()?, texts })
+    let (ids, vectors) = (checks.add(Checks::all(ids)), checks.add(Checks::all(vectors)));
+    let (Some(ids), Some(vectors)) = (ids, vectors) else { return Err(checks.refusal()) };
+    checks.end().map(|()| ExampleSet { ids, vectors, texts })
 }
 
 fn required_object<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {

@@ -198,17 +198,21 @@ def delete_documents(
     """Deletes the documents with these ids, or those that match the filter, and gives how many there were."""
     if (ids is None) == (filter is None):
         raise ValueError("say either ids or filter; to delete everything, the filter is {'and': []}")
-    filters = [filter] if filter is not None else _id_filters(ids or [])
+    parts: list[dict[str, Any]] = [{"filter": filter}] if filter is not None else [{"ids": part} for part in _parts(ids or [])]
     deleted = 0
-    for number, part in enumerate(filters):
+    for number, part in enumerate(parts):
         key = f"{idempotency_key}-{number}" if idempotency_key and number else idempotency_key
-        answer = yield write({"filter": part}, "collections", collection, "documents", "delete", key=key)
+        answer = yield write(part, "collections", collection, "documents", "delete", key=key)
         deleted += answer["deleted"]
     return deleted
 
 
 def _id_filters(ids: Sequence[str]) -> list[wire.FilterNode]:
-    return [{"field": "id", "in": list(ids[at : at + FILTER_VALUES_MAX])} for at in range(0, len(ids), FILTER_VALUES_MAX)]
+    return [{"field": "id", "in": part} for part in _parts(ids)]
+
+
+def _parts(ids: Sequence[str]) -> list[list[str]]:
+    return [list(ids[at : at + FILTER_VALUES_MAX]) for at in range(0, len(ids), FILTER_VALUES_MAX)]
 
 
 def list_documents(

@@ -1,0 +1,327 @@
+//! Holds a request's body against its schema in the OpenAPI document: reading stops at the first member that does not fit, this
+//! names all of them. It also finds null where the document does not allow it: an optional member is left out, not null.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Places that are named at most.
+const MISFITS_MAX: usize = 100;
+
+/// The schemas of request bodies.
+pub struct Bodies {
+    document: Value,
+    /// Where in the document the schema of each operation's body stands, by the operation's id.
+    schemas: HashMap<String, String>,
+}
+
+/// The schema of a body or of a part of one.
+#[derive(Clone, Copy)]
+pub struct BodySchema<'a> {
+    document: &'a Value,
+    schema: &'a Value,
+}
+
+/// A place of a body that does not fit the schema.
+#[derive(Debug, PartialEq)]
+pub struct Misfit {
+    /// JSON pointer into the body.
+    pub pointer: String,
+    /// What was expected and what came.
+    pub detail: String,
+    /// Whether it is a null that the schema does not allow.
+    pub null: bool,
+}
+
+impl Bodies {
+    /// Finds the bodies in the OpenAPI document.
+    pub fn of(document: Value) -> Self {
+        let mut schemas = HashMap::new();
+        for (path, item) in document["paths"].as_object().into_iter().flatten() {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+                let path = path.replace('~', "~0").replace('/', "~1");
+                schemas.insert(id, format!("/paths/{path}/{method}/requestBody/content/application~1json/schema"));
+            }
+        }
+        Self { document, schemas }
+    }
+
+    /// The schema of an operation's body; one that everything fits when the document has none.
+    pub fn of_operation(&self, operation: &str) -> BodySchema<'_> {
+        let schema = self.schemas.get(operation).and_then(|pointer| self.document.pointer(pointer));
+        BodySchema { document: &self.document, schema: schema.unwrap_or(&Value::Null) }
+    }
+
+    /// The schema of this name, which a part of a body has.
+    pub fn named(&self, schema: &str) -> BodySchema<'_> {
+        BodySchema { document: &self.document, schema: &self.document["components"]["schemas"][schema] }
+    }
+}
+
+impl BodySchema<'_> {
+    /// Everything that does not fit, in the order of the body.
+    pub fn misfits(self, body: &Value) -> Vec<Misfit> {
+        misfits(self.document, self.schema, body, "")
+    }
+
+    /// The nulls that do not fit.
+    pub fn nulls(self, body: &Value) -> Vec<Misfit> {
+        let mut walk = Walk { document: self.document, found: Vec::new(), nulls_only: true };
+        walk.value(self.schema, body, "");
+        walk.found
+    }
+}
+
+fn misfits(document: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Misfit> {
+    let mut walk = Walk { document, found: Vec::new(), nulls_only: false };
+    walk.value(schema, value, place);
+    walk.found
+}
+
+struct Walk<'a> {
+    document: &'a Value,
+    found: Vec<Misfit>,
+    nulls_only: bool,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, schema: &Value, value: &Value, place: &str) {
+        if self.found.len() >= MISFITS_MAX {
+            return;
+        }
+        let schema = resolved(self.document, schema);
+        if let Some(kinds) = kinds(schema) {
+            return self.one_of(kinds, value, place);
+        }
+        if !has_type(schema, value) {
+            return self.add(place, wrong_type(value, &expected(schema)), value.is_null());
+        }
+        match value {
+            Value::Array(items) => {
+                self.bounds(schema, items.len() as f64, ["minItems", "maxItems"], place, "items");
+                let element = schema.get("items").unwrap_or(&Value::Null);
+                for (index, item) in items.iter().enumerate() {
+                    self.value(element, item, &format!("{place}/{index}"));
+                }
+            }
+            Value::Object(members) => self.members(schema, members, place),
+            Value::String(text) => {
+                self.bounds(schema, text.chars().count() as f64, ["minLength", "maxLength"], place, "characters");
+                self.variant(schema, text, place);
+            }
+            Value::Number(number) => {
+                let got = number.as_f64().unwrap_or_default();
+                self.bounds(schema, got, ["minimum", "maximum"], place, "");
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// One of several schemas must fit; where none does, the one of the value's type says why.
+    fn one_of(&mut self, kinds: &[Value], value: &Value, place: &str) {
+        let all = || kinds.iter().map(|kind| misfits(self.document, kind, value, place));
+        if all().any(|found| found.is_empty()) {
+            return;
+        }
+        let near = kinds.iter().find(|kind| has_type(resolved(self.document, kind), value));
+        match near {
+            Some(kind) => self.value(kind, value, place),
+            None => {
+                let expected: Vec<String> = kinds.iter().map(|kind| expected(resolved(self.document, kind))).collect();
+                self.add(place, wrong_type(value, &expected.join(" or ")), value.is_null());
+            }
+        }
+    }
+
+    fn members(&mut self, schema: &Value, members: &Map<String, Value>, place: &str) {
+        let properties = schema["properties"].as_object();
+        for (name, member) in members {
+            let place = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let known = properties.and_then(|properties| properties.get(name));
+            match known.or_else(|| schema.get("additionalProperties")) {
+                Some(Value::Bool(false)) => {
+                    let names = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+                    self.add(&place, format!("unknown field `{name}`, expected {}", choice(names)), false);
+                }
+                Some(schema) => self.value(schema, member, &place),
+                None => {}
+            }
+        }
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !members.contains_key(name) {
+                self.add(&format!("{place}/{name}"), format!("missing field `{name}`"), false);
+            }
+        }
+    }
+
+    fn variant(&mut self, schema: &Value, text: &str, place: &str) {
+        let Some(variants) = schema["enum"].as_array() else { return };
+        if !variants.iter().any(|variant| variant == text) {
+            let names = variants.iter().filter_map(Value::as_str);
+            self.add(place, format!("unknown variant `{text}`, expected {}", choice(names)), false);
+        }
+    }
+
+    fn bounds(&mut self, schema: &Value, got: f64, keywords: [&str; 2], place: &str, unit: &str) {
+        let [least, most] = keywords.map(|keyword| schema[keyword].as_f64());
+        let (verb, unit) = if unit.is_empty() { ("be", String::new()) } else { ("have", format!(" {unit}")) };
+        if let Some(least) = least.filter(|least| got < *least) {
+            self.add(place, format!("must {verb} at least {least}{unit}, got {got}"), false);
+        }
+        if let Some(most) = most.filter(|most| got > *most) {
+            self.add(place, format!("must {verb} at most {most}{unit}, got {got}"), false);
+        }
+    }
+
+    fn add(&mut self, place: &str, detail: String, null: bool) {
+        if self.nulls_only && !null {
+            return;
+        }
+        let detail = if null { "must not be null; leave it out instead".to_owned() } else { detail };
+        self.found.push(Misfit { pointer: place.to_owned(), detail, null });
+    }
+}
+
+fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    let target = schema.get("$ref").and_then(|path| document.pointer(path.as_str()?.trim_start_matches('#')));
+    target.unwrap_or(schema)
+}
+
+/// The schemas of which one must fit.
+fn kinds(schema: &Value) -> Option<&Vec<Value>> {
+    ["oneOf", "anyOf"].iter().find_map(|name| schema.get(name)?.as_array())
+}
+
+/// The names of the types that a schema allows; none when it allows all.
+fn types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        Some(one) => one.as_str().into_iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+fn has_type(schema: &Value, value: &Value) -> bool {
+    let types = types(schema);
+    let fits = |name: &&str| match *name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        _ => true,
+    };
+    types.is_empty() || types.iter().any(fits)
+}
+
+fn expected(schema: &Value) -> String {
+    let words = types(schema).into_iter().filter(|name| *name != "null").map(|name| match name {
+        "array" | "object" | "integer" => format!("an {name}"),
+        name => format!("a {name}"),
+    });
+    words.collect::<Vec<_>>().join(" or ")
+}
+
+/// In the words that serde has for it.
+fn wrong_type(value: &Value, expected: &str) -> String {
+    let got = match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => format!("boolean `{value}`"),
+        Value::Number(number) if number.is_f64() => format!("floating point `{number}`"),
+        Value::Number(number) => format!("integer `{number}`"),
+        Value::String(text) => format!("string {text:?}"),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) => "object".to_owned(),
+    };
+    format!("invalid type: {got}, expected {expected}")
+}
+
+/// In the words that serde has for it.
+fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [first, second] => format!("{first} or {second}"),
+        [one] => one.clone(),
+        [] => "no field".to_owned(),
+        several => format!("one of {}", several.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(operation: &str, json: &str) -> Vec<Misfit> {
+        crate::http::description().bodies.of_operation(operation).misfits(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn null_is_refused_where_the_document_has_none() {
+        for (operation, json, expect) in [
+            ("search_documents", r#"{"query": "null", "limit": 3}"#, None),
+            ("search_documents", r#"{"query": "a", "limit": null}"#, Some("/limit")),
+            ("search_documents", r#"{"query": "a", "filter": null}"#, Some("/filter")),
+            ("search_documents", r#"{"query": "a", "filter": {"and": [{"not": null}]}}"#, Some("/filter/and/0/not")),
+            (
+                "search_batch",
+                r#"{"searches": [{"query": "a"}, {"query": "b", "languages": [null]}]}"#,
+                Some("/searches/1/languages/0"),
+            ),
+            ("upsert_documents", r#"{"documents": [{"text": "a", "metadata": {"b": null, "c": [null]}}]}"#, None),
+            ("upsert_documents", r#"{"documents": [{"text": "a", "language": null}]}"#, Some("/documents/0/language")),
+            ("patch_document", r#"{"metadata": {"topic": null}}"#, None),
+            ("patch_document", r#"{"title": null}"#, None),
+            ("put_document", r#"{"text": "a", "title": null}"#, Some("/title")),
+            ("create_embeddings", r#"{"input": ["a", "b"], "model": null}"#, Some("/model")),
+            ("not_in_the_document", r#"{"a": null}"#, None),
+        ] {
+            let all = found(operation, json);
+            let null = all.iter().find(|misfit| misfit.null).map(|misfit| misfit.pointer.as_str());
+            assert_eq!(null, expect, "{operation} {json}");
+            let nulls = crate::http::description().bodies.of_operation(operation).nulls(&serde_json::from_str(json).unwrap());
+            assert_eq!(nulls, all, "{operation} {json}");
+        }
+    }
+
+    #[test]
+    fn everything_that_does_not_fit_is_named() {
+        let check = |operation: &str, json: &str, expect: &[(&str, &str)]| {
+            let all = found(operation, json);
+            let all: Vec<(&str, &str)> = all.iter().map(|misfit| (misfit.pointer.as_str(), misfit.detail.as_str())).collect();
+            assert_eq!(all, expect, "{operation} {json}");
+        };
+        check(
+            "search_documents",
+            r#"{"query": 3, "limit": "ten", "offset": -1, "mode": "fast", "explain": null}"#,
+            &[
+                ("/query", "invalid type: integer `3`, expected a string"),
+                ("/limit", "invalid type: string \"ten\", expected an integer"),
+                ("/offset", "must be at least 0, got -1"),
+                ("/mode", "unknown variant `fast`, expected one of `full`, `dense`, `lexical`, `hybrid`"),
+                ("/explain", "must not be null; leave it out instead"),
+            ],
+        );
+        check(
+            "put_alias",
+            r#"{"colection": "news"}"#,
+            &[("/colection", "unknown field `colection`, expected `collection`"), ("/collection", "missing field `collection`")],
+        );
+        check(
+            "compare_pairs",
+            r#"{"pairs": [{"first": "a"}, ["a", "b"], {"first": "", "second": "b"}]}"#,
+            &[
+                ("/pairs/0/second", "missing field `second`"),
+                ("/pairs/1", "invalid type: array, expected an object"),
+                ("/pairs/2/first", "must have at least 1 characters, got 0"),
+            ],
+        );
+        check("create_embeddings", r#"{"input": 3}"#, &[("/input", "invalid type: integer `3`, expected a string or an array")]);
+        check("create_embeddings", r#"{"input": ["a", 3]}"#, &[("/input/1", "invalid type: integer `3`, expected a string")]);
+        check("create_embeddings", r#"[]"#, &[("", "invalid type: array, expected an object")]);
+        let many = format!(r#"{{"texts": [{}1]}}"#, "1, ".repeat(500));
+        assert_eq!(found("detect_languages", &many).len(), MISFITS_MAX);
+    }
+}

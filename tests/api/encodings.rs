@@ -1,0 +1,105 @@
+//! Bodies that are packed, both ways: `Content-Encoding` of requests, `Accept-Encoding` of answers.
+
+use std::io::{Read as _, Write as _};
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use dragoman::domain::Limits;
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server};
+
+const ENCODINGS: [&str; 2] = ["gzip", "zstd"];
+
+fn packed(encoding: &str, bytes: &[u8]) -> Vec<u8> {
+    if encoding == "zstd" {
+        return zstd::encode_all(bytes, 3).expect("zstd");
+    }
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("gzip")
+}
+
+fn unpacked(encoding: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    let read = match encoding {
+        "zstd" => zstd::stream::read::Decoder::new(bytes).expect("zstd").read_to_end(&mut whole),
+        _ => flate2::read::GzDecoder::new(bytes).read_to_end(&mut whole),
+    };
+    read.expect("a whole file");
+    whole
+}
+
+async fn send(server: &Server, path: &str, encoding: &str, body: Vec<u8>) -> Answer {
+    let request = Request::post(path).header("content-type", "application/json").header("content-encoding", encoding);
+    server.send(request.body(Body::from(body)).expect("a request")).await
+}
+
+/// Asks with `Accept-Encoding`.
+async fn ask(server: &Server, path: &str, accepted: &str) -> Answer {
+    let request = Request::builder().method(Method::GET).uri(path).header("accept-encoding", accepted);
+    server.send_unchecked(request.body(Body::empty()).expect("a request")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packed_requests_are_read() {
+    let server = Server::with_news().await;
+    for encoding in ENCODINGS {
+        let text = "Le train est en retard. ".repeat(5_000);
+        let body = json!({"documents": [{"id": encoding, "text": text}]}).to_string();
+        let answer = send(&server, "/v1/collections/news/documents", encoding, packed(encoding, body.as_bytes())).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(server.get(&format!("/v1/collections/news/documents/{encoding}")).await.body["text"], text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_size_limit_holds_for_what_a_request_unpacks_to() {
+    let server = Server::with_limits(Limits { body_bytes_max: 100_000, ..Limits::default() });
+    let body = |spaces: usize| format!("{{\"name\": \"news\"}}{}", " ".repeat(spaces)).into_bytes();
+    for encoding in ENCODINGS {
+        for spaces in [100_000, 80 << 20] {
+            let bomb = packed(encoding, &body(spaces));
+            assert!(bomb.len() < 100_000);
+            let answer = send(&server, "/v1/collections", encoding, bomb).await;
+            answer.assert_error(413, "body_too_large", "", &["100000 bytes"]);
+        }
+        let torn = packed(encoding, &body(1_000));
+        let answer = send(&server, "/v1/collections", encoding, torn[..torn.len() - 2].to_vec()).await;
+        answer.assert_error(400, "malformed_json", "", &[encoding]);
+        let answer = send(&server, "/v1/collections", encoding, body(0)).await;
+        answer.assert_error(400, "malformed_json", "", &[encoding]);
+    }
+    assert_eq!(send(&server, "/v1/collections", "gzip", packed("gzip", &body(99_000))).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_packed_when_asked() {
+    let documents: Vec<Value> = (0..50).map(|n| json!({"id": n.to_string(), "text": "Le train est en retard."})).collect();
+    let server = Server::with_documents(json!(documents)).await;
+    for path in ["/v1/collections/news/documents?limit=50", "/openapi.json", "/docs/errors", "/"] {
+        let plain = ask(&server, path, "identity").await;
+        assert_eq!((plain.status, plain.header("content-encoding")), (200, None), "{path}");
+        for encoding in ENCODINGS {
+            let answer = ask(&server, path, encoding).await;
+            assert_eq!((answer.status, answer.header("content-encoding")), (200, Some(encoding)), "{path}");
+            assert!(answer.header("vary").is_some_and(|names| names.to_lowercase().contains("accept-encoding")), "{path}");
+            assert!(answer.bytes.len() < plain.bytes.len(), "{path}");
+            assert!(unpacked(encoding, &answer.bytes) == plain.bytes, "{path} {encoding}");
+        }
+    }
+    let small = ask(&server, "/v1/collections/news", "gzip").await;
+    assert_eq!((small.status, small.header("content-encoding")), (200, None));
+    let export = ask(&server, "/v1/collections/news/export", "gzip").await;
+    assert_eq!(export.header("content-encoding"), Some("gzip"));
+    assert_eq!(unpacked("gzip", &export.bytes).iter().filter(|byte| **byte == b'\n').count(), 50, "packed once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_not_packed() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Bonjour"}])).await;
+    let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
+    let id = job["id"].as_str().expect("an id");
+    let events = ask(&server, &format!("/v1/jobs/{id}/events"), "gzip, zstd").await;
+    assert_eq!((events.status, events.header("content-encoding")), (200, None));
+    assert!(events.text.starts_with("event: end"), "{}", events.text);
+}
