@@ -30,9 +30,9 @@ pub use silence::silence_runtime;
 
 /// Runs the server until SIGTERM or SIGINT.
 ///
-/// The address is taken first, so that a second server on it fails at once, and answers when the service is open; recovery
-/// of the indexes goes on in the background while `/healthz` answers. At the end requests in flight get their time, new ones are
-/// refused; then the indexes are saved and the databases closed.
+/// The address is bound first, so that a second server on it fails at once, and answers once the service is open; recovery
+/// of the indexes continues in the background while `/healthz` answers. At the end, requests in flight get their grace period and
+/// new ones are refused; then the indexes are saved and the databases closed.
 pub async fn run(config: Config) -> Result<(), AppError> {
     let mut stop = stop_signal().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
@@ -56,7 +56,7 @@ pub async fn run(config: Config) -> Result<(), AppError> {
             let (mut stopping, announcing) = (stop.clone(), service.clone());
             tokio::spawn(async move {
                 let _ = stopping.wait_for(|stop| *stop).await;
-                // Else whoever watches a job would hold the server until the grace period is over.
+                // Otherwise whoever watches a job would hold the server until the grace period is over.
                 announcing.announce_stop();
             });
             let reloading = tls.clone().map(|tls| tokio::spawn(tls.keep_current(hangup)));
@@ -83,7 +83,7 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     stopped
 }
 
-/// Waits for the end of `serving`, from the stop on no longer than the grace period.
+/// Waits for the end of `serving`, after the stop for at most the grace period.
 async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch::Receiver<bool>, grace_s: u64) {
     let overdue = async {
         let _ = stop.wait_for(|stop| *stop).await;
@@ -91,15 +91,15 @@ async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch
     };
     tokio::select! {
         () = serving => (),
-        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period, ending them"),
+        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period; ending them"),
     }
 }
 
-/// Loads the model. Reading and checking the weights and warming up take a moment and block.
+/// Loads the model. Reading and verifying the weights and warming up take a moment and block.
 async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, AppError> {
     let folder = match config.model() {
         ModelSetting::Fake { dimension } => {
-            tracing::warn!(dimension, "the encoder is a stand-in for tests, its answers mean nothing");
+            tracing::warn!(dimension, "the encoder is a fake for tests; its embeddings mean nothing");
             return Ok(Embedder::fake(dimension));
         }
         ModelSetting::Bundle(folder) => folder,
@@ -137,7 +137,7 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     })
 }
 
-/// Becomes true at the first SIGTERM or SIGINT. Signals are caught from now on, also during start-up.
+/// Becomes true at the first SIGTERM or SIGINT. Signals are caught from now on, even during start-up.
 fn stop_signal() -> std::io::Result<watch::Receiver<bool>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,6 +1,6 @@
-//! A bundle: the folder that holds a model, and the contract between the trainer that writes it and the server that reads it.
+//! A bundle: the folder of a model, and the contract between the trainer that writes it and the server that reads it.
 //!
-//! `manifest.json` names every file with its SHA-256. `Bundle::open` checks all of them before anything is loaded, so that a
+//! `manifest.json` lists every file with its SHA-256. `Bundle::open` verifies all of them before anything is loaded, so that a
 //! torn download or a hand-edited tokenizer is refused by name instead of giving wrong embeddings.
 
 use std::collections::BTreeMap;
@@ -14,28 +14,28 @@ use crate::domain::{Language, RelevanceWeights};
 
 /// The manifest's format that this program reads and writes.
 pub const FORMAT: u32 = 1;
-/// The version of the text pipeline, module `text`; a change there that changes token ids counts it up. A bundle carries the
-/// version it was trained with, and no other opens.
+/// The version of the text pipeline, module `text`; it increases with every change that affects token ids. A bundle records the
+/// version it was trained with, and bundles of other versions do not open.
 pub const TEXT_VERSION: u32 = 1;
 /// int8 weights, for CPUs.
 pub const MODEL_INT8: &str = "model.onnx";
 /// fp16 weights, for GPUs.
 pub const MODEL_FP16: &str = "model.fp16.onnx";
-/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles of before 0.5.0, and those of other
-/// encoders, do without: their graphs hold their tables.
+/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles older than 0.5.0, and those of
+/// other encoders, do without it: their graphs contain their tables.
 pub const TOKEN_TABLE: &str = "tokens.safetensors";
-/// A token table that late interaction has of its own; without it, it reads the model's. No embedding depends on it.
+/// A separate token table for late interaction; without it, late interaction uses the model's. No embedding depends on it.
 pub const LATE_TABLE: &str = "late.safetensors";
-/// int8 weights of an encoder of questions, which stands beside that of passages. It reads the same token table. No stored embedding
-/// depends on it.
+/// int8 weights of a question encoder beside that of passages. It reads the same token table. No stored
+/// embedding depends on it.
 pub const QUESTIONS_INT8: &str = "questions.onnx";
 /// The same in fp16.
 pub const QUESTIONS_FP16: &str = "questions.fp16.onnx";
-/// What words of all languages mean: the table that search translates words by. No embedding depends on it.
+/// The translation table: the meanings of words in all languages, for search. No embedding depends on it.
 pub const TRANSLATIONS: &str = "translations.safetensors";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
-/// The head that recognizes languages; a bundle may do without.
+/// The language head; optional.
 pub const LANGUAGE_HEAD: &str = "language.head";
 /// Texts with the token ids and embeddings that they must give.
 pub const GOLDEN: &str = "golden.json";
@@ -56,7 +56,7 @@ pub enum BundleError {
         #[source]
         source: std::io::Error,
     },
-    /// The manifest is no manifest.
+    /// The manifest is not valid.
     #[error("{} is not a valid manifest", path.display())]
     Manifest {
         /// The file.
@@ -66,7 +66,7 @@ pub enum BundleError {
         source: serde_json::Error,
     },
     /// The manifest was written for another version of something.
-    #[error("{what} is {got}, this program works with {expected}")]
+    #[error("{what} is {got}, but this program supports {expected}")]
     Version {
         /// What has a version.
         what: &'static str,
@@ -75,8 +75,8 @@ pub enum BundleError {
         /// The bundle's version.
         got: u32,
     },
-    /// A file's content is not what the manifest says.
-    #[error("{} has SHA-256 {got}, the manifest says {expected}", path.display())]
+    /// A file's content does not match the manifest.
+    #[error("{} has SHA-256 {got}, but the manifest says {expected}", path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
@@ -85,27 +85,27 @@ pub enum BundleError {
         /// On disk.
         got: String,
     },
-    /// A file that must be there is not named in the manifest.
+    /// A required file is not in the manifest.
     #[error("the manifest does not name {file}")]
     MissingFile {
         /// The file's name.
         file: &'static str,
     },
     /// A language code that this program does not know.
-    #[error("the manifest names the unknown language {code:?}")]
+    #[error("the manifest lists the unknown language {code:?}")]
     UnknownLanguage {
         /// The code.
         code: String,
     },
 }
 
-/// What is done to a text before it comes to the tokenizer's own normalization. A bundle that names one which this program does not
-/// know does not open.
+/// What happens to a text before the tokenizer's own normalization. A bundle that names one unknown to this program
+/// does not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preprocessing {
-    /// Lower case, then spaces between words: by jieba in Chinese, by a dictionary in Japanese, by the rules of the Moses tokenizer
-    /// in every other language (EMS, 2024, section IV-B). For imported EMS weights.
+    /// Lower case, then spaces between words: by jieba in Chinese, by a dictionary in Japanese, by the rules of the Moses
+    /// tokenizer in every other language (EMS, 2024, section IV-B). For imported EMS weights.
     MosesJieba,
 }
 
@@ -130,40 +130,40 @@ pub struct Manifest {
     pub version: String,
     /// `TEXT_VERSION` at training time.
     pub text_version: u32,
-    /// What is done to a text before the tokenizer; absent means nothing.
+    /// What happens to a text before the tokenizer; nothing if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preprocessing: Option<Preprocessing>,
     /// Values per embedding.
     pub dimension: usize,
-    /// Tokens that the encoder reads of one text.
+    /// Maximum tokens that the encoder reads of one text.
     pub tokens_max: usize,
     /// ISO 639-1 codes of the languages that it was trained on.
     pub languages: Vec<String>,
-    /// How search weighs its evidence; absent means as with the first models that had late interaction.
+    /// The weights of the evidence in search; if missing, those of the first models that had late interaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevance: Option<RelevanceWeights>,
     /// File name to SHA-256 in hexadecimal.
     pub files: BTreeMap<String, String>,
     /// How it was trained: configuration, steps, corpora; for people.
     pub training: serde_json::Value,
-    /// Measured quality: name of the measurement to value.
+    /// Measured quality, by the name of the measure.
     pub quality: BTreeMap<String, f64>,
 }
 
-/// One line of `golden.json`: a text and what the model makes of it.
+/// One line of `golden.json`: a text and the model's output for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoldenText {
     /// ISO 639-1 code.
     pub language: String,
     /// The text.
     pub text: String,
-    /// Its token ids: must be equal.
+    /// Its token ids, which must be equal.
     pub ids: Vec<u32>,
-    /// The first eight values of its embedding by the int8 model: must be near.
+    /// The first eight values of its embedding by the int8 model, which must be close.
     pub embedding_head: Vec<f32>,
 }
 
-/// An opened bundle, every file of it checked.
+/// An opened bundle with all files verified.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     /// The folder.
@@ -175,7 +175,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Opens the bundle in `folder` and checks its files against the manifest.
+    /// Opens the bundle in `folder` and verifies its files against the manifest.
     pub fn open(folder: &Path) -> Result<Self, BundleError> {
         let path = folder.join(MANIFEST);
         let bytes = std::fs::read(&path).map_err(|source| BundleError::File { path: path.clone(), source })?;
@@ -207,7 +207,7 @@ impl Bundle {
         Ok(Self { folder: folder.to_owned(), manifest, languages })
     }
 
-    /// Writes `manifest` into `folder`, with the checksums of the named files as they are there now.
+    /// Writes `manifest` into `folder`, with the current checksums of the named files.
     pub fn seal(folder: &Path, mut manifest: Manifest, files: &[&str]) -> Result<Self, BundleError> {
         manifest.files.clear();
         for file in files {
@@ -226,24 +226,25 @@ impl Bundle {
         self.folder.join(file)
     }
 
-    /// The full path of a file that the bundle may have; `None` when it has not.
+    /// The full path of an optional file; `None` if the bundle does not have it.
     pub fn optional(&self, file: &str) -> Option<PathBuf> {
         self.manifest.files.contains_key(file).then(|| self.path(file))
     }
 
-    /// The token table that late interaction reads; `None` when the bundle has none.
+    /// The token table for late interaction; `None` if the bundle has none.
     pub fn late_interaction_table(&self) -> Option<PathBuf> {
         [LATE_TABLE, TOKEN_TABLE].into_iter().find_map(|file| self.optional(file))
     }
 
-    /// What decides an embedding, as one SHA-256: the text version, the preprocessing, the tokenizer and the weights. int8 and fp16 weights come
-    /// from the same training and give embeddings of the same space, so the fingerprint does not depend on the device.
+    /// One SHA-256 over everything that determines an embedding: the text version, the preprocessing, the tokenizer and the
+    /// weights. int8 and fp16 weights come from the same training and give embeddings of the same space, so the fingerprint does
+    /// not depend on the device.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.manifest.text_version.to_le_bytes());
         hash.update(self.manifest.tokens_max.to_le_bytes());
         hash.update(self.manifest.preprocessing.map_or("", Preprocessing::name));
-        // A file that a bundle does not have adds nothing: the fingerprints of older bundles stay.
+        // A missing file adds nothing: the fingerprints of older bundles stay.
         for file in [TOKENIZER, MODEL_INT8, TOKEN_TABLE] {
             hash.update(self.manifest.files.get(file).map(String::as_bytes).unwrap_or_default());
         }

@@ -26,7 +26,7 @@ pub mod storage;
 /// Labels on frozen embeddings: learning, answering, judging.
 pub mod classify;
 
-/// Translation pairs and near-duplicates, out of nearest neighbors.
+/// Translation pairs and near-duplicates, from nearest neighbors.
 pub mod mining;
 
 /// How well a passage answers a question: late interaction of tokens.
@@ -46,7 +46,7 @@ pub mod embed;
 #[cfg(feature = "server")]
 pub mod service;
 
-/// The wire: routes, requests, answers, errors, OpenAPI.
+/// The HTTP API: routes, requests, responses, errors, OpenAPI.
 #[cfg(feature = "server")]
 pub mod http;
 
@@ -54,11 +54,11 @@ pub mod http;
 #[cfg(feature = "server")]
 pub mod server;
 
-/// The command line beside the server: commands that call one, and texts embedded here.
+/// The command line for a running server, and for embedding texts locally.
 #[cfg(feature = "server")]
 pub mod cli;
 
-/// Every setting, with unit and default, and where it comes from.
+/// Every setting, with unit and default, and its source.
 #[cfg(feature = "server")]
 pub mod config;
 

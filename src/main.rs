@@ -8,7 +8,7 @@ use dragoman::cli::health::{self, HealthCheck};
 use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
 use dragoman::{app, cli, telemetry};
 
-/// Of each thread that serves. JSON may be 128 levels deep, and reading it takes some frames for each.
+/// Stack size of each thread that serves. JSON may be 128 levels deep, and reading it takes several frames for each.
 const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // When standard error is gone, too, there is nobody to tell.
+            // If standard error is gone too, nobody can read it.
             let _ = writeln!(std::io::stderr(), "error: {}", cli::chain(&*error));
             ExitCode::FAILURE
         }
@@ -50,7 +50,7 @@ fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
 fn check(config: &Config, settings: &[Setting]) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     match settings.iter().try_for_each(|setting| writeln!(out, "{setting}")) {
-        // The exit code says what the check finds, whoever reads the rest.
+        // The exit code says what the check finds, whether or not anybody reads the rest.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => (),
         written => written?,
     }

@@ -1,5 +1,5 @@
-//! Logs: structured, on standard error, as text or JSON; and traces to an OpenTelemetry collector, where the program was built
-//! for that.
+//! Logs: structured, on standard error, as text or JSON; and traces to an OpenTelemetry collector, if the program was built
+//! with that feature.
 
 mod error;
 mod layer;
@@ -17,14 +17,14 @@ pub use error::TelemetryError;
 use crate::config::{Config, LogFormat};
 use layer::BoxedLayer;
 
-/// Sends what is left when it is dropped.
+/// Sends the rest when it is dropped.
 #[must_use = "traces end when this is dropped"]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
     _traces: Option<traces::Traces>,
 }
 
-/// Starts the log of this process and, when an endpoint is set, its traces.
+/// Starts the log of this process and, if an endpoint is set, its traces.
 pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     check(config)?;
     let lines = fmt::layer().with_writer(std::io::stderr);
@@ -46,7 +46,7 @@ pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     })
 }
 
-/// Says whether the log and the traces can be started with these settings.
+/// Checks whether the log and the traces can be started with these settings.
 pub fn check(config: &Config) -> Result<(), TelemetryError> {
     filter(config)?;
     match &config.otel_endpoint {

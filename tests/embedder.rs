@@ -103,7 +103,7 @@ async fn a_full_queue_refuses_with_both_numbers_and_recovers() {
 async fn more_than_the_queue_ever_takes_is_another_error() {
     let (embedder, _control) = fake(3, 1_024);
     let refused = embedder.embed(texts(&["a", "b", "c", "d"]), Priority::Ingest).await.unwrap_err();
-    assert_eq!(refused.to_string(), "4 texts were sent at once, the embedding queue takes at most 3");
+    assert_eq!(refused.to_string(), "a request sent 4 texts at once, but the embedding queue takes at most 3");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,15 +330,15 @@ fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
     for (shape, expect) in [
         (
             Shape { input: "ids", ..Shape::default() },
-            "the model has the inputs [\"ids\", \"attention_mask\"], a bundle's encoder has an input input_ids",
+            "the model has the inputs [\"ids\", \"attention_mask\"], but a bundle's encoder needs an input input_ids",
         ),
         (
             Shape { output: "pooled", ..Shape::default() },
-            "the model has the outputs [\"pooled\"], a bundle's encoder has an output sentence_embedding",
+            "the model has the outputs [\"pooled\"], but a bundle's encoder needs an output sentence_embedding",
         ),
         (
             Shape { manifest_dimension: 5, ..Shape::default() },
-            "a bundle's encoder has an output sentence_embedding: f32 [batch, 5]",
+            "a bundle's encoder needs an output sentence_embedding: f32 [batch, 5]",
         ),
     ] {
         let error = tiny(&shape, &cpu()).unwrap_err().to_string();
@@ -413,7 +413,7 @@ fn a_broken_language_head_is_refused_with_its_path_and_fault() {
     other.features.kinds.pop();
     other.features.pairs = 2;
     for (bytes, expect) in [
-        (&b"no head"[..], "it does not begin as a language head does"),
+        (&b"no head"[..], "it does not begin with the mark of a language head"),
         (&whole[..whole.len() - 1], "bytes, got"),
         (&other.to_bytes()[..], "expected a row for each of the tokenizer's 6 tokens, got 5 rows"),
     ] {

@@ -154,11 +154,11 @@ fn files_that_are_no_certificate_are_named() {
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "nothing of use").unwrap();
     let error = |certificate: &Path, key: &Path| Tls::open(certificate, key).err().unwrap().to_string();
-    assert!(error(&empty, &one.key).contains("empty.pem holds no certificate"));
-    assert!(error(&one.path, &empty).contains("empty.pem holds no private key"));
-    assert!(error(&one.key, &one.key).contains("holds no certificate"));
+    assert!(error(&empty, &one.key).contains("empty.pem contains no certificate"));
+    assert!(error(&one.path, &empty).contains("empty.pem contains no private key"));
+    assert!(error(&one.key, &one.key).contains("contains no certificate"));
     assert!(error(&folder.path().join("absent"), &one.key).contains("absent"));
-    assert!(error(&one.path, &two.key).contains("cannot be used"));
+    assert!(error(&one.path, &two.key).contains("cannot use the certificate with its key"));
 }
 
 #[tokio::test]

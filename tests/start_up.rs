@@ -166,7 +166,7 @@ fn a_wrong_configuration_is_named() {
         ("log = 'dragoman=loudly'", "dragoman=loudly"),
         ("admin_key = 'short'", "admin_key must have at least 16 characters, got 5"),
         ("admin_key_file = 'no/such/file'", "no/such/file"),
-        ("tls_certificate = 'cert.pem'", "tls_certificate is given without tls_key"),
+        ("tls_certificate = 'cert.pem'", "tls_certificate is set without tls_key"),
         ("tls_certificate = 'no/cert.pem'\ntls_key = 'no/key.pem'", "no/cert.pem"),
         ("cors_origins = ['example.com']", "cors_origins must be * or an origin"),
         ("listen = '0.0.0.0:7700'\ndata = 'no/such/data'", "can be reached from other machines"),
@@ -323,7 +323,7 @@ fn a_data_directory_that_others_could_read_is_narrowed_and_that_is_said_once() {
     for said in [true, false] {
         let mut server = Program::start(folder.path(), "fake:8");
         let log = server.kill();
-        assert_eq!(log.iter().any(|line| line.contains("its modes are 700 and 600 now")), said, "{log:#?}");
+        assert_eq!(log.iter().any(|line| line.contains("changed its modes to 700 and 600")), said, "{log:#?}");
         assert_eq!(foreign.metadata().unwrap().permissions().mode() & 0o777, 0o644, "what is not ours stays");
     }
     std::fs::remove_file(foreign).unwrap();

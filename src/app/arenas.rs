@@ -1,16 +1,16 @@
-//! How many arenas the C library's allocator has, where it is that of GNU.
+//! The number of arenas of the C library's allocator, if it is GNU's.
 //!
-//! It gives threads arenas of their own, up to eight for each core, and what is freed in one serves no thread of another. The threads
-//! of requests and jobs come and go; each takes some arena to the size of the largest thing it does, and an arena hardly ever gives
-//! memory back. So a server that does the same for an hour went on growing until every arena had had its turn. With one arena
-//! for each core it stays as it is, and takes no more time: `cargo bench --bench growth` shows it.
+//! It gives threads arenas of their own, up to eight per core, and memory freed in one is not available to threads of another.
+//! The threads of requests and jobs come and go; each grows some arena to the size of its largest task, and an arena hardly ever
+//! returns memory. So a server with constant work kept growing for an hour, until every arena had had its turn. With one arena
+//! per core it stays the same and is no slower: `cargo bench --bench growth` shows it.
 
-/// Arenas at least: one thread that frees much must not hold up all others.
+/// Minimum arenas: one thread that frees much must not hold up all others.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS_MIN: usize = 2;
 
-/// Bounds the arenas by the cores, unless the environment does. To be called before any thread is started: an arena that is there
-/// stays.
+/// Limits the arenas to the number of cores, unless the environment does. Call it before any thread is started: existing arenas
+/// stay.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn bound_arenas() {
     let tunables = std::env::var("GLIBC_TUNABLES").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Why the server did not start, or did not stop in order.
+//! Why the server did not start, or did not shut down cleanly.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::embed::EmbedError;
 use crate::server::TlsError;
 use crate::service;
 
-/// Why the server did not start, or did not stop in order.
+/// Why the server did not start, or did not shut down cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// There is no bundle in the folder.
@@ -67,7 +67,7 @@ pub enum AppError {
     Setting {
         /// Its key in the file.
         setting: &'static str,
-        /// What was expected and what came.
+        /// What was expected and what was given.
         problem: String,
     },
     /// The file with the admin key cannot be read.
@@ -84,8 +84,8 @@ pub enum AppError {
     Tls(#[source] TlsError),
     /// Everybody could do everything.
     #[error(
-        "{address} can be reached from other machines, and there is no key: give an admin key (--admin-key-file), \
-         listen on 127.0.0.1, or say --insecure if a firewall or proxy keeps others out"
+        "{address} can be reached from other machines, but the server has no keys: set an admin key (--admin-key-file), \
+         listen on 127.0.0.1, or pass --insecure if a firewall or proxy keeps others out"
     )]
     Exposed {
         /// The address.
@@ -95,7 +95,7 @@ pub enum AppError {
     #[error("cannot receive signals")]
     Serve(#[source] std::io::Error),
     /// Something could not be saved or closed at the end. What was acknowledged is in the databases all the same.
-    #[error("shutting down failed")]
+    #[error("cannot shut down cleanly")]
     Shutdown(#[source] Box<service::Error>),
     /// A task on another thread panicked.
     #[error("a start-up task failed")]

@@ -1,13 +1,13 @@
-//! How many files the process may have open, and how many of these may be connections and databases.
+//! How many files the process may have open, and how many of them may be connections and databases.
 //!
-//! Where connections take all of them, no database can be opened and no file be written: requests then fail that would
-//! only have had to wait.
+//! If connections took all of them, no database could be opened and no file written: requests would fail that could
+//! simply have waited.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files of an open database at most: its own and its log by the writer and by four readers, what they share, and one to spare.
+/// Maximum files of an open database: its own and its log by the writer and by four readers, what they share, and one to spare.
 const FILES_PER_DATABASE: usize = 12;
-/// This part of the files is for databases.
+/// This share of the files is for databases.
 const DATABASES_PART: usize = 4;
 /// A database that another one has to wait for is closed before that is opened; with two, one of them may stay.
 const DATABASES_MIN: usize = 2;
@@ -32,12 +32,12 @@ pub fn connections_max(wanted: usize) -> usize {
         used,
         connections_max = allowed,
         wanted,
-        "the limit on open files (ulimit -n) is low: fewer connections are served at once"
+        "the limit on open files (ulimit -n) is low; serving fewer connections at once"
     );
     allowed
 }
 
-/// Raises the soft limit to the hard one, as the soft one is meant for programs that cannot handle many files; gives it.
+/// Raises the soft limit to the hard one, because the soft one is meant for programs that cannot handle many files; returns it.
 fn raised() -> Option<u64> {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };

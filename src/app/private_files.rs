@@ -1,8 +1,8 @@
-//! Only the server's own user may read what it stores: databases, indexes, snapshots and uploads hold everybody's texts, and the
-//! catalog says whose keys open them.
+//! Makes everything the server stores readable only by its own user: databases, indexes, snapshots and uploads contain
+//! everybody's texts, and the catalog has the keys' hashes.
 //!
-//! New files get modes 600 and 700 whatever the umask was that the server was started with; what an older version or a copy left wider
-//! is narrowed at the start.
+//! New files get modes 600 and 700 regardless of the umask; wider modes left by an older version or a copy are narrowed at
+//! start-up.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,29 +12,29 @@ use std::path::Path;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-/// What others than the owner may do.
+/// The permissions of others than the owner.
 const OTHERS: u32 = 0o077;
-/// Of a file, nobody runs it either.
+/// For a file, also everybody's permission to execute.
 const OTHERS_AND_RUNNING: u32 = 0o177;
-/// Of a folder that all users of a machine share, as `/tmp`.
+/// The sticky bit of a folder that all users of a machine share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// What the server keeps in the data directory: files and folders that begin with these names.
+/// What the server keeps in the data directory: files and folders whose names begin with these.
 const OURS: [&str; 5] = ["catalog.sqlite", "collections", "jobs", "lock", "snapshots"];
 
-/// Narrows what the process makes from now on, and what is in the data directory. What cannot be narrowed is named in the log: the
-/// files may be somebody else's, or on a file system without modes.
+/// Narrows the modes of new files, and of those in the data directory. The log names those that it cannot change:
+/// they may belong to somebody else, or be on a file system without modes.
 pub fn keep_private(data_dir: &Path) {
     umask(Mode::from_raw_mode(OTHERS));
     let mut narrowed = Narrowed::default();
     narrowed.data_dir(data_dir);
     let data = data_dir.display();
     if narrowed.count > 0 {
-        tracing::info!(%data, count = narrowed.count, "other users could read the data directory, its modes are 700 and 600 now");
+        tracing::info!(%data, count = narrowed.count, "other users could read the data directory; changed its modes to 700 and 600");
     }
     if let Some((path, error)) = narrowed.failed {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(path, error, "other users may read the data directory, its modes cannot be changed");
+        tracing::warn!(path, error, "other users may be able to read the data directory; cannot change its modes");
     }
 }
 
@@ -72,7 +72,7 @@ impl Narrowed {
     }
 
     fn entry(&mut self, path: &Path) {
-        // One that is not there is nobody's.
+        // A missing one belongs to nobody.
         let Ok(found) = path.metadata() else { return };
         let (mode, wide) = (found.permissions().mode(), if found.is_dir() { OTHERS } else { OTHERS_AND_RUNNING });
         if mode & wide == 0 {

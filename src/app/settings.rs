@@ -1,4 +1,4 @@
-//! From settings to parts: what the wire, the keys and TLS need, and what is wrong before anything has started.
+//! From settings to parts: HTTP, keys and TLS; and everything that can be wrong before anything has started.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::http::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
 
-/// Shortest admin key, in characters. Who makes it at random has enough with 16.
+/// Minimum length of an admin key, in characters. For a random key, 16 are enough.
 const ADMIN_KEY_CHARS_MIN: usize = 16;
 
-/// Looks at everything that can be wrong with the settings themselves, without starting or changing anything.
+/// Checks everything that can be wrong with the settings themselves, without starting or changing anything.
 pub fn check(config: &Config) -> Result<(), AppError> {
     wire(config)?;
     tls(config)?;
     let key = admin_key(config)?;
     let addresses = config.listen.to_socket_addrs();
     let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
-    // What keys a catalog has is seen by the server alone: it may be running right now.
+    // Only the server can see the keys in the catalog, because it may be running right now.
     if !config.data.join("catalog.sqlite").exists() {
         for address in addresses {
             check_exposure(address, key.is_some(), config)?;
@@ -35,7 +35,7 @@ pub fn check(config: &Config) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Opens the bundle and checks its files.
+/// Opens the bundle and verifies its files.
 pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
     if !folder.join(MANIFEST).exists() {
         return Err(AppError::NoModel { path: folder.to_owned() });
@@ -43,7 +43,7 @@ pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
     Bundle::open(folder).map_err(|source| AppError::Bundle { path: folder.to_owned(), source })
 }
 
-/// The settings of the wire.
+/// The settings for HTTP.
 pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
     let traffic = &config.traffic;
     let origins = config.access.cors_origins.iter().map(|text| Origin::parse(text)).collect::<Result<Vec<_>, _>>();
@@ -62,19 +62,19 @@ pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
     })
 }
 
-/// Bounds requests and streams of events so that not all connections work at once: an idle one can give way to the next caller,
-/// who may only ask whether the server lives.
+/// Limits requests and event streams so that some connections always idle: one can give way to the next caller,
+/// who may only ask whether the server is alive.
 pub(super) fn leave_idle(wire: &mut Settings, connections_max: usize) {
     wire.requests_max = wire.requests_max.min((connections_max / 2).max(1));
     wire.event_streams_max = wire.event_streams_max.min((connections_max / 4).max(1));
 }
 
-/// The admin key, given by itself or in a file.
+/// The admin key, given directly or in a file.
 pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
     let (setting, secret) = match (&config.access.admin_key, &config.access.admin_key_file) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
-            let problem = "is given, and admin_key_file too; only one may be".to_owned();
+            let problem = "cannot be set together with admin_key_file".to_owned();
             return Err(AppError::Setting { setting: "admin_key", problem });
         }
         (Some(secret), None) => ("admin_key", secret.clone()),
@@ -90,20 +90,20 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
         return Err(AppError::Setting { setting, problem });
     }
     if let Some(bad) = secret.expose().chars().find(|c| !c.is_ascii_graphic() && *c != ' ') {
-        let problem = format!("may hold printable ASCII alone, as a header does, got the character U+{:04X}", u32::from(bad));
+        let problem = format!("must consist of printable ASCII characters, as a header does, got U+{:04X}", u32::from(bad));
         return Err(AppError::Setting { setting, problem });
     }
     if secret.expose().trim() != secret.expose() {
-        let problem = "may not begin or end with a space, which a header loses".to_owned();
+        let problem = "must not begin or end with a space, because headers drop it".to_owned();
         return Err(AppError::Setting { setting, problem });
     }
     Ok(Some(secret))
 }
 
-/// Certificate and key, when they are set.
+/// Certificate and key, if set.
 pub(super) fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     let alone = |setting, other| {
-        let problem = format!("is given without {other}; TLS needs both");
+        let problem = format!("is set without {other}; TLS needs both");
         Err(AppError::Setting { setting, problem })
     };
     match (&config.access.tls_certificate, &config.access.tls_key) {
@@ -114,7 +114,7 @@ pub(super) fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     }
 }
 
-/// Refuses to serve other machines without any key, unless that is wanted; warns of keys that travel unencrypted.
+/// Refuses to serve other machines without any key, unless --insecure is set; warns about keys that travel unencrypted.
 pub(super) fn check_exposure(address: SocketAddr, guarded: bool, config: &Config) -> Result<(), AppError> {
     if address.ip().is_loopback() {
         return Ok(());
@@ -123,9 +123,9 @@ pub(super) fn check_exposure(address: SocketAddr, guarded: bool, config: &Config
         return Err(AppError::Exposed { address });
     }
     if !guarded {
-        tracing::warn!(%address, "other machines can read and change everything: there is no key");
+        tracing::warn!(%address, "there are no keys: other machines can read and change everything");
     } else if config.access.tls_certificate.is_none() {
-        tracing::warn!(%address, "keys and texts travel unencrypted: there is no TLS here; a proxy before the server may have it");
+        tracing::warn!(%address, "keys and texts travel unencrypted, because TLS is off; a proxy in front of the server can provide it");
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Probabilities that mean what they say: temperature scaling (Guo et al., 2017, "On calibration of modern neural networks", section
-//! 4.2), and how far they are off.
+//! Calibrated probabilities: temperature scaling (Guo et al., 2017, "On calibration of modern neural networks",
+//! section 4.2), and the calibration error.
 
 use super::{Answer, ClassifyError, Targets};
 
-/// Temperatures are looked for between these. Cosines want one near 0.05, logits of a network one near 1.
+/// Range of temperatures to search. Cosines need one near 0.05, logits of a network one near 1.
 const TEMPERATURE_MIN: f64 = 1e-3;
 const TEMPERATURE_MAX: f64 = 1e2;
 /// Steps of golden section search: from the whole range to a relative 10⁻⁷.
 const STEPS: usize = 40;
 
-/// A temperature and what it does.
+/// A temperature and its effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TemperatureFit {
     /// What to divide scores by.
@@ -20,12 +20,12 @@ pub struct TemperatureFit {
     pub loss_before: f64,
 }
 
-/// Finds the temperature with the least mean negative log likelihood of `targets`, given the scores of validation examples before any
-/// temperature (logits or cosines, [examples, labels]). For label sets each label of each example counts as one.
+/// Finds the temperature with the lowest mean negative log likelihood of `targets`, given the scores of validation examples
+/// before any temperature (logits or cosines, [examples, labels]). For label sets each label of each example counts as one.
 ///
-/// Gives `None` where no temperature is best: there are no examples, or the likelihood only grows toward one end of 0.001 to 100.
-/// When all answers are right it grows with every lower temperature: a validation part without an error does not tell how sure to
-/// be, and the caller keeps the temperature that it has.
+/// Returns `None` if no temperature is best: there are no examples, or the likelihood only grows toward one end of 0.001 to 100.
+/// If all predictions are correct it grows with every lower temperature: a validation part without errors does not tell how
+/// confident to be, and the caller keeps its temperature.
 pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> Result<Option<TemperatureFit>, ClassifyError> {
     targets.check(labels)?;
     let expected = targets.len() * labels;
@@ -42,35 +42,35 @@ pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> R
     let (min, max) = (TEMPERATURE_MIN.ln(), TEMPERATURE_MAX.ln());
     let best = golden_section(loss, min, max);
     let (found, margin) = (loss(best), 1e-9);
-    // The loss is convex in 1 / temperature: a minimum lies inside when both ends are worse.
+    // The loss is convex in 1 / temperature: a minimum lies inside if both ends are worse.
     let inside = found + margin < loss(min) && found + margin < loss(max);
     Ok(inside.then(|| TemperatureFit { temperature: best.exp() as f32, loss: found, loss_before: loss(0.0) }))
 }
 
-/// Examples of like confidence.
+/// A bin of examples with similar confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReliabilityBin {
     /// How many there are.
     pub count: usize,
     /// Their mean confidence, 0 to 1; 0 without examples.
     pub confidence: f64,
-    /// The share of them that was right; 0 without examples.
+    /// The share of them that was correct; 0 without examples.
     pub accuracy: f64,
 }
 
-/// How confidence and accuracy go together.
+/// The relation of confidence and accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reliability {
     /// Equally wide bins of confidence from 0 to 1. A confidence on a border belongs to the lower bin.
     pub bins: Vec<ReliabilityBin>,
-    /// The expected calibration error (Guo et al., 2017, equation 3): the mean distance of confidence and accuracy over bins, each
-    /// counting by its examples. 0 without examples.
+    /// The expected calibration error (Guo et al., 2017, equation 3): the mean distance of confidence and accuracy over bins,
+    /// each counting by its examples. 0 without examples.
     pub expected_error: f64,
     /// The largest distance of any bin (equation 5).
     pub largest_error: f64,
 }
 
-/// Compares how sure answers were with whether they were right, in `bins` bins (at least 1). Each is (confidence, right).
+/// Compares the confidence of predictions with their correctness, in `bins` bins (at least 1). Each is (confidence, correct).
 pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) -> Result<Reliability, ClassifyError> {
     if bins == 0 {
         return Err(ClassifyError::Parameter { name: "bins", expected: "at least 1".to_owned(), got: bins.to_string() });
@@ -79,8 +79,8 @@ pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) 
     let mut all = 0_usize;
     for (example, (confidence, right)) in answers.into_iter().enumerate() {
         if !(0.0..=1.0).contains(&confidence) {
-            let expected = "0 to 1 of each answer".to_owned();
-            let got = format!("{confidence} of answer {example}");
+            let expected = "0 to 1 for each answer".to_owned();
+            let got = format!("{confidence} for answer {example}");
             return Err(ClassifyError::Parameter { name: "confidence", expected, got });
         }
         let bin = ((f64::from(confidence) * bins as f64).ceil() as usize).clamp(1, bins) - 1;
@@ -129,7 +129,7 @@ fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f
     loss / counted as f64
 }
 
-/// The place of the least value of a function that falls and then rises.
+/// The position of the minimum of a function that falls and then rises.
 fn golden_section(value: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let shrink = (5.0_f64.sqrt() - 1.0) / 2.0;
     let mut inner = [high - shrink * (high - low), low + shrink * (high - low)];

@@ -1,4 +1,4 @@
-//! What can go wrong in classification.
+//! Errors of classification.
 
 /// An error of a classifier.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum ClassifyError {
         got: usize,
     },
     /// A label that the classifier does not have.
-    #[error("example {example} has label number {got}, expected less than {labels}")]
+    #[error("example {example} has label number {got}, but there are only {labels} labels")]
     Label {
         /// The number of the example, from 0.
         example: usize,
@@ -66,14 +66,14 @@ pub enum ClassifyError {
         learning_rate: f32,
     },
     /// The caller stopped the training.
-    #[error("training was stopped before its end")]
+    #[error("training was stopped before it finished")]
     Stopped,
-    /// Bytes that are no saved classifier.
-    #[error("a saved classifier: {0}")]
+    /// Bytes that are not a saved classifier.
+    #[error("the saved classifier is damaged: {0}")]
     Saved(#[from] SavedError),
 }
 
-/// Why bytes are no saved classifier.
+/// Why bytes are not a saved classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SavedError {
     /// They begin with something else.
@@ -104,6 +104,6 @@ pub enum SavedError {
         got: u32,
     },
     /// A value that no classifier has.
-    #[error("no classifier has such a value of {0}")]
+    #[error("no classifier can have this value of {0}")]
     Value(&'static str),
 }

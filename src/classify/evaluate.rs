@@ -1,67 +1,67 @@
-//! How well answers of one class each fit what is known: per class, per language, and how much is lost on the way from the language
-//! that was trained in to the others. All numbers are shares, 0 to 1.
+//! Evaluation of single-label predictions: per class, per language, and the loss in accuracy from the training
+//! language to the others. All numbers are shares, 0 to 1.
 
 use std::collections::BTreeMap;
 
 use super::ClassifyError;
 use crate::domain::{Language, LanguageGap, TransferGap};
 
-/// How often each class was answered for each expected one.
+/// The confusion matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Confusion(BTreeMap<(u32, Option<u32>), usize>);
 
-/// How one class did.
+/// The measures of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ClassScore {
-    /// Of what was answered as this class, the share that is; 0 when nothing was.
+    /// Precision: of the predictions of this class, the share that is correct; 0 without any.
     pub precision: f64,
-    /// Of what is this class, the share that was answered so; 0 when nothing is. An abstention counts as not found.
+    /// Recall: of the examples of this class, the share predicted so; 0 without any. An abstention counts as not found.
     pub recall: f64,
     /// Their harmonic mean; 0 when both are 0.
     pub f1: f64,
     /// How many examples are of this class.
     pub support: usize,
-    /// How many were answered as this class.
+    /// How many predictions of this class there are.
     pub answered: usize,
 }
 
-/// How all classes did.
+/// The measures of all classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassReport {
-    /// Examples, abstentions included.
+    /// Examples, including abstentions.
     pub examples: usize,
-    /// Examples without an answer.
+    /// Examples without a prediction.
     pub abstained: usize,
-    /// Right answers over examples: an abstention is not right.
+    /// Correct predictions over examples: an abstention is not correct.
     pub accuracy: f64,
-    /// Right answers over answers; 0 without an answer.
+    /// Correct predictions over predictions; 0 without any.
     pub accuracy_answered: f64,
-    /// The mean F1 of the classes that are expected or answered at least once, each counting the same.
+    /// The unweighted mean F1 of the classes that occur at least once, expected or predicted.
     pub macro_f1: f64,
     /// By the number of the class.
     pub classes: Vec<ClassScore>,
-    /// What was answered for what.
+    /// The confusion matrix.
     pub confusion: Confusion,
 }
 
-/// How languages did.
+/// The measures by language.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageReport {
     /// All examples.
     pub all: ClassReport,
-    /// By language; `None` are examples whose language is not known.
+    /// By language; `None` stands for examples of unknown language.
     pub languages: BTreeMap<Option<Language>, ClassReport>,
-    /// What is lost on the way to other languages, where the language of training has examples and another one too.
+    /// The loss in accuracy from the training language to others, if it has examples here and so does another one.
     pub transfer: Option<TransferGap>,
 }
 
 impl Confusion {
-    /// How often `answered` was the answer where `expected` is right. An answer of `None` is an abstention.
+    /// How often `answered` was predicted where `expected` is correct. A prediction of `None` is an abstention.
     pub fn count(&self, expected: u32, answered: Option<u32>) -> usize {
         self.0.get(&(expected, answered)).copied().unwrap_or(0)
     }
 
-    /// All that happened: (expected, answered, how often), by expected class, then abstentions, then by answered class.
+    /// All cells: (expected, predicted, count), by expected class, then abstentions, then by predicted class.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Option<u32>, usize)> {
         self.0.iter().map(|(&(expected, answered), &count)| (expected, answered, count))
     }
@@ -71,7 +71,7 @@ impl Confusion {
     }
 }
 
-/// Judges one answer per example; `None` is an abstention. All classes are below `classes`.
+/// Evaluates one prediction per example; `None` is an abstention. All classes are below `classes`.
 pub fn evaluate_classes(expected: &[u32], answered: &[Option<u32>], classes: usize) -> Result<ClassReport, ClassifyError> {
     check(expected, answered, classes)?;
     let mut confusion = Confusion::default();
@@ -79,7 +79,7 @@ pub fn evaluate_classes(expected: &[u32], answered: &[Option<u32>], classes: usi
     Ok(ClassReport::of(confusion, classes))
 }
 
-/// As `evaluate_classes`, for each language too. `trained_in` is the language that the classifier learned in, if it was one.
+/// As `evaluate_classes`, also for each language. `trained_in` is the training language, if there was a single one.
 pub fn evaluate_languages(
     expected: &[u32],
     answered: &[Option<u32>],
@@ -101,7 +101,7 @@ pub fn evaluate_languages(
     Ok(LanguageReport { all, languages, transfer })
 }
 
-/// The most frequent class; of equally frequent ones the lowest. Always answering it is what a classifier must beat.
+/// The most frequent class, or the lowest of several. Always predicting it is the baseline.
 pub fn majority(classes: &[u32]) -> Option<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     classes.iter().for_each(|class| *counts.entry(*class).or_default() += 1);
@@ -147,8 +147,8 @@ impl ClassScore {
     }
 }
 
-/// How a classifier that learned in one language does in the others. `own` and `mean` are what the evaluation in `training` reports
-/// by the same names (EMS, 2024, tables XI to XIII), as shares.
+/// How a classifier trained in one language performs in the others. `own` and `mean` are what the evaluation in `training`
+/// reports by the same names (EMS, 2024, tables XI to XIII), as shares.
 fn transfer_gap(from: Language, languages: &BTreeMap<Option<Language>, ClassReport>) -> Option<TransferGap> {
     let own = languages.get(&Some(from))?.accuracy;
     let others = languages.iter().filter_map(|(language, report)| language.map(|language| (language, report.accuracy)));
@@ -158,7 +158,7 @@ fn transfer_gap(from: Language, languages: &BTreeMap<Option<Language>, ClassRepo
     (!others.is_empty()).then_some(TransferGap { from, own, mean, gap: own - mean, gaps })
 }
 
-/// The mean F1 of the scores that something is expected of or answered as; 0 when there is none.
+/// The mean F1 of the scores that occur at least once, expected or predicted; 0 if there is none.
 pub(super) fn macro_f1(scores: &[ClassScore]) -> f64 {
     let seen = scores.iter().filter(|score| score.support + score.answered > 0);
     let (sum, count) = seen.fold((0.0, 0), |(sum, count), score| (sum + score.f1, count + 1));

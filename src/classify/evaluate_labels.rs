@@ -1,31 +1,31 @@
-//! How well answers of any number of labels fit what is known. All numbers are shares, 0 to 1.
+//! Evaluation of multi-label predictions. All numbers are shares, 0 to 1.
 
 use super::evaluate::{ClassScore, macro_f1, share};
 use super::{ClassifyError, Targets};
 
-/// How labels did.
+/// The measures of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReport {
-    /// Examples, abstentions included.
+    /// Examples, including abstentions.
     pub examples: usize,
-    /// Examples without an answer. An answer of no labels is an answer. To the numbers below an abstention tells no label: recall
-    /// falls, precision does not.
+    /// Examples without a prediction. A prediction of no labels is a prediction. For the numbers below, an abstention predicts no
+    /// label: recall falls, precision does not.
     pub abstained: usize,
-    /// Of all labels that were told, the share that is right; 0 when none was.
+    /// Micro precision: of all predicted labels, the share that is correct; 0 without any.
     pub micro_precision: f64,
-    /// Of all labels that are expected, the share that was told; 0 when none is.
+    /// Micro recall: of all expected labels, the share that was predicted; 0 without any.
     pub micro_recall: f64,
     /// Their harmonic mean.
     pub micro_f1: f64,
-    /// The mean F1 of the labels that are expected or told at least once, each counting the same.
+    /// The unweighted mean F1 of the labels that occur at least once, expected or predicted.
     pub macro_f1: f64,
-    /// The share of examples that were told exactly the labels expected; an abstention is not exact.
+    /// The share of examples with exactly the expected labels predicted; an abstention is not exact.
     pub exact: f64,
     /// By the number of the label.
     pub labels: Vec<ClassScore>,
 }
 
-/// Judges the labels told of each example, each once; `None` is an abstention. All labels are below `labels`.
+/// Evaluates the predicted labels of each example, each once; `None` is an abstention. All labels are below `labels`.
 pub fn evaluate_labels(
     expected: &[Vec<u32>],
     answered: &[Option<Vec<u32>>],
@@ -77,8 +77,8 @@ mod tests {
         let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
         let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
         let report = evaluate_labels(&expected, &answered, 4).unwrap();
-        // Told 5, of which 4 are right, of 6 expected. Label 0: 2 right, 2 told, 3 expected: 4/5. Label 1: 2, 2, 2: 1. Label 2: 0,
-        // 1, 1: 0. Label 3 is nowhere.
+        // Told 5, of which 4 are right, of 6 expected. Label 0: 2 right, 2 told, 3 expected: 4/5. Label 1: 2, 2, 2: 1. Label 2:
+        // 0, 1, 1: 0. Label 3 is nowhere.
         assert_eq!((report.examples, report.abstained), (5, 1));
         near(report.micro_precision, 4.0 / 5.0);
         near(report.micro_recall, 4.0 / 6.0);

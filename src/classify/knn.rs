@@ -1,4 +1,4 @@
-//! Classification by the votes of labeled neighbors. Takes neighbors as they were found; knows no index.
+//! Classification by the votes of labeled neighbors. The caller finds the neighbors; this knows no index.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use super::ClassifyError;
 pub struct LabeledNeighbor<'a> {
     /// Its cosine with the query.
     pub score: f32,
-    /// The numbers of its labels, each once; none is a vote for none.
+    /// The numbers of its labels, each once; without labels it votes for none.
     pub labels: &'a [u32],
 }
 
 /// How much a neighbor's vote counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum VoteWeight {
-    /// All the same.
+    /// All count the same.
     Equal,
     /// Its score; nothing below 0.
     Score,
@@ -37,16 +37,16 @@ pub struct VoteRule {
     pub score_min: f32,
 }
 
-/// What neighbors voted for.
+/// The result of a vote.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Votes {
-    /// Labels by falling share; of equal shares the one with the nearest neighbor first, then the lower label.
+    /// Labels by falling share; for equal shares the one with the nearest neighbor first, then the lower label.
     pub ranked: Vec<LabelShare>,
     /// How many neighbors voted.
     pub voters: usize,
 }
 
-/// The part of the votes that a label got.
+/// A label's share of the votes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LabelShare {
     /// The number of the label.
@@ -57,7 +57,7 @@ pub struct LabelShare {
     pub nearest: f32,
 }
 
-/// Counts the votes of `neighbors`, in whatever order they come.
+/// Counts the votes of `neighbors`, in any order.
 pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: &VoteRule) -> Result<Votes, ClassifyError> {
     if let VoteWeight::Softmax { temperature } = rule.weight
         && !(temperature.is_finite() && temperature > 0.0)
@@ -74,7 +74,7 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
             voters.push(neighbor);
         }
     }
-    // The sum of floats depends on their order; the order of neighbors of equal score must not decide.
+    // A sum of floats depends on their order, and the order of neighbors with equal scores must not matter.
     voters.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.labels.cmp(b.labels)));
     let nearest = voters.first().map_or(0.0, |neighbor| neighbor.score);
     let mut all = 0.0;
@@ -98,13 +98,14 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
 }
 
 impl Votes {
-    /// The label with the most votes. `None` abstains: nobody voted, or no label has a share of at least `share_min`, or no votes.
+    /// The label with the most votes. `None` abstains: nobody voted, no label has a share of at least `share_min`, or there are
+    /// no votes.
     pub fn winner(&self, share_min: f32) -> Option<u32> {
         self.ranked.first().filter(|best| best.share > 0.0 && best.share >= share_min).map(|best| best.label)
     }
 
-    /// All labels with a share of at least `share_min`, ascending; for neighbors with any number of labels. `None` abstains: nobody
-    /// voted.
+    /// All labels with a share of at least `share_min`, ascending; for neighbors with any number of labels. `None` abstains:
+    /// nobody voted.
     pub fn winners(&self, share_min: f32) -> Option<Vec<u32>> {
         let chosen = self.ranked.iter().filter(|label| label.share > 0.0 && label.share >= share_min);
         let mut labels: Vec<u32> = chosen.map(|label| label.label).collect();
@@ -113,7 +114,7 @@ impl Votes {
     }
 }
 
-/// The label with the highest of `scores`, by label; of equally high ones the lowest label. `None` when there are none.
+/// The label with the highest of `scores`, by label, or the lowest of several. `None` if there are none.
 pub fn highest(scores: &[f32]) -> Option<u32> {
     (0..scores.len() as u32).reduce(|best, label| if scores[label as usize] > scores[best as usize] { label } else { best })
 }

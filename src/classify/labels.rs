@@ -1,4 +1,4 @@
-//! Labels by name and by number, and what a classifier is to tell of each example.
+//! Labels by name and by number, and the targets of training.
 
 use super::ClassifyError;
 
@@ -11,7 +11,7 @@ pub enum Answer {
     LabelSet,
 }
 
-/// What is known of examples, by the numbers of labels.
+/// The true labels of examples, by number.
 #[derive(Debug, Clone, Copy)]
 pub enum Targets<'a> {
     /// One class each.
@@ -21,7 +21,7 @@ pub enum Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// How many examples there are.
+    /// The number of examples.
     pub fn len(&self) -> usize {
         match self {
             Self::Classes(classes) => classes.len(),
@@ -67,7 +67,7 @@ impl Targets<'_> {
     }
 }
 
-/// The labels of a classifier, numbered by the order of their names, as the evaluation in `training` numbers its classes.
+/// The labels of a classifier, numbered by the order of their names, as in the evaluation in `training`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelNames(Vec<String>);
 
@@ -80,7 +80,7 @@ impl LabelNames {
         Self(names)
     }
 
-    /// How many labels there are.
+    /// The number of labels.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,4 +1,4 @@
-//! Classification on frozen embeddings: learns from labels in some languages, answers in all of them. Pure computation: takes
+//! Classification on frozen embeddings: learns from labels in some languages, predicts in all of them. Pure computation: takes
 //! embeddings, scores and numbers of labels; knows no collection, no index and no job.
 
 pub mod calibrate;

@@ -1,4 +1,5 @@
-//! Zero-shot classification: a class is the mean of the embeddings of its name and descriptions, and a text belongs to the nearest.
+//! Zero-shot classification: a class is the mean of the embeddings of its name and descriptions, and a text belongs to the
+//! nearest.
 
 use super::ClassifyError;
 use super::calibrate::softmax;
@@ -29,7 +30,7 @@ impl Prototypes {
                 check_dimension(first.dimension(), embedding)?;
                 sum.iter_mut().zip(embedding.as_slice()).for_each(|(sum, value)| *sum += value);
             }
-            // What rounding leaves of embeddings that cancel each other is no direction.
+            // Rounding errors of embeddings that cancel each other out are not a direction.
             let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
             let no_direction = ClassifyError::NoDirection { class, count: embeddings.len() };
             let clear = length > 1e-4 * embeddings.len() as f32;
@@ -38,7 +39,8 @@ impl Prototypes {
         Ok(Self { classes: means, temperature: Self::TEMPERATURE })
     }
 
-    /// The same classes with another temperature, above 0, as `calibrate::fit_temperature` found it for `cosines` of labeled texts.
+    /// The same classes with another temperature, above 0, as `calibrate::fit_temperature` found it for `cosines` of labeled
+    /// texts.
     pub fn calibrated(self, temperature: f32) -> Result<Self, ClassifyError> {
         if !(temperature.is_finite() && temperature > 0.0) {
             let expected = "a finite number above 0".to_owned();
@@ -52,7 +54,7 @@ impl Prototypes {
         self.temperature
     }
 
-    /// The direction of each class, to be saved: `of` with one embedding per class gives the same again.
+    /// The direction of each class, to be saved: `of` with one embedding per class restores the same.
     pub fn classes(&self) -> &[Embedding] {
         &self.classes
     }

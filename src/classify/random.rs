@@ -33,14 +33,15 @@ impl Random {
         (2.0 * unit - 1.0) * bound
     }
 
-    /// Puts `items` in an order of which each is equally likely (Fisher and Yates).
+    /// Shuffles `items` uniformly (Fisher and Yates).
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
 
-    /// Fills `mask` with what dropout multiplies by: 0 with the probability `dropout`, in steps of 2⁻¹⁶, otherwise what keeps the mean.
+    /// Fills `mask` with what dropout multiplies by: 0 with the probability `dropout`, in steps of 2⁻¹⁶, otherwise what keeps the
+    /// mean.
     pub(super) fn fill_mask(&mut self, mask: &mut [f32], dropout: f32) {
         let limit = (f64::from(dropout) * 65_536.0).round() as u64;
         let kept = (65_536.0 / (65_536 - limit.min(65_535)) as f64) as f32;

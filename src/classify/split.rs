@@ -1,4 +1,4 @@
-//! Sets examples apart for validation, so that each class has its share on both sides.
+//! Holds out examples for validation, so that each class has its share on both sides.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ const UNLABELED: u32 = u32::MAX;
 /// Numbers of examples, ascending; each example is on one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// To learn from.
+    /// To train on.
     pub train: Vec<u32>,
-    /// To stop by and to choose by. May be empty.
+    /// To validate on. May be empty.
     pub validation: Vec<u32>,
 }
 
-/// Sets `validation_share` of the examples apart, from 0 to below 1, given the class of each.
+/// Holds out `validation_share` of the examples, from 0 to below 1, given the class of each.
 ///
-/// The number of examples set apart is the share rounded to the nearest; classes get theirs by the largest remainder, of equal ones
-/// the lower class. A class always keeps one example to learn from, so that a class of one example is never set apart; where that
-/// leaves too few, fewer are set apart. Which examples of a class it is depends on the seed alone.
+/// The number of held-out examples is the share rounded to the nearest; classes get theirs by the largest remainder, and by lower
+/// class for equal ones. A class always keeps one example to learn from, so a class with one example is never held out; if that
+/// leaves too few, fewer are held out. The seed alone determines which examples of a class it is.
 pub fn stratified_split(strata: &[u32], validation_share: f64, seed: u64) -> Result<Split, ClassifyError> {
     if !(0.0..1.0).contains(&validation_share) {
         let expected = "a share from 0 to below 1".to_owned();
@@ -44,8 +44,8 @@ pub fn stratified_split(strata: &[u32], validation_share: f64, seed: u64) -> Res
     Ok(split)
 }
 
-/// The stratum of each example that has any number of labels: its rarest label, of equally rare ones the lower; those without a
-/// label are a stratum of their own. Rare labels are what a split by chance loses.
+/// The stratum of each multi-label example: its rarest label, or the lowest of several; those without a
+/// label are a stratum of their own. A random split would lose rare labels.
 pub fn strata_of_label_sets(sets: &[Vec<u32>]) -> Vec<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for label in sets.iter().flatten() {
@@ -55,11 +55,11 @@ pub fn strata_of_label_sets(sets: &[Vec<u32>]) -> Vec<u32> {
     sets.iter().map(rarest).collect()
 }
 
-/// How many of each class are set apart.
+/// How many of each class to hold out.
 fn apportion(sizes: &[usize], share: f64) -> Vec<usize> {
     let total = (sizes.iter().sum::<usize>() as f64 * share).round() as usize;
     let quotas: Vec<f64> = sizes.iter().map(|size| *size as f64 * share).collect();
-    // A share below 1 of a class, rounded down, is never the class, not even for the greatest float below 1.
+    // A share below 1 of a class, rounded down, is never the whole class, not even for the greatest float below 1.
     let mut apart: Vec<usize> = quotas.iter().map(|quota| *quota as usize).collect();
     let mut order: Vec<usize> = (0..sizes.len()).filter(|class| apart[*class] + 1 < sizes[*class]).collect();
     order.sort_by(|a, b| (quotas[*b].fract()).total_cmp(&quotas[*a].fract()).then(a.cmp(b)));

@@ -1,7 +1,7 @@
-//! Calls a server: requests and answers as JSON, bodies as streams, refusals as errors with the server's words.
+//! Calls a server: sends requests, reads JSON answers and streams, and turns problem responses into errors.
 //!
-//! A call that may be sent twice is sent again when the server is at a bound (429, 503), after the time that `Retry-After`
-//! gives. A broken connection is never retried: the command fails and says so.
+//! A call that may be repeated is sent again when the server is busy (429, 503), after the time that `Retry-After` gives. A
+//! broken connection is never retried: the command fails and says so.
 
 use std::io::{BufReader, Read};
 use std::time::Duration;
@@ -15,17 +15,17 @@ use super::error::{CliError, Refusal};
 use super::output::Output;
 use super::server::{Key, ServerArgs};
 
-/// How often a call is sent in all.
+/// How often a call is sent at most.
 const TRIES_MAX: u32 = 6;
-/// Longest wait between two tries; a server that wants more is not waited for.
+/// Longest wait between two tries; if the server asks for more, the call fails.
 const WAIT_S_MAX: u64 = 60;
-/// Waits that are worth a note.
+/// Waits that are long enough for a note.
 const WAIT_S_NOTED: u64 = 2;
 /// Longest wait for a connection.
 const CONNECT_S_MAX: u64 = 10;
 /// Largest answer that is read as one JSON value.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// Most of an error answer that is read.
+/// How much of an error response is read.
 const REFUSAL_BYTES_MAX: u64 = 1 << 20;
 
 /// A client of one server. Threads can share it.
@@ -37,7 +37,7 @@ pub struct Client {
     output: Output,
 }
 
-/// What to ask for.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub struct Call {
     method: Method,
@@ -48,7 +48,7 @@ pub struct Call {
     repeatable: bool,
 }
 
-/// A success.
+/// A successful answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The HTTP status.
@@ -80,27 +80,27 @@ pub struct Download {
 }
 
 impl Call {
-    /// Reads something. The path's parts are percent-encoded.
+    /// A GET request. The parts of the path are percent-encoded.
     pub fn get(parts: &[&str]) -> Self {
         Self::new(Method::GET, parts, true)
     }
 
-    /// Deletes something. It is not sent twice: the second time nothing would be found.
+    /// A DELETE request. It is not repeated, because the second one would find nothing.
     pub fn delete(parts: &[&str]) -> Self {
         Self::new(Method::DELETE, parts, false)
     }
 
-    /// Does something.
+    /// A POST request.
     pub fn post(parts: &[&str]) -> Self {
         Self::new(Method::POST, parts, false)
     }
 
-    /// Changes something; the same change twice is the same as once.
+    /// A PATCH request; repeating it does no harm.
     pub fn patch(parts: &[&str]) -> Self {
         Self::new(Method::PATCH, parts, true)
     }
 
-    /// Puts something in its place.
+    /// A PUT request.
     pub fn put(parts: &[&str]) -> Self {
         Self::new(Method::PUT, parts, false)
     }
@@ -117,7 +117,7 @@ impl Call {
         self
     }
 
-    /// Adds a query parameter when there is a value.
+    /// Adds a query parameter if there is a value.
     pub fn with_any(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -131,13 +131,13 @@ impl Call {
         self
     }
 
-    /// Asks for an answer that is compressed so.
+    /// Asks for a compressed answer.
     pub fn compressed(mut self, encoding: Option<&'static str>) -> Self {
         self.accept_encoding = encoding;
         self
     }
 
-    /// Says that the call may be sent again after a refusal: it does the same twice as once, or nothing when it is refused.
+    /// Says that the call may be sent again after a refusal: twice does the same as once, or a refused call does nothing.
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
@@ -145,7 +145,7 @@ impl Call {
 }
 
 impl Client {
-    /// A client of the server that the options name; connects with the first call.
+    /// A client of the server in the options. It connects with the first call.
     pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
         args.key.as_ref().map_or(Ok(()), Key::check)?;
         let patience = Some(Duration::from_secs(args.timeout_s));
@@ -184,12 +184,12 @@ impl Client {
         let body = if text.trim().is_empty() {
             Value::Null
         } else {
-            serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is no JSON: {error}")))?
+            serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is not valid JSON: {error}")))?
         };
         Ok(Answer { status, body })
     }
 
-    /// Sends a call whose answer is read as it comes.
+    /// Sends a call whose answer is streamed.
     pub fn open(&self, call: &Call) -> Result<Download, CliError> {
         let response = self.patiently(call)?;
         let encoding = response.headers().get("content-encoding").and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -199,7 +199,7 @@ impl Client {
         Ok(Download { bytes, encoding, content: Box::new(BufReader::new(content)) })
     }
 
-    /// Sends a body as it is read. The server is asked first, so that a refusal costs no upload.
+    /// Streams a body to the server. The server is asked first, so that a refusal costs no upload.
     pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<Answer, CliError> {
         let mut request = self.request(call).header("content-type", upload.content_type).header("expect", "100-continue");
         if let Some(encoding) = upload.content_encoding {
@@ -213,7 +213,7 @@ impl Client {
         let mut response = self.accepted(response)?;
         let status = response.status().as_u16();
         let text = response.body_mut().read_to_string().map_err(|source| self.unreachable(source))?;
-        let body = serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is no JSON: {error}")))?;
+        let body = serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is not valid JSON: {error}")))?;
         Ok(Answer { status, body })
     }
 
@@ -238,12 +238,12 @@ impl Client {
         }
     }
 
-    /// An error for an answer that is not what this version's server sends.
+    /// An error for an answer that this version's server does not send.
     pub fn misunderstood(&self, detail: String) -> CliError {
         CliError::Answer { server: self.base.clone(), detail }
     }
 
-    /// Sends a call until it is accepted, refused for good, or has waited enough.
+    /// Sends a call until it is accepted, is refused for good, or has waited long enough.
     fn patiently(&self, call: &Call) -> Result<Response<Body>, CliError> {
         let mut attempt = 1;
         loop {
@@ -273,7 +273,7 @@ impl Client {
 
     fn wait(&self, seconds: u64) {
         if seconds >= WAIT_S_NOTED {
-            self.output.note(&format!("the server is at a bound; trying again in {seconds} s"));
+            self.output.note(&format!("the server is busy; trying again in {seconds} s"));
         }
         std::thread::sleep(Duration::from_secs(seconds));
     }
@@ -307,7 +307,7 @@ impl Client {
     }
 }
 
-/// Seconds until the next try; none when it is not worth one.
+/// Seconds until the next try; none if there should not be one.
 fn wait_s(refusal: &Refusal, attempt: u32) -> Option<u64> {
     let bounded = matches!(refusal.status, 429 | 503);
     let seconds = refusal.retry_after_s.unwrap_or(1 << attempt.min(5)).max(1);
@@ -328,7 +328,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
             found.push(certificate);
         }
     }
-    if found.is_empty() { Err("has no certificate in PEM".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("contains no certificate in PEM format".to_owned()) } else { Ok(found) }
 }
 
 #[cfg(test)]
@@ -358,6 +358,6 @@ mod tests {
 
     #[test]
     fn a_file_without_certificates_is_refused() {
-        assert_eq!(certificates(b"nothing here").unwrap_err(), "has no certificate in PEM");
+        assert_eq!(certificates(b"nothing here").unwrap_err(), "contains no certificate in PEM format");
     }
 }

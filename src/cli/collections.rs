@@ -1,4 +1,4 @@
-//! `dragoman collections`: list, show, create, change and delete collections.
+//! `dragoman collections`: lists, shows, creates, changes and deletes collections.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use super::server::ServerArgs;
 use super::{jobs, listing};
 use crate::domain::CollectionName;
 
-/// Languages that a row of the list names.
+/// Languages shown per row of the list.
 const LANGUAGES_SHOWN: usize = 3;
 
 /// The command's arguments.
@@ -22,7 +22,7 @@ pub struct CollectionsArgs {
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -32,15 +32,15 @@ pub struct CollectionsArgs {
 pub enum Action {
     /// Lists all collections with their sizes.
     List,
-    /// Shows everything that is known of one.
+    /// Shows a collection in full.
     Show(NameArgs),
-    /// Creates an empty one.
+    /// Creates an empty collection.
     Create(CreateArgs),
-    /// Changes settings of one.
+    /// Changes settings of a collection.
     Patch(PatchArgs),
-    /// Gives one of another model the server's: embeds its texts anew, while it goes on answering.
+    /// Re-embeds a collection with the server's model, while it goes on answering.
     Reembed(ReembedArgs),
-    /// Deletes one with all its documents.
+    /// Deletes a collection with all its documents.
     Delete(DeleteArgs),
 }
 
@@ -58,13 +58,13 @@ pub struct CreateArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// What it is for, in your words.
+    /// What the collection is for, in your words.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// The model that embeds its texts; the server's own when left out.
+    /// The model that embeds its texts; defaults to the server's.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Further members of the request, as the API documents them.
+    /// More members of the request, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub settings: Option<JsonObject>,
 }
@@ -75,21 +75,21 @@ pub struct PatchArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The members to change, as the API documents them.
+    /// The members to change, as in the API documentation.
     #[arg(value_name = "JSON", value_parser = json_object)]
     pub settings: JsonObject,
 }
 
-/// A collection to be embedded anew.
+/// A collection to re-embed.
 #[derive(Debug, Args)]
 pub struct ReembedArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// Tokens of one passage at most; as before, as far as the model can, when left out.
+    /// Maximum tokens per passage; defaults to the current value, as far as the model allows.
     #[arg(long, value_name = "TOKENS")]
     pub tokens_max: Option<u64>,
-    /// Tokens that a passage repeats of the one before it, at most.
+    /// Maximum tokens that a passage repeats from the one before it.
     #[arg(long, value_name = "TOKENS", requires = "tokens_max")]
     pub overlap_tokens: Option<u64>,
     /// Prints the job without waiting for it.
@@ -108,7 +108,7 @@ pub struct DeleteArgs {
     pub confirm: ConfirmArgs,
 }
 
-/// A JSON object on the command line.
+/// A JSON object given on the command line.
 #[derive(Debug, Clone)]
 pub struct JsonObject(pub Map<String, Value>);
 
@@ -164,7 +164,7 @@ fn row(collection: &Value) -> Vec<String> {
     ]
 }
 
-/// The languages with their documents, most first, and how many more there are.
+/// The languages with their numbers of documents, most first, and how many more there are.
 fn languages(value: &Value, shown_max: usize) -> String {
     let all: Vec<&Value> = value.as_array().into_iter().flatten().collect();
     let one = |language: &&Value| {
@@ -189,7 +189,7 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
     output.members(members)
 }
 
-/// Creates a collection and gives it.
+/// Creates a collection and returns it.
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
     body.insert("name".to_owned(), json!(args.collection.as_str()));
@@ -198,7 +198,7 @@ fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     create_from(client, &Value::Object(body))
 }
 
-/// Creates the collection that `body` describes and gives it.
+/// Creates the collection that `body` describes and returns it.
 pub fn create_from(client: &Client, body: &Value) -> Result<Value, CliError> {
     Ok(client.send(&Call::post(&["v1", "collections"]).json(body))?.body)
 }

@@ -1,4 +1,4 @@
-//! Asks before something is deleted or replaced.
+//! Asks for confirmation before something is deleted or replaced.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -6,16 +6,16 @@ use clap::Args;
 
 use super::error::CliError;
 
-/// The option that answers the question before it is asked.
+/// The option that skips the question.
 #[derive(Debug, Clone, Args)]
 pub struct ConfirmArgs {
-    /// Does it without asking; needed where there is no terminal to ask on.
+    /// Does not ask; needed where there is no terminal to ask on.
     #[arg(long, short)]
     pub yes: bool,
 }
 
 impl ConfirmArgs {
-    /// Goes on when the user wants to `what`.
+    /// Continues if the user confirms `what`.
     pub fn ask(&self, what: &str) -> Result<(), CliError> {
         if self.yes {
             return Ok(());
@@ -29,7 +29,7 @@ impl ConfirmArgs {
         asked.map_err(failed)?;
         match answer.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(()),
-            _ => Err(CliError::Input("nothing was done".to_owned())),
+            _ => Err(CliError::Input("canceled; nothing was changed".to_owned())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `dragoman detect`: says which language texts are in, text by text or line by line.
+//! `dragoman detect`: detects the language of texts, from arguments or line by line.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::output::{Output, shown};
 use super::server::ServerArgs;
 use crate::domain::Limits;
 
-/// Texts of one request, at most.
+/// Maximum texts per request.
 const BATCH_TEXTS_MAX: usize = 256;
 
 /// The command's arguments.
@@ -24,15 +24,15 @@ pub struct DetectArgs {
     /// The texts; without any, each line of the file.
     #[arg(conflicts_with = "file")]
     pub texts: Vec<String>,
-    /// A file with a text per line; standard input for - and when there are no texts either.
+    /// A file with one text per line; standard input for -, or if there are no texts.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// Runs the command: a line for each text, with language, confidence and text parted by tabs.
+/// Runs the command: writes a line for each text, with language, confidence and text, separated by tabs.
 pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
@@ -54,7 +54,7 @@ pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
 }
 
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
-    // A blank text is in no language, which the server need not be asked.
+    // A blank text has no language, so the server need not be asked.
     let asked: Vec<&String> = texts.iter().filter(|text| !text.trim().is_empty()).collect();
     let answer = match asked.is_empty() {
         true => Vec::new(),
@@ -63,7 +63,7 @@ fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliE
             let mut body = client.send(&call)?.body;
             match body["detections"].take() {
                 Value::Array(detections) if detections.len() == asked.len() => detections,
-                _ => return Err(client.misunderstood(format!("it has not {} detections", asked.len()))),
+                _ => return Err(client.misunderstood(format!("it does not have {} detections", asked.len()))),
             }
         }
     };

@@ -1,7 +1,7 @@
-//! Text of others made fit for a terminal: one line, no control characters, cut and wrapped by columns, not by characters.
+//! Makes untrusted text fit for a terminal: one line, no control characters, cut and wrapped by columns, not by characters.
 //!
-//! Texts stay in logical order: turning a right-to-left text around is the terminal's work. What is done for it is to isolate
-//! each such text (U+2068 and U+2069), so that it does not take the columns beside it along.
+//! Texts stay in logical order, because the terminal turns right-to-left text around. Each such text is isolated (U+2068 and
+//! U+2069), so that it does not reorder the columns beside it.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -10,7 +10,7 @@ const ELLIPSIS: &str = "…";
 const FIRST_STRONG_ISOLATE: char = '\u{2068}';
 const POP_DIRECTIONAL_ISOLATE: char = '\u{2069}';
 
-/// The text on one line: white space becomes single spaces; control characters, and those that turn the direction of what
+/// The text on one line: white space becomes single spaces; control characters, and those that change the direction of what
 /// follows them, are left out.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -32,7 +32,7 @@ pub fn width(text: &str) -> usize {
     text.graphemes(true).map(|grapheme| grapheme.width()).sum()
 }
 
-/// The text in at most `columns`, its end replaced by an ellipsis when it is longer.
+/// The text in at most `columns`; if it is longer, its end becomes an ellipsis.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -51,10 +51,10 @@ pub fn cut(text: &str, columns: usize) -> String {
     shown
 }
 
-/// The text of one line in at most `lines_max` lines of at most `columns`; the end of what does not fit becomes an ellipsis.
+/// The text of one line in at most `lines_max` lines of at most `columns`; an ellipsis replaces what does not fit.
 ///
-/// Lines break at spaces. What has none, as Chinese, Japanese and Thai, and what is longer than a line breaks anywhere but
-/// within what is seen as one character.
+/// Lines break at spaces. Text without spaces, as in Chinese, Japanese and Thai, and words longer than a line break anywhere
+/// except within what is seen as one character.
 pub fn wrap(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines = vec![String::new()];
@@ -72,7 +72,7 @@ pub fn wrap(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
             lines.push(word.to_owned());
             taken = needed;
         } else {
-            // Not worth a line that ends with nothing but a space.
+            // Do not use a line for nothing but a trailing space.
             let mut space = if taken + 2 < columns { space } else { 0 };
             for grapheme in word.graphemes(true) {
                 let needed = grapheme.width();
@@ -102,7 +102,7 @@ fn append(lines: &mut [String], text: &str, spaces: usize) {
     }
 }
 
-/// The text as a terminal should get it: isolated when any of it is written from right to left.
+/// The text for a terminal: isolated if any of it is written from right to left.
 pub fn isolate(text: &str) -> String {
     if text.chars().any(is_right_to_left) {
         format!("{FIRST_STRONG_ISOLATE}{text}{POP_DIRECTIONAL_ISOLATE}")
@@ -111,12 +111,13 @@ pub fn isolate(text: &str) -> String {
     }
 }
 
-/// Embeddings, overrides and isolates, which in a foreign text can reorder what surrounds it.
+/// Embeddings, overrides and isolates, which can reorder the text around them.
 fn turns_direction(character: char) -> bool {
     matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Thai, Lao, Tibetan, Burmese, Khmer, and from the radicals of Chinese on to the end of what is two columns wide, but Korean.
+/// Thai, Lao, Tibetan, Burmese, Khmer, and everything from the Chinese radicals to the end of the two-column characters, except
+/// Korean.
 fn is_written_without_spaces(character: char) -> bool {
     matches!(character, '\u{e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{a4cf}' | '\u{f900}'..='\u{faff}'
         | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{3ffff}')

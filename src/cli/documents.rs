@@ -1,6 +1,6 @@
-//! `dragoman documents`: store, list, show and delete documents, a request at a time.
+//! `dragoman documents`: stores, lists, shows and deletes documents, one request at a time.
 //!
-//! `upsert` is for what fits into some requests; for whole corpora there is `import`, which works on the server.
+//! `upsert` suits data that fits into a few requests; for whole corpora there is `import`, which works on the server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,11 +20,11 @@ use crate::domain::{CollectionName, Limits};
 
 /// Columns of a text in a list.
 const TEXT_COLUMNS_MAX: usize = 60;
-/// Documents of one request, at most.
+/// Maximum documents per request.
 const BATCH_DOCUMENTS_MAX: usize = 200;
-/// Bytes of the lines of one request, at most, unless a single line has more.
+/// Maximum bytes of lines per request, unless a single line has more.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// Failed documents that are told one by one.
+/// Failed documents that are reported one by one.
 const FAILURES_TOLD_MAX: u64 = 20;
 
 /// The command's arguments.
@@ -34,7 +34,7 @@ pub struct DocumentsArgs {
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -42,7 +42,7 @@ pub struct DocumentsArgs {
 /// What to do with documents.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Stores documents of a file: one JSON object per line, as the API takes them.
+    /// Stores the documents of a file: one JSON object per line, as in the API.
     Upsert(UpsertArgs),
     /// Lists documents in the order of their ids.
     List(ListArgs),
@@ -52,25 +52,25 @@ pub enum Action {
     Delete(IdsArgs),
 }
 
-/// Documents to be stored.
+/// Documents to store.
 #[derive(Debug, Args)]
 pub struct UpsertArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The file, NDJSON; standard input for - and when left out.
+    /// The file, NDJSON; standard input for - or without a file.
     pub file: Option<PathBuf>,
-    /// When a request is answered.
+    /// When the server answers a request.
     #[arg(long, value_enum, default_value_t = Wait::Indexed)]
     pub wait: Wait,
 }
 
-/// When a request is answered.
+/// When the server answers a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Wait {
-    /// Once the documents are durable.
+    /// When the documents are durable.
     Stored,
-    /// Once they can be found, too.
+    /// When they can also be found.
     Indexed,
 }
 
@@ -80,7 +80,7 @@ pub struct ListArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// Documents at most.
+    /// Maximum documents to list.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
 }
@@ -111,7 +111,7 @@ pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// Calls `act` for each document. Those that are not there are told and do not stop the others.
+/// Calls `act` for each document. Missing ones are reported and do not stop the others.
 fn each_id(
     output: &Output,
     args: &IdsArgs,
@@ -130,7 +130,7 @@ fn each_id(
     }
     match failed {
         0 => Ok(Outcome::Done),
-        _ if failed == args.ids.len() => Err(CliError::Input("none of the documents is there".to_owned())),
+        _ if failed == args.ids.len() => Err(CliError::Input("none of the documents exists".to_owned())),
         _ => Ok(Outcome::SomeFailed),
     }
 }
@@ -142,7 +142,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
     let mut more = false;
     while left > 0 {
         let call = Call::get(&["v1", "collections", args.collection.as_str(), "documents"]);
-        // As many as the server gives by itself: it may refuse to give more.
+        // As many as the server's default: it may refuse to return more.
         let page = client.send(&call.with_any("cursor", cursor.as_deref()))?.body;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let shown = &documents[..documents.len().min(left)];
@@ -165,7 +165,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
         output.table(&columns, rows)?;
     }
     if more || cursor.is_some() {
-        output.note("there are more; --limit shows them, `dragoman export` gives all");
+        output.note("there are more; show them with --limit, or get all with `dragoman export`");
     }
     Ok(Outcome::Done)
 }
@@ -181,11 +181,11 @@ fn row(document: &Value, output: &Output) -> Vec<String> {
 struct Batch {
     documents: Vec<Value>,
     lines: Vec<u64>,
-    /// What the lines take in the file; the JSON of the request takes about as much.
+    /// The size of the lines in the file; the JSON of the request is about as large.
     bytes: usize,
 }
 
-/// What has become of the documents so far.
+/// Results so far.
 #[derive(Default)]
 struct Tally {
     created: u64,
@@ -204,7 +204,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
         let Line { number, text, bytes } = line.map_err(CliError::io(failed.clone()))?;
         let document = text.and_then(|text| match text.trim() {
             "" => Ok(None),
-            text => serde_json::from_str(text).map(Some).map_err(|error| format!("is no JSON: {error}")),
+            text => serde_json::from_str(text).map(Some).map_err(|error| format!("is not valid JSON: {error}")),
         });
         match document {
             Ok(None) => {}
@@ -233,11 +233,11 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
     }
 }
 
-/// Sends one request. When none of its documents was stored, the server's answer is an error that has their places.
+/// Sends one request. If none of its documents was stored, the server answers with an error that lists their places.
 fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally: &mut Tally) -> Result<(), CliError> {
     let wait = if args.wait == Wait::Stored { "stored" } else { "indexed" };
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", wait);
-    // Without an id the server makes one, and a second sending would store a second document.
+    // Without an id the server creates one, so sending it again would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(&json!({ "documents": batch.documents }));
     match client.send(&if named { call.repeatable() } else { call }) {
@@ -268,7 +268,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally
 fn take_results(client: &Client, output: &Output, batch: &Batch, answer: &Answer, tally: &mut Tally) -> Result<(), CliError> {
     let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
     let Some(results) = results else {
-        return Err(client.misunderstood("it has no result for each document".to_owned()));
+        return Err(client.misunderstood("it does not have a result for each document".to_owned()));
     };
     for (result, line) in results.iter().zip(&batch.lines) {
         match result["status"].as_str() {
@@ -284,12 +284,12 @@ fn take_results(client: &Client, output: &Output, batch: &Batch, answer: &Answer
     Ok(())
 }
 
-/// The number of the document that a pointer into the request leads to.
+/// The number of the document that a pointer into the request names.
 fn index(place: &str) -> Option<usize> {
     place.strip_prefix("/documents/")?.split('/').next()?.parse().ok()
 }
 
-/// What is wrong, with its place within the document.
+/// The problem, with its place within the document.
 fn located(place: &str, detail: &str) -> String {
     match place.splitn(4, '/').nth(3) {
         Some(member) => format!("/{member}: {detail}"),
@@ -306,7 +306,7 @@ impl Batch {
 }
 
 impl Tally {
-    /// Counts a document that was not stored, and tells it: all as JSON, the first ones for people.
+    /// Counts and reports a document that was not stored: all of them as JSON, the first ones for people.
     fn fail(&mut self, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
         self.failed += 1;
         if output.json {
@@ -317,7 +317,7 @@ impl Tally {
                 let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
                 output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
             }
-            n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json tells all"),
+            n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json lists all"),
             _ => {}
         }
         Ok(())

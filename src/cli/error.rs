@@ -1,4 +1,4 @@
-//! What can go wrong in a command, how it is told, and the exit code that it ends with.
+//! Errors of commands, how they are shown, and exit codes.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -11,15 +11,15 @@ use crate::domain::chain;
 
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 1;
-/// Exit code of a command that was called wrongly; the argument parser's, too.
+/// Exit code of wrong usage, also used by the argument parser.
 pub const USAGE: u8 = 2;
-/// Exit code of a command that went through although some of its items failed.
+/// Exit code of a command that succeeded although some of its items failed.
 pub const SOME_FAILED: u8 = 3;
 
-/// What exit codes mean; part of each command's long help.
-pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 done, but some items failed.";
+/// What the exit codes mean; part of each command's long help.
+pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 wrong usage; 3 success, but some items failed.";
 
-/// Places in a request that are told of one error, at most.
+/// Maximum places in a request that are listed for one error.
 const PLACES_MAX: usize = 10;
 
 /// How a command ended that did not fail.
@@ -27,14 +27,14 @@ const PLACES_MAX: usize = 10;
 pub enum Outcome {
     /// Everything was done.
     Done,
-    /// The command went through, but some of its items (lines, documents) failed; they were told.
+    /// The command succeeded, but some of its items (lines, documents) failed and were reported.
     SomeFailed,
 }
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments do not fit together, or an argument cannot be used.
+    /// The arguments do not fit together, or an argument is not valid.
     #[error("{0}")]
     Usage(String),
     /// The server cannot be reached, or the connection broke.
@@ -49,8 +49,8 @@ pub enum CliError {
     /// The server refused the request or failed.
     #[error("{}", .0.summary())]
     Refused(Box<Refusal>),
-    /// The server answered what no Dragoman server of this version answers.
-    #[error("the answer of {server} cannot be understood: {detail}")]
+    /// The server's answer is not one that a Dragoman server of this version sends.
+    #[error("cannot understand the answer of {server}: {detail}")]
     Answer {
         /// The server's address.
         server: String,
@@ -72,7 +72,7 @@ pub enum CliError {
     /// A job of the server failed or was canceled.
     #[error("{0}")]
     Job(String),
-    /// A model of this machine cannot be used.
+    /// A local model cannot be used.
     #[error("{what}")]
     Model {
         /// What was tried.
@@ -81,8 +81,8 @@ pub enum CliError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Whoever read standard output reads no more, such as `head`; nothing is wrong.
-    #[error("nobody reads standard output")]
+    /// The reader of standard output, such as `head`, has gone; nothing is wrong.
+    #[error("standard output was closed")]
     ReaderGone,
 }
 
@@ -91,20 +91,20 @@ pub enum CliError {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The server's code; none when something before it answered, such as a proxy.
+    /// The server's code; none if something in front of it answered, such as a proxy.
     pub code: Option<String>,
     /// What is wrong.
     pub detail: String,
-    /// The places in the request that are wrong, each with what is wrong there.
+    /// The wrong places in the request, each with the problem there.
     pub places: Vec<(String, String)>,
     /// Leads to the request in the server's log.
     pub request_id: Option<String>,
-    /// Seconds after which the server wants to be asked again.
+    /// Seconds to wait before retrying.
     pub retry_after_s: Option<u64>,
 }
 
 impl Refusal {
-    /// Reads the body of an error answer: problem+json, OpenAI's shape, or anything.
+    /// Reads the body of an error response: problem+json, OpenAI's shape, or anything.
     pub fn read(status: u16, body: &str, request_id: Option<String>, retry_after_s: Option<u64>) -> Self {
         let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -169,10 +169,10 @@ impl CliError {
         if matches!(self, Self::Usage(_)) { USAGE } else { FAILED }
     }
 
-    /// Tells the error on standard error, for people or as one line of JSON.
+    /// Reports the error on standard error, for people or as one line of JSON.
     pub fn report(&self, as_json: bool) {
         let text = if as_json { json!({ "error": self.json() }).to_string() } else { self.text() };
-        // When standard error is gone, too, there is nobody to tell.
+        // If standard error is gone too, nobody can read it.
         let _ = io::Write::write_all(&mut io::stderr(), format!("{text}\n").as_bytes());
     }
 
@@ -186,7 +186,7 @@ impl CliError {
     fn text(&self) -> String {
         let mut text = format!("error: {}", one_line(&chain(self)));
         if let Self::Refused(refusal) = self {
-            // The detail tells the first place, and there is nothing to add when that is all.
+            // The detail includes the first place, so there is nothing to add if there is only one.
             if refusal.places.len() > 1 {
                 for (place, detail) in refusal.places.iter().take(PLACES_MAX) {
                     let _ = write!(text, "\n  {}: {}", one_line(place), one_line(detail));

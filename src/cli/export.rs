@@ -1,4 +1,4 @@
-//! `dragoman export`: writes all documents of a collection as NDJSON, as they come.
+//! `dragoman export`: writes all documents of a collection as NDJSON, as they arrive.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -25,17 +25,17 @@ pub struct ExportArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The file to write, which is there when it is complete; standard output when left out. A name that ends in .gz or .zst gets
+    /// The file to write, which appears once it is complete; standard output if left out. A name that ends in .gz or .zst gives
     /// a compressed file.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How the documents are compressed; by the name of the file when left out.
+    /// Compression; defaults to what the name of the file says.
     #[arg(long, value_enum)]
     pub compression: Option<Compression>,
-    /// Adds the embedding to each document that is one passage.
+    /// Adds the embedding to each document that is a single passage.
     #[arg(long)]
     pub vectors: bool,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -51,7 +51,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     let mut download = client.open(&call.compressed(compression.encoding()))?;
     if download.encoding.as_deref() != compression.encoding() {
         let got = download.encoding.unwrap_or_else(|| "none".to_owned());
-        return Err(client.misunderstood(format!("its compression is {got}, not the one that was asked for")));
+        return Err(client.misunderstood(format!("its compression is {got}, not the requested one")));
     }
     let plain = compression == Compression::None;
     let bar = if plain { output.progress(documents, Unit::Items("documents")) } else { output.progress(None, Unit::Bytes) };
@@ -71,7 +71,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// Copies the stream; gives its lines, or its bytes when it is compressed.
+/// Copies the stream; returns the number of lines, or of bytes if it is compressed.
 fn copy(
     from: &mut dyn Read,
     to: &mut dyn Write,

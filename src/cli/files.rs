@@ -1,4 +1,4 @@
-//! Files that commands read and write: an input file or standard input, and an output file that is there whole or not at all.
+//! Files that commands read and write: an input file or standard input, and an output file that appears only when complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Seek, SeekFrom, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::output::Output;
 
-/// Bytes of the buffers between files and the program.
+/// Size of the buffers.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// A file, or standard input.
@@ -24,12 +24,12 @@ pub struct Input {
 pub struct Target {
     writer: BufWriter<File>,
     path: PathBuf,
-    /// Where it is written until then; none when the path is no ordinary file, such as a device.
+    /// The path it is written to until then; none if the path is not a regular file, such as a device.
     partial: Option<PathBuf>,
 }
 
 impl Input {
-    /// Opens the file, or standard input for `-` and for no path at all.
+    /// Opens the file, or standard input for `-` and without a path.
     pub fn open(path: Option<&Path>, output: &Output) -> Result<Self, CliError> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             if io::stdin().is_terminal() {
@@ -54,7 +54,7 @@ impl Input {
 }
 
 impl Target {
-    /// Begins the file.
+    /// Starts the file.
     pub fn create(path: &Path) -> Result<Self, CliError> {
         let ordinary = fs::metadata(path).map_or(true, |about| about.is_file());
         let partial = ordinary.then(|| {
@@ -105,7 +105,7 @@ impl Seek for Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // What stays behind is named as what it is, and the next run writes over it.
+            // The name shows that a leftover is incomplete, and the next run overwrites it.
             let _ = fs::remove_file(partial);
         }
     }

@@ -1,7 +1,7 @@
-//! `dragoman health`: asks the server of these settings whether it lives, for whoever watches over its process.
+//! `dragoman health`: checks whether the server with these settings is alive, for process supervisors.
 //!
-//! It reads what `serve` reads, and calls the address that this listens on over plain HTTP or TLS. The certificate may be of
-//! any name and age, since what is asked is this machine itself; that the server has its key is checked.
+//! It reads the settings of `serve` and calls the address in `listen`, over plain HTTP or TLS. The certificate may have any
+//! name and age, because the call goes to this machine itself, but the server must have its key.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -16,26 +16,26 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-/// Most of an answer's head that is read.
+/// How much of the response's head is read.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 
-/// What to ask, and of whom.
+/// What to check.
 #[derive(Debug, Clone, Copy)]
 pub struct HealthCheck<'a> {
     /// The address that the server listens on.
     pub listen: &'a str,
     /// Its certificate file, when it speaks TLS.
     pub certificate: Option<&'a Path>,
-    /// Whether every collection must answer in full, instead of the server being there at all.
+    /// Whether every collection must answer in full; otherwise the server only has to be alive.
     pub ready: bool,
-    /// How long it may take in all.
+    /// How long the check may take.
     pub timeout: Duration,
 }
 
 /// Why the server is not healthy.
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
-    /// It listens on no address that can be known.
+    /// The address to call is unknown.
     #[error("cannot call {listen}: {problem}")]
     Address {
         /// What it listens on.
@@ -53,9 +53,9 @@ pub enum HealthError {
         source: io::Error,
     },
     /// TLS cannot be set up.
-    #[error("cannot speak TLS")]
+    #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
-    /// It answers that it is not well.
+    /// The server answers that it is not healthy.
     #[error("the server at {address} answers {answer:?} to {path}")]
     Unwell {
         /// Where it is.
@@ -67,7 +67,7 @@ pub enum HealthError {
     },
 }
 
-/// Asks; a server that lives (or is ready) is a success.
+/// Calls the server; succeeds if it is alive (or ready).
 pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     let address = address(check.listen)?;
     let deadline = Instant::now() + check.timeout;
@@ -90,13 +90,13 @@ pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     }
 }
 
-/// Where a server that listens so can be called from this machine.
+/// The address at which this machine can call a server that listens on `listen`.
 fn address(listen: &str) -> Result<SocketAddr, HealthError> {
     let wrong = |problem: String| HealthError::Address { listen: listen.to_owned(), problem };
     let mut found = listen.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
     let mut address = found.next().ok_or_else(|| wrong("the name has no address".to_owned()))?;
     if address.port() == 0 {
-        return Err(wrong("a server with port 0 takes any free port".to_owned()));
+        return Err(wrong("a server on port 0 listens on any free port".to_owned()));
     }
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -123,7 +123,7 @@ fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> 
     Ok(String::from_utf8_lossy(line).trim_end().to_owned())
 }
 
-/// A connection that must be through by a moment, however slowly the other side sends.
+/// A connection with a deadline, however slowly the other side sends.
 struct Timed {
     tcp: TcpStream,
     deadline: Instant,
@@ -163,13 +163,13 @@ fn connect(shown: &Arc<Shown>) -> Result<ClientConnection, rustls::Error> {
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))
 }
 
-/// A new file that the server has not taken, or cannot take, does not make it unwell, but somebody should know.
+/// Reports a new certificate that the server has not loaded, or cannot load. The server is healthy all the same.
 fn note_other_certificate(shown: &Shown, file: &Path) {
     let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
     let shown = shown.certificate.lock();
     if own != *shown {
-        // Whether anybody reads it is of no matter to the check.
-        let _ = writeln!(io::stderr(), "note: the server shows another certificate than {} holds", file.display());
+        // The check does not depend on whether anybody reads this.
+        let _ = writeln!(io::stderr(), "note: the server shows a certificate other than the one in {}", file.display());
     }
 }
 

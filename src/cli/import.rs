@@ -1,4 +1,4 @@
-//! `dragoman import`: sends a file to the server, which stores its documents as a job, and follows the job.
+//! `dragoman import`: uploads a file, whose documents a job stores, and follows the job.
 
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::output::{Output, Unit, shown};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
-/// Failed lines that are told one by one.
+/// Failed lines that are reported one by one.
 const FAILURES_TOLD_MAX: usize = 20;
 
 /// The command's arguments.
@@ -27,36 +27,36 @@ pub struct ImportArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The file, compressed or not (.gz, .zst); standard input for - and when left out.
+    /// The file, compressed or not (.gz, .zst); standard input for - or without a file.
     pub file: Option<PathBuf>,
-    /// What the file is; by its name when left out, NDJSON where the name does not say.
+    /// Format of the file; defaults to what its name says, or to NDJSON.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// How the file is compressed; by its name when left out.
+    /// Compression of the file; defaults to what its name says.
     #[arg(long, value_enum)]
     pub compression: Option<Compression>,
-    /// Creates the collection when it is not there.
+    /// Creates the collection if it does not exist.
     #[arg(long)]
     pub create: bool,
-    /// Ends when the file is sent and prints the job, without waiting for it.
+    /// Prints the job once the file is sent, without waiting for it.
     #[arg(long)]
     pub detach: bool,
-    /// Writes every line that failed, with the reason, into this file (NDJSON).
+    /// Writes every failed line, with the reason, to this file (NDJSON).
     #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub failures: Option<PathBuf>,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// What a file of documents is.
+/// Format of a file of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A JSON object per line.
+    /// One JSON object per line.
     Ndjson,
-    /// Comma-separated values with a head line.
+    /// Comma-separated values with a header row.
     Csv,
-    /// Tab-separated values with a head line.
+    /// Tab-separated values with a header row.
     Tsv,
 }
 
@@ -98,17 +98,17 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     }
     let id = shown(&job["id"]);
-    output.note(&format!("job {id} imports; ending this command does not end it"));
+    output.note(&format!("job {id} imports the file; it continues if you stop this command"));
     let job = jobs::watch(&client, &output, job)?;
     let failed = job["details"]["failed"].as_u64().unwrap_or(0);
-    // Also of none: else those of an earlier import would stand in the file.
+    // Also if there are none: otherwise the file would keep those of an earlier import.
     if failed > 0 || args.failures.is_some() {
         failures(&client, &output, &id, args.failures.as_deref())?;
     }
     jobs::finish(&client, &output, &job)
 }
 
-/// Creates the collection unless it is there.
+/// Creates the collection unless it exists.
 fn create(client: &Client, output: &Output, name: &str) -> Result<(), CliError> {
     match create_from(client, &json!({ "name": name })) {
         Ok(_) => output.note(&format!("created collection {name}")),
@@ -148,7 +148,7 @@ fn send(
     }
 }
 
-/// Tells the lines that failed: the first ones for people, all of them into the file.
+/// Reports the failed lines: the first ones to people, all of them to the file.
 fn failures(client: &Client, output: &Output, job: &str, file: Option<&Path>) -> Result<(), CliError> {
     let mut file = file.map(Target::create).transpose()?;
     let mut told = 0;
@@ -163,7 +163,7 @@ fn failures(client: &Client, output: &Output, job: &str, file: Option<&Path>) ->
         Ok(())
     })?;
     if told > FAILURES_TOLD_MAX && !output.json {
-        output.problem(&format!("and {} more; `dragoman jobs results {job} --failed` tells all", told - FAILURES_TOLD_MAX));
+        output.problem(&format!("and {} more; `dragoman jobs results {job} --failed` lists all", told - FAILURES_TOLD_MAX));
     }
     file.map_or(Ok(()), Target::finish)
 }
@@ -178,7 +178,7 @@ fn failure(line: &str) -> String {
     format!("line {}{id}: {}: {place}{}", shown(&result["line"]), shown(&error["code"]), shown(&error["detail"]))
 }
 
-/// What the name of a file says of its content.
+/// The format and compression that the name of a file implies.
 pub fn by_name(path: Option<&Path>) -> (Format, Compression) {
     let name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let (name, compression) = if let Some(name) = name.strip_suffix(".gz") {
@@ -196,7 +196,7 @@ pub fn by_name(path: Option<&Path>) -> (Format, Compression) {
     (format, compression)
 }
 
-/// Counts what is read, and keeps the error of a read: the client would call it one of the connection.
+/// Counts the bytes read, and keeps read errors, which the client would take for connection errors.
 struct Counted<'a> {
     content: Box<dyn Read>,
     bar: &'a ProgressBar,

@@ -1,4 +1,4 @@
-//! `dragoman jobs`: list, show, watch and cancel jobs, and read what became of an import's lines.
+//! `dragoman jobs`: lists, shows, watches and cancels jobs, and reads the results of an import.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::output::{Column, Output, Unit, described, shown, time};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
-/// Wait before the events of a job are asked for again.
+/// Wait before the events of a job are requested again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often in a row the events may break off without having told anything.
+/// How often in a row the events may break off without an event.
 const SILENT_STREAMS_MAX: u32 = 30;
 
 /// The command's arguments.
@@ -27,7 +27,7 @@ pub struct JobsArgs {
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -37,13 +37,13 @@ pub struct JobsArgs {
 pub enum Action {
     /// Lists jobs, the latest first.
     List(ListArgs),
-    /// Shows everything that is known of one.
+    /// Shows a job in full.
     Show(IdArgs),
-    /// Shows the progress of one until it ends.
+    /// Shows the progress of a job until it ends.
     Watch(IdArgs),
-    /// Asks one to stop.
+    /// Asks a job to stop.
     Cancel(IdArgs),
-    /// Prints what became of each line of an import, as NDJSON.
+    /// Prints the result of each line of an import, as NDJSON.
     Results(ResultsArgs),
 }
 
@@ -56,7 +56,7 @@ pub struct ListArgs {
     /// Only jobs of this type: import, snapshot, restore, mine, duplicates, train, classify, evaluate, reembed, project.
     #[arg(long = "type", value_name = "TYPE")]
     pub kind: Option<String>,
-    /// Only jobs about this collection.
+    /// Only jobs of this collection.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
     pub collection: Option<CollectionName>,
 }
@@ -68,12 +68,12 @@ pub struct IdArgs {
     pub id: String,
 }
 
-/// Lines of an import.
+/// Results of an import.
 #[derive(Debug, Args)]
 pub struct ResultsArgs {
     /// Id of the job.
     pub id: String,
-    /// Prints only lines that failed.
+    /// Prints only failed lines.
     #[arg(long)]
     pub failed: bool,
 }
@@ -126,7 +126,7 @@ fn percent(progress: &Value) -> String {
     }
 }
 
-/// Shows a job; its details and progress as rows of their own.
+/// Shows a job; its details and progress get rows of their own.
 pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
     if output.json {
         return output.object(job);
@@ -144,14 +144,14 @@ pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
     output.members(members)
 }
 
-/// Gives a job as it is now.
+/// The job as it is now.
 pub fn get(client: &Client, id: &str) -> Result<Value, CliError> {
     Ok(client.send(&Call::get(&["v1", "jobs", id]))?.body)
 }
 
-/// Follows a job, with its progress on the terminal, until it has ended; gives it as it is then.
+/// Follows a job, showing its progress on the terminal, until it has ended; returns its final state.
 ///
-/// The server tells by events. When the stream of them breaks off, the job is asked for, and then the events again.
+/// The server sends events. If the stream breaks off, the job is requested, and then the events again.
 pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliError> {
     let Some(id) = job["id"].as_str().map(str::to_owned) else {
         return Err(client.misunderstood("it has no job with an id".to_owned()));
@@ -188,7 +188,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
     Ok(latest)
 }
 
-/// Follows a job to its end and tells how it ended; with `detach` only shows it.
+/// Follows a job to its end and reports the outcome; with `detach` only shows it.
 pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Result<Outcome, CliError> {
     if detach {
         return show(output, &job).map(|()| Outcome::Done);
@@ -196,7 +196,7 @@ pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Res
     finish(client, output, &watch(client, output, job)?)
 }
 
-/// Tells how a job ended.
+/// Reports how a job ended.
 pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
     if output.json {
         output.deed(job)?;
@@ -236,7 +236,7 @@ pub enum Only {
     Failed,
 }
 
-/// Calls `each` with what became of every line of an import, one JSON object each.
+/// Calls `each` with the result of every line of an import, one JSON object each.
 pub fn results(
     client: &Client,
     id: &str,
@@ -250,7 +250,7 @@ pub fn results(
     Ok(())
 }
 
-/// The data of server-sent events that are JSON, until the stream ends or breaks.
+/// The data of server-sent events with JSON, until the stream ends or breaks.
 fn events(stream: BufReader<impl Read>) -> impl Iterator<Item = Value> {
     let mut data = String::new();
     stream.lines().map_while(Result::ok).filter_map(move |line| {
@@ -267,7 +267,7 @@ fn events(stream: BufReader<impl Read>) -> impl Iterator<Item = Value> {
     })
 }
 
-/// A job's progress on the terminal. The bar is made when the first numbers come, because its form depends on them.
+/// A job's progress on the terminal. The bar is created with the first numbers, which determine its form.
 struct Shown<'a> {
     output: &'a Output,
     bar: Option<ProgressBar>,

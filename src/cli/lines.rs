@@ -1,4 +1,4 @@
-//! Reads lines in bounded memory: a line that is too long or no UTF-8 is told, and the lines after it are read on.
+//! Reads lines in bounded memory: a line that is too long or not UTF-8 is reported, and reading continues after it.
 
 use std::io::{self, BufRead};
 
@@ -18,7 +18,7 @@ pub struct Line {
     pub number: u64,
     /// Its text, or what is wrong with it.
     pub text: Result<String, String>,
-    /// Bytes that it took in the stream, its end included.
+    /// Bytes that it took in the stream, including its end.
     pub bytes: u64,
 }
 

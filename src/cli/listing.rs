@@ -6,12 +6,12 @@ use super::client::{Call, Client};
 use super::error::CliError;
 use super::output::{Column, Output};
 
-/// Asks for the first page of a list, as many rows as the server gives by itself: it may refuse to give more.
+/// A call for the first page of a list, with the server's default number of rows: it may refuse to return more.
 pub fn first_page(parts: &[&str]) -> Call {
     Call::get(parts)
 }
 
-/// Shows every row of the list whose first page `call` asks for. `member` names the rows in the answer, and to people when there
+/// Shows every row of the list whose first page `call` requests. `member` names the rows in the answer, and to people if there
 /// are none; `cells` makes a row of the table.
 pub fn list(
     client: &Client,

@@ -25,9 +25,9 @@ const PIECE_BYTES: usize = 1 << 16;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct MineArgs {
-    /// The sentences of the one side: the name of a collection, or @FILE for a file with a sentence per line.
+    /// The sentences of one side: the name of a collection, or @FILE for a file with one sentence per line.
     pub first: String,
-    /// The sentences of the other side, likewise.
+    /// The sentences of the other side, in the same form.
     pub second: String,
     /// Only documents of the first collection in these languages.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
@@ -35,32 +35,32 @@ pub struct MineArgs {
     /// Only documents of the second collection in these languages.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub second_languages: Vec<String>,
-    /// Only documents of the first collection for which this holds.
+    /// Only documents of the first collection that match.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub first_filter: Option<JsonObject>,
-    /// Only documents of the second collection for which this holds.
+    /// Only documents of the second collection that match.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub second_filter: Option<JsonObject>,
-    /// Only pairs that score at least this.
+    /// Only pairs with at least this score.
     #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// A file of known translations, two ids (for a file of sentences: numbers of lines, from 0) per line, parted by a tab: the
-    /// threshold is estimated from them.
+    /// Estimates the threshold from a file of known translations: two ids (for a file of sentences: line numbers from 0) per
+    /// line, separated by a tab.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
-    /// Neighbors that a score looks at.
+    /// Neighbors per sentence in the margin score.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
-    /// How pairs are scored: ratio, distance or absolute.
+    /// Margin: ratio, distance or absolute.
     #[arg(long, value_name = "NAME")]
     pub margin: Option<String>,
-    /// Which pairs are proposed: max_score, intersection, forward or backward.
+    /// Strategy that proposes pairs: max_score, intersection, forward or backward.
     #[arg(long, value_name = "NAME")]
     pub strategy: Option<String>,
-    /// Leaves each sentence in one pair only.
+    /// Uses each sentence in one pair only.
     #[arg(long)]
     pub one_to_one: bool,
-    /// Takes equal texts for different sentences.
+    /// Treats equal texts as different sentences.
     #[arg(long)]
     pub keep_copies: bool,
     /// What counts as a sentence of a collection: passage, document or sentence.
@@ -69,10 +69,10 @@ pub struct MineArgs {
     /// Compares every sentence with every one of the other side, however long that takes.
     #[arg(long)]
     pub exact: bool,
-    /// Where the results go, and how.
+    /// The output.
     #[command(flatten)]
     pub results: ResultsArgs,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -87,52 +87,52 @@ pub struct DuplicatesArgs {
     /// Only documents in these languages.
     #[arg(long, short, value_name = "CODE,…", value_delimiter = ',')]
     pub languages: Vec<String>,
-    /// Only documents for which this holds.
+    /// Only documents that match.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
     /// What to compare: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
-    /// Least similarity of two passages that belong together.
+    /// Minimum similarity of two passages in a cluster.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Neighbors of each passage that are looked at.
+    /// Neighbors of each passage to consider.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
-    /// Passages of one cluster, at most.
+    /// Maximum passages per cluster.
     #[arg(long, value_name = "COUNT")]
     pub size_max: Option<u64>,
-    /// Of which languages two passages that belong together are: any, same or different.
+    /// Languages of duplicates: any, same or different.
     #[arg(long, value_name = "NAME")]
     pub pairs: Option<String>,
-    /// Where the results go, and how.
+    /// The output.
     #[command(flatten)]
     pub results: ResultsArgs,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// Where the results go, and how.
+/// The output.
 #[derive(Debug, Args)]
 pub struct ResultsArgs {
-    /// The file to write, which is there when it is complete; standard output when left out.
+    /// The file to write, which appears once it is complete; standard output if left out.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What is written; by the name of the file when left out, a table where the name does not say, NDJSON with --json.
+    /// Output format; defaults to what the name of the file says, otherwise a table, or NDJSON with --json.
     #[arg(long, value_enum)]
     pub format: Option<ResultsFormat>,
-    /// Ends when the job is accepted and prints it, without waiting for it.
+    /// Prints the job once it is accepted, without waiting for it.
     #[arg(long, conflicts_with = "output")]
     pub detach: bool,
 }
 
-/// What is written.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ResultsFormat {
-    /// A JSON object per line.
+    /// One JSON object per line.
     Ndjson,
-    /// Tab-separated values with a head line.
+    /// Tab-separated values with a header row.
     Tsv,
 }
 
@@ -195,7 +195,7 @@ fn side(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: 
         }
         None => {
             let name =
-                CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; a file is written @FILE")))?;
+                CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; write @FILE for a file")))?;
             side.insert("collection".to_owned(), json!(name.as_str()));
         }
     }
@@ -221,13 +221,13 @@ fn lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
 
 fn known(path: &Path, output: &Output) -> Result<Value, CliError> {
     let pair = |(index, line): (usize, &String)| {
-        let wrong = || CliError::Usage(format!("line {} of {} must have two ids, parted by a tab", index + 1, path.display()));
+        let wrong = || CliError::Usage(format!("line {} of {} must have two ids, separated by a tab", index + 1, path.display()));
         line.split_once('\t').map(|(first, second)| json!({ "first": first, "second": second })).ok_or_else(wrong)
     };
     Ok(Value::Array(lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
 }
 
-/// Starts a job, waits for its end, and writes what it found.
+/// Starts a job, waits for its end, and writes its results.
 fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, what: &str) -> Result<Outcome, CliError> {
     let job = client.send(call)?.body;
     if args.detach {
@@ -235,7 +235,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
         return Ok(Outcome::Done);
     }
     let id = shown(&job["id"]);
-    output.note(&format!("job {id} works; ending this command does not end it"));
+    output.note(&format!("job {id} is running; it continues if you stop this command"));
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
         return jobs::finish(client, output, &job);

@@ -1,7 +1,8 @@
-//! The command line beside the server: each command calls a server over HTTP; `embed` can also load a model by itself.
+//! The command line for a running server: each command calls it over HTTP; `embed` can also load a model by itself.
 //!
-//! Results go to standard output, everything else to standard error, so that output can be piped. One file per command; what
-//! they share is `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (text of others on a terminal) and `error`.
+//! Results go to standard output, everything else to standard error, so that output can be piped. One file per command; they
+//! share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a terminal) and
+//! `error`.
 
 pub mod classifiers;
 pub mod client;
@@ -38,28 +39,28 @@ use server::ServerArgs;
 pub use crate::domain::chain;
 pub use error::EXIT_CODES;
 
-/// The commands that work on a server.
+/// The commands for a running server.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Lists, shows, creates, changes and deletes collections.
     Collections(collections::CollectionsArgs),
-    /// Trains, asks, judges, applies and deletes classifiers.
+    /// Trains, lists, evaluates, applies and deletes classifiers, and predicts labels.
     Classifiers(classifiers::ClassifiersArgs),
     /// Stores, lists, shows and deletes documents.
     Documents(documents::DocumentsArgs),
     /// Searches a collection.
     Search(search::SearchArgs),
-    /// Embeds texts, on a server or with a model of this machine.
+    /// Embeds texts, on a server or with a local model.
     Embed(embed::EmbedArgs),
-    /// Measures the model of a server over files: retrieval, mining, classification, similarity, search.
+    /// Evaluates a server's model on files: retrieval, mining, classification, similarity, search.
     Eval(Box<eval::EvalArgs>),
-    /// Says how near texts are in meaning.
+    /// Measures how similar texts are in meaning.
     Similarity(similarity::SimilarityArgs),
-    /// Says which language texts are in.
+    /// Detects the language of texts.
     Detect(detect::DetectArgs),
-    /// Finds translation pairs between collections or files, as a job of the server.
+    /// Finds translation pairs between collections or files, as a job on the server.
     Mine(Box<mine::MineArgs>),
-    /// Finds clusters of near-duplicates and translations in a collection, as a job of the server.
+    /// Finds clusters of near-duplicates and translations in a collection, as a job on the server.
     Duplicates(mine::DuplicatesArgs),
     /// Computes the map of a collection's documents, as a job of the server.
     Project(project::ProjectArgs),
@@ -74,7 +75,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The options that all commands have.
+    /// The options that every command has.
     fn server(&self) -> &ServerArgs {
         match self {
             Self::Collections(args) => &args.server,
@@ -96,7 +97,7 @@ impl Command {
     }
 }
 
-/// Runs a command; what goes wrong is told on standard error.
+/// Runs a command and reports errors on standard error.
 pub fn run(command: Command) -> ExitCode {
     let json = command.server().json;
     let result = match command {

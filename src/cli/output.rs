@@ -1,4 +1,4 @@
-//! What a command shows: results on standard output as tables or JSON, notes and progress on standard error.
+//! The output of commands: results on standard output as tables or JSON, notes and progress on standard error.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -14,13 +14,13 @@ use super::display::{isolate, one_line};
 use super::error::CliError;
 use super::server::ServerArgs;
 
-/// How the output is to look.
+/// The output and its form.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// Whether results are JSON.
     pub json: bool,
     quiet: bool,
-    /// Columns of the terminal; none when standard output is a file or a pipe.
+    /// Columns of the terminal; none if standard output is a file or a pipe.
     pub columns: Option<usize>,
 }
 
@@ -36,17 +36,17 @@ pub enum Unit {
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub enum Column {
-    /// A text, from the left.
+    /// Text, left-aligned.
     Text(&'static str),
-    /// A number, from the right.
+    /// A number, right-aligned.
     Number(&'static str),
 }
 
 impl Output {
-    /// What the options ask for, and the terminal if there is one.
+    /// The form that the options and the terminal ask for.
     pub fn new(args: &ServerArgs) -> Self {
         let terminal = Term::stdout();
-        // A terminal that does not say how wide it is gets what `size` takes for usual.
+        // A terminal that does not report its width gets the default of `size`.
         let columns = terminal.is_term().then(|| usize::from(terminal.size().1));
         Self { json: args.json, quiet: args.quiet, columns }
     }
@@ -62,8 +62,8 @@ impl Output {
         self.line(&serde_json::json!(value).to_string())
     }
 
-    /// Writes what a command did, or is doing, as one line of JSON. That nobody reads it any more does not end the command: it goes on,
-    /// and ends as what it did says.
+    /// Writes what a command did, or is doing, as one line of JSON. If the reader has gone, the command continues, and its exit
+    /// code follows from what it did.
     pub fn deed(&self, value: &impl Serialize) -> Result<(), CliError> {
         match self.object(value) {
             Err(CliError::ReaderGone) => Ok(()),
@@ -71,7 +71,7 @@ impl Output {
         }
     }
 
-    /// Writes rows as a table without borders, so that it can be searched and cut by other programs.
+    /// Writes rows as a table without borders, so that other programs can search and cut it.
     pub fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(TableStyle::new());
@@ -105,7 +105,7 @@ impl Output {
         self.line(&table.trim_fmt())
     }
 
-    /// Lines of a cell, each isolated when a terminal shows them.
+    /// Lines of a cell, each isolated if a terminal shows them.
     fn cell<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.columns {
             None => Cow::Borrowed(text),
@@ -113,20 +113,20 @@ impl Output {
         }
     }
 
-    /// Tells something besides the results, on standard error.
+    /// Writes a note on standard error.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            // Whether anybody reads notes is of no matter to the command.
+            // The command does not depend on whether anybody reads notes.
             let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
         }
     }
 
-    /// Tells what is wrong with one item, on standard error, also when notes are not wanted.
+    /// Reports a problem with one item on standard error, also if notes are off.
     pub fn problem(&self, text: &str) {
         let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
     }
 
-    /// A progress bar up to `total`, or a count when that is not known. It shows itself only on a terminal.
+    /// A progress bar up to `total`, or a count if that is unknown. It appears only on a terminal.
     pub fn progress(&self, total: Option<u64>, unit: Unit) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -151,7 +151,7 @@ impl Output {
     }
 }
 
-/// A failed write to standard output: the end of the command, but no error when its reader has just gone.
+/// A failed write to standard output: it ends the command, but is no error if its reader has gone.
 pub fn stdout_error(source: io::Error) -> CliError {
     match source.kind() {
         io::ErrorKind::BrokenPipe => CliError::ReaderGone,
@@ -159,7 +159,7 @@ pub fn stdout_error(source: io::Error) -> CliError {
     }
 }
 
-/// A member of an answer as a cell: text as it is, on one line; nothing for what is not there.
+/// A member of an answer as a cell: text on one line; empty for a missing member.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -168,7 +168,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// A text on one line with the title before it, if there is one.
+/// A text on one line, after its title if there is one.
 pub fn titled(title: &Value, text: String) -> String {
     match shown(title) {
         title if title.is_empty() => text,
@@ -177,12 +177,12 @@ pub fn titled(title: &Value, text: String) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::HumanCount(number).to_string())
 }
 
-/// Bytes in a unit that people read.
+/// Bytes in a readable unit.
 pub fn bytes(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::BinaryBytes(number).to_string())
 }
@@ -194,7 +194,7 @@ pub fn time(value: &Value) -> String {
     whole.map_or(text.clone(), |seconds| format!("{}Z", seconds.replace('T', " ")))
 }
 
-/// The members of an answer, names as the server has them, for a table of names and values.
+/// The members of an answer, under the server's names, for a table of names and values.
 pub fn described(value: &Value) -> Vec<(String, String)> {
     let cell = |name: &str, value: &Value| match (name, value) {
         (name, value) if name.ends_with("_at") => time(value),

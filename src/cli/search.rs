@@ -1,4 +1,4 @@
-//! `dragoman search`: asks a collection and shows the hits.
+//! `dragoman search`: searches a collection and shows the hits.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -12,9 +12,9 @@ use super::output::{Column, Output, shown, titled};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
-/// Lines of a passage that a terminal shows.
+/// Lines of a passage shown on a terminal.
 const PASSAGE_LINES_MAX: usize = 3;
-/// Columns that a passage gets on a terminal at least, however narrow that is.
+/// Minimum columns for a passage, however narrow the terminal is.
 const PASSAGE_COLUMNS_MIN: usize = 20;
 /// Columns of an id on a terminal.
 const ID_COLUMNS_MAX: usize = 32;
@@ -28,67 +28,67 @@ pub struct SearchArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The query, in any language. Hits have what stands in "quotes", and no word behind a -minus. One that begins with a minus
-    /// comes after `--`.
+    /// The query, in any language. "quotes" require a phrase, and a -minus excludes a word. Put -- before a query that begins
+    /// with a minus.
     #[arg(required_unless_present_any = ["like", "settings"])]
     pub query: Option<String>,
-    /// Searches by a document in place of a query: what is near to the one with this id.
+    /// Searches for documents like the one with this id, instead of a query.
     #[arg(long, value_name = "ID", conflicts_with = "query")]
     pub like: Option<String>,
-    /// Hits at most.
+    /// Maximum number of hits.
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub limit: Option<u64>,
-    /// Hits left out before the first one.
+    /// Number of hits to skip.
     #[arg(long, value_name = "COUNT")]
     pub offset: Option<u64>,
-    /// Hits only with at least this score.
+    /// Only hits with at least this score.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Hits only in these languages, as BCP 47 tags: fr, pt-BR.
+    /// Only hits in these languages, as BCP 47 tags: fr, pt-BR.
     #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
     pub languages: Vec<String>,
-    /// Languages to prefer where hits are about as good, the first one most, as BCP 47 tags; auto is the query's own.
+    /// Languages to prefer among hits that are about as good, most preferred first, as BCP 47 tags; auto means the query's own.
     #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
     pub prefer_language: Vec<String>,
-    /// Hits only where this holds, such as {"field": "topic", "eq": "food"}.
+    /// Only hits that match this filter, such as {"field": "topic", "eq": "food"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
-    /// How hits are found; the server decides when left out.
+    /// Search mode; defaults to the server's choice.
     #[arg(long, short, value_enum)]
     pub mode: Option<Mode>,
-    /// Which passages are hits by words: those with any word of the query, or those with all. Not with mode dense.
+    /// Whether a passage must share any word with the query or all of them. Not with mode dense.
     #[arg(long, value_enum)]
     pub words: Option<Words>,
-    /// Searches for the query as it is: quotes and minus signs say nothing.
+    /// Searches for the query as it is: quotes and minus signs are plain text.
     #[arg(long)]
     pub literal: bool,
-    /// Further members of the request, as the API documents them.
+    /// More members of the request, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub settings: Option<JsonObject>,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// How hits are found.
+/// Search mode.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Mode {
-    /// By all there is, as one relevance between 0 and 1: what is used when nothing is said.
+    /// Combines all evidence into one relevance between 0 and 1 (the default).
     Full,
-    /// By meaning, across languages.
+    /// Compares embeddings: meaning across languages.
     Dense,
-    /// By words.
+    /// Ranks by shared words (BM25).
     Lexical,
-    /// By both.
+    /// Fuses the ranks of dense and lexical.
     Hybrid,
 }
 
-/// How many words of a query a passage must have.
+/// How many words of the query a passage must share.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Words {
-    /// Any of them: what is used when nothing is said.
+    /// Any of them (the default).
     Any,
-    /// Every one.
+    /// All of them.
     All,
 }
 
@@ -136,15 +136,18 @@ fn request(args: SearchArgs) -> Value {
 
 fn summary(hits: usize, answer: &Value) -> String {
     let took = answer["took_ms"].as_f64().map(|took| format!(" in {took:.1} ms")).unwrap_or_default();
-    let cut_off =
-        if answer["query_truncated"] == true { "; the query was longer than the model reads, its end is ignored" } else { "" };
+    let cut_off = if answer["query_truncated"] == true {
+        "; the query was longer than the model reads, so its end was ignored"
+    } else {
+        ""
+    };
     match hits {
         1 => format!("1 hit{took}{cut_off}"),
         _ => format!("{hits} hits{took}{cut_off}"),
     }
 }
 
-/// A row per hit. A passage is one line in a file or a pipe, and wrapped to what is left of the width on a terminal.
+/// One row per hit. A passage is one line in a file or a pipe; on a terminal it is wrapped to the remaining width.
 fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     let id = |hit: &Value| {
         let id = shown(&hit["id"]);
@@ -169,7 +172,7 @@ fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     output.table(&columns, rows)
 }
 
-/// The best passage, below its document's title; the whole text where the server names none.
+/// The best passage, below its document's title; the whole text if the server names no passage.
 fn passage(hit: &Value) -> String {
     let passage = match &hit["passage"]["text"] {
         Value::Null => shown(&hit["text"]),

@@ -1,4 +1,4 @@
-//! Which server, and how to talk: the options that every command has.
+//! The options that every command has: which server, and how to talk to it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -13,28 +13,28 @@ use super::error::CliError;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Server and output")]
 pub struct ServerArgs {
-    /// The server's address, http or https.
+    /// Address of the server, http or https.
     #[arg(long, env = "DRAGOMAN_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7700", global = true)]
     pub server: ServerUrl,
 
-    /// The key that the server asks for. Better given as DRAGOMAN_KEY: other users of the machine can see arguments.
+    /// The key to send. Prefer DRAGOMAN_KEY, because other users of the machine can see arguments.
     #[arg(long, env = "DRAGOMAN_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     pub key: Option<Key>,
 
-    /// File of certificates (PEM) that the server's is checked with, in place of the public ones.
+    /// File of certificates (PEM) to verify the server's with, instead of the public ones.
     #[arg(long, env = "DRAGOMAN_CA", value_name = "FILE", global = true)]
     pub ca: Option<PathBuf>,
 
-    /// Seconds to wait for an answer, and for more of it while it comes.
+    /// Seconds to wait for an answer, and for each further part of it.
     #[arg(long, env = "DRAGOMAN_TIMEOUT_S", value_name = "SECONDS", default_value_t = 300, global = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout_s: u64,
 
-    /// Prints JSON, one object per line, instead of tables; errors, too.
+    /// Prints JSON, one object per line, instead of tables; errors too.
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// Shows no progress and no notes: results and errors only.
+    /// Hides progress and notes: shows only results and errors.
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }
@@ -73,13 +73,13 @@ impl FromStr for ServerUrl {
 }
 
 impl Key {
-    /// Says what is wrong with a key that no header can hold.
+    /// Checks that a header can hold the key.
     pub fn check(&self) -> Result<(), CliError> {
         let printable = self.0.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if printable && !self.0.is_empty() && self.0.trim() == self.0 {
             return Ok(());
         }
-        Err(CliError::Usage("--key: expected printable ASCII characters, no space first or last".to_owned()))
+        Err(CliError::Usage("--key: expected printable ASCII characters without a space at either end".to_owned()))
     }
 
     /// The value of the header `authorization`.
@@ -88,7 +88,7 @@ impl Key {
     }
 }
 
-/// Takes any text: a reader of arguments that refuses one shows it.
+/// Accepts any text: an argument parser that refuses one would show it.
 impl FromStr for Key {
     type Err = Infallible;
 

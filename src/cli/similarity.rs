@@ -1,4 +1,4 @@
-//! `dragoman similarity`: how near texts are in meaning, two on the command line or pairs of a file.
+//! `dragoman similarity`: measures how similar texts are in meaning, two on the command line or pairs from a file.
 
 use std::path::PathBuf;
 
@@ -14,27 +14,27 @@ use super::output::{Output, shown};
 use super::server::ServerArgs;
 use crate::domain::Limits;
 
-/// Pairs of one request, at most.
+/// Maximum pairs per request.
 const BATCH_PAIRS_MAX: usize = 128;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct SimilarityArgs {
-    /// The one text; without it, each line of the file is a pair.
+    /// The first text; without it, each line of the file is a pair.
     #[arg(requires = "second", conflicts_with = "file")]
     pub first: Option<String>,
-    /// The other text.
+    /// The second text.
     pub second: Option<String>,
-    /// A file with two texts per line, parted by a tab; standard input for - and when there are no texts either.
+    /// A file with two texts per line, separated by a tab; standard input for -, or if there are no texts.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// Runs the command: a line for each pair, with score and texts parted by tabs.
+/// Runs the command: writes a line for each pair, with score and texts, separated by tabs.
 pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
@@ -48,7 +48,7 @@ pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
         let line = line.map_err(CliError::io(format!("read {name}")))?;
         let wrong = |problem: &str| CliError::Usage(format!("line {} of {name} {problem}", line.number));
         let text = line.text.as_ref().map_err(|problem| wrong(problem))?;
-        let (first, second) = text.split_once('\t').ok_or_else(|| wrong("must have two texts, parted by a tab"))?;
+        let (first, second) = text.split_once('\t').ok_or_else(|| wrong("must have two texts, separated by a tab"))?;
         batch.push((first.to_owned(), second.to_owned()));
         if batch.len() == BATCH_PAIRS_MAX {
             compare(&client, &output, &batch)?;
@@ -66,7 +66,7 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
     let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
     let answer = client.send(&call)?.body;
     let results = answer["results"].as_array().filter(|results| results.len() == pairs.len());
-    let results = results.ok_or_else(|| client.misunderstood(format!("it has not {} results", pairs.len())))?;
+    let results = results.ok_or_else(|| client.misunderstood(format!("it does not have {} results", pairs.len())))?;
     for (result, (first, second)) in results.iter().zip(pairs) {
         if output.json {
             let mut line = result.clone();

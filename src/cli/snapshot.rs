@@ -1,4 +1,4 @@
-//! `dragoman snapshot`: create, list, show, download, upload, restore and delete snapshots.
+//! `dragoman snapshot`: creates, lists, shows, downloads, uploads, restores and deletes snapshots.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::output::{Column, Output, Unit, bytes, count, described, shown, time};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
-/// How the names of archives end.
+/// The file extension of archives.
 const ARCHIVE_END: &str = ".tar.zst";
 /// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 16;
@@ -31,7 +31,7 @@ pub struct SnapshotArgs {
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -39,19 +39,19 @@ pub struct SnapshotArgs {
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Copies collections, all of them unless some are named, into a new snapshot on the server.
+    /// Copies collections, by default all of them, into a new snapshot on the server.
     Create(CreateArgs),
     /// Lists all snapshots of the server.
     List,
-    /// Shows everything that is known of one.
+    /// Shows a snapshot in full.
     Show(IdArgs),
-    /// Writes one into a file.
+    /// Downloads a snapshot to a file.
     Download(DownloadArgs),
-    /// Sends a file that was downloaded to the server.
+    /// Uploads a downloaded snapshot.
     Upload(UploadArgs),
-    /// Makes collections of one.
+    /// Restores collections from a snapshot.
     Restore(RestoreArgs),
-    /// Deletes one.
+    /// Deletes a snapshot.
     Delete(DeleteArgs),
 }
 
@@ -78,7 +78,7 @@ pub struct IdArgs {
 pub struct DownloadArgs {
     /// Id of the snapshot.
     pub id: String,
-    /// The file to write, which is there when it is complete; ID.tar.zst when left out.
+    /// The file to write, which appears once it is complete; defaults to ID.tar.zst.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -88,7 +88,7 @@ pub struct DownloadArgs {
 pub struct UploadArgs {
     /// The file.
     pub file: PathBuf,
-    /// The id that the snapshot gets, a UUID; the one in the name of the file, else a new one, when left out.
+    /// The id of the new snapshot, a UUID; defaults to the one in the name of the file, or else a new one.
     #[arg(long)]
     pub id: Option<Uuid>,
 }
@@ -98,13 +98,13 @@ pub struct UploadArgs {
 pub struct RestoreArgs {
     /// Id of the snapshot.
     pub id: String,
-    /// Restores this collection only.
+    /// Restores only this collection.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
     pub collection: Option<CollectionName>,
     /// Gives that collection another name.
     #[arg(long, value_name = "NAME", requires = "collection", value_parser = CollectionName::parse)]
     pub rename_to: Option<CollectionName>,
-    /// Replaces collections that are there already.
+    /// Replaces existing collections.
     #[arg(long)]
     pub replace: bool,
     /// Prints the job without waiting for it.
@@ -156,7 +156,7 @@ pub fn run(args: SnapshotArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// Makes a snapshot and prints its id.
+/// Creates a snapshot and prints its id.
 fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result<Outcome, CliError> {
     let job = client.send(call)?.body;
     let id = shown(&job["details"]["snapshot"]);
@@ -170,8 +170,8 @@ fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result
 fn restore(client: &Client, output: &Output, args: RestoreArgs) -> Result<Outcome, CliError> {
     if args.replace {
         let what = args.rename_to.as_ref().or(args.collection.as_ref()).map(|name| format!("collection {name}"));
-        let what = what.unwrap_or_else(|| "all collections of the snapshot that are there".to_owned());
-        args.confirm.ask(&format!("replace {what} by what snapshot {} holds", args.id))?;
+        let what = what.unwrap_or_else(|| "all existing collections that the snapshot contains".to_owned());
+        args.confirm.ask(&format!("replace {what} with the contents of snapshot {}", args.id))?;
     }
     let mut body = Map::new();
     let names = [("collection", args.collection), ("rename_to", args.rename_to)];
@@ -219,7 +219,7 @@ fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
     output.table(&columns, snapshot["collections"].as_array().into_iter().flatten().map(row))
 }
 
-/// Writes the archive into a file, and compares it with the checksum that the server has of it.
+/// Writes the archive to a file, and verifies the server's checksum.
 fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(), CliError> {
     let about = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
     let mut download = client.open(&Call::get(&["v1", "snapshots", &args.id, "archive"]))?;
@@ -263,7 +263,7 @@ fn upload(client: &Client, output: &Output, args: &UploadArgs) -> Result<(), Cli
     show(output, &snapshot)
 }
 
-/// The id in a name that `download` gave.
+/// The id in a name that `download` chose.
 fn id_in_name(path: &Path) -> Option<Uuid> {
     path.file_name()?.to_str()?.strip_suffix(ARCHIVE_END)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The bounds of `domain::Limits` as settings: each has a flag, a variable and a key in the file, and its default there.
+//! The limits of `domain::Limits` as settings: each has a flag, a variable and a key in the file. The defaults are in `domain`.
 
 use std::str::FromStr;
 
@@ -6,118 +6,118 @@ use clap::Args;
 
 use crate::domain::Limits;
 
-/// Bounds on requests and queues.
+/// Limits on requests and queues.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitSettings {
-    /// Bytes of one request body.
+    /// Maximum bytes of a request body.
     #[arg(long, env = "DRAGOMAN_BODY_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().body_bytes_max, value_parser = at_least_one::<usize>)]
     pub body_bytes_max: usize,
 
-    /// Documents in one upsert request.
+    /// Maximum documents per upsert request.
     #[arg(long, env = "DRAGOMAN_BATCH_DOCUMENTS_MAX", value_name = "COUNT", default_value_t = Limits::default().batch_documents_max, value_parser = at_least_one::<usize>)]
     pub batch_documents_max: usize,
 
-    /// Bytes of one document's text, and of one query.
+    /// Maximum bytes of a document's text, and of a query.
     #[arg(long, env = "DRAGOMAN_TEXT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().text_bytes_max, value_parser = at_least_one::<usize>)]
     pub text_bytes_max: usize,
 
-    /// Bytes of one document's metadata as JSON.
+    /// Maximum bytes of a document's metadata as JSON.
     #[arg(long, env = "DRAGOMAN_METADATA_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().metadata_bytes_max, value_parser = at_least_one::<usize>)]
     pub metadata_bytes_max: usize,
 
-    /// Nesting depth of one document's metadata.
+    /// Maximum nesting depth of a document's metadata.
     #[arg(long, env = "DRAGOMAN_METADATA_DEPTH_MAX", value_name = "LEVELS", default_value_t = Limits::default().metadata_depth_max, value_parser = at_least_one::<usize>)]
     pub metadata_depth_max: usize,
 
-    /// Conditions in one filter.
+    /// Maximum conditions per filter.
     #[arg(long, env = "DRAGOMAN_FILTER_CONDITIONS_MAX", value_name = "COUNT", default_value_t = Limits::default().filter_conditions_max, value_parser = at_least_one::<usize>)]
     pub filter_conditions_max: usize,
 
-    /// Nesting depth of one filter.
+    /// Maximum nesting depth of a filter.
     #[arg(long, env = "DRAGOMAN_FILTER_DEPTH_MAX", value_name = "LEVELS", default_value_t = Limits::default().filter_depth_max, value_parser = at_least_one::<usize>)]
     pub filter_depth_max: usize,
 
-    /// Hits that one search may ask for; also rows on one page of a list.
+    /// Maximum hits per search, and rows per page of a list.
     #[arg(long, env = "DRAGOMAN_PAGE_MAX", value_name = "COUNT", default_value_t = Limits::default().page_max, value_parser = at_least_one::<usize>)]
     pub page_max: usize,
 
-    /// Bytes of texts, metadata and vectors in the answer to one search request.
+    /// Maximum bytes of texts, metadata and vectors in the response to a search request.
     #[arg(long, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().answer_bytes_max, value_parser = at_least_one::<usize>)]
     pub answer_bytes_max: usize,
 
-    /// Bytes of memory that the bodies and answers of all requests may hold together, of one caller at most as many as are left
-    /// for others; more are refused. A small request or answer is not counted.
+    /// Maximum bytes of memory that the bodies and responses of all requests together may hold. One caller may hold at most what
+    /// it leaves for others; more is refused. Small requests and responses are not counted.
     #[arg(long, env = "DRAGOMAN_IN_FLIGHT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().in_flight_bytes_max, value_parser = at_least_one::<u64>)]
     pub in_flight_bytes_max: u64,
 
-    /// Files that are received at once, of one caller at most as many as are left for others. When there is no place, a file
-    /// that hardly comes gives its own to the next.
+    /// Maximum files that are received at once. One caller may send at most as many as it leaves for others. When all places are
+    /// taken, a file that arrives too slowly gives up its place to the next one.
     #[arg(long, env = "DRAGOMAN_UPLOADS_MAX", value_name = "COUNT", default_value_t = Limits::default().uploads_max, value_parser = at_least_one::<usize>)]
     pub uploads_max: usize,
 
-    /// Searches in one batch.
+    /// Maximum searches per batch.
     #[arg(long, env = "DRAGOMAN_BATCH_SEARCHES_MAX", value_name = "COUNT", default_value_t = Limits::default().batch_searches_max, value_parser = at_least_one::<usize>)]
     pub batch_searches_max: usize,
 
-    /// Examples of each kind in one recommendation.
+    /// Maximum examples of each kind per recommendation.
     #[arg(long, env = "DRAGOMAN_EXAMPLES_MAX", value_name = "COUNT", default_value_t = Limits::default().examples_max, value_parser = at_least_one::<usize>)]
     pub examples_max: usize,
 
-    /// Texts in one embeddings request.
+    /// Maximum texts per embeddings request.
     #[arg(long, env = "DRAGOMAN_EMBEDDING_INPUTS_MAX", value_name = "COUNT", default_value_t = Limits::default().embedding_inputs_max, value_parser = at_least_one::<usize>)]
     pub embedding_inputs_max: usize,
 
-    /// Collections in the data directory.
+    /// Maximum collections in the data directory.
     #[arg(long, env = "DRAGOMAN_COLLECTIONS_MAX", value_name = "COUNT", default_value_t = Limits::default().collections_max, value_parser = at_least_one::<usize>)]
     pub collections_max: usize,
 
-    /// Keys in the data directory.
+    /// Maximum keys in the data directory.
     #[arg(long, env = "DRAGOMAN_KEYS_MAX", value_name = "COUNT", default_value_t = Limits::default().keys_max, value_parser = at_least_one::<usize>)]
     pub keys_max: usize,
 
-    /// Texts that may wait for the encoder; more are refused with 503.
+    /// Maximum texts that wait for the encoder; more are refused with 503.
     #[arg(long, env = "DRAGOMAN_EMBED_QUEUE_TEXTS_MAX", value_name = "COUNT", default_value_t = Limits::default().embed_queue_texts_max, value_parser = at_least_one::<usize>)]
     pub embed_queue_texts_max: usize,
 
-    /// Write requests that may wait for one collection; more are refused with 503.
+    /// Maximum write requests that wait for one collection; more are refused with 503.
     #[arg(long, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT", default_value_t = Limits::default().write_queue_max, value_parser = at_least_one::<usize>)]
     pub write_queue_max: usize,
 
-    /// Changes of a collection after which its index is saved while the server runs, at least; a crash costs the next start the
-    /// time to take in so many. Of a large index, a fifth of its passages must have changed.
+    /// Minimum changes of a collection before its index is saved while the server runs; after a crash, the next start has to
+    /// catch up with at most that many. For a large index, also a fifth of its passages must have changed.
     #[arg(long, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT", default_value_t = Limits::default().index_save_changes, value_parser = at_least_one::<u64>)]
     pub index_save_changes: u64,
 
-    /// Jobs that run at once.
+    /// Maximum jobs that run at once.
     #[arg(long, env = "DRAGOMAN_JOBS_RUNNING_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_running_max, value_parser = at_least_one::<usize>)]
     pub jobs_running_max: usize,
 
-    /// Jobs that may wait for their turn; more are refused with 503.
+    /// Maximum jobs that wait for their turn; more are refused with 503.
     #[arg(long, env = "DRAGOMAN_JOBS_QUEUED_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_queued_max, value_parser = at_least_one::<usize>)]
     pub jobs_queued_max: usize,
 
-    /// Finished jobs that are remembered.
+    /// Maximum finished jobs to remember.
     #[arg(long, env = "DRAGOMAN_JOBS_KEPT_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_kept_max, value_parser = at_least_one::<usize>)]
     pub jobs_kept_max: usize,
 
-    /// Bytes of one import, and of one snapshot that is sent, unpacked.
+    /// Maximum bytes of an import, and of an uploaded snapshot, after decompression.
     #[arg(long, env = "DRAGOMAN_IMPORT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().import_bytes_max, value_parser = at_least_one::<u64>)]
     pub import_bytes_max: u64,
 
-    /// Bytes of one line of an import.
+    /// Maximum bytes of one line of an import.
     #[arg(long, env = "DRAGOMAN_IMPORT_LINE_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().import_line_bytes_max, value_parser = at_least_one::<usize>)]
     pub import_line_bytes_max: usize,
 
-    /// Passages that may wait for their embedding before an import pauses.
+    /// Maximum passages that wait for their embedding before an import pauses.
     #[arg(long, env = "DRAGOMAN_IMPORT_BACKLOG_MAX", value_name = "COUNT", default_value_t = Limits::default().import_backlog_max, value_parser = at_least_one::<u64>)]
     pub import_backlog_max: u64,
 
-    /// Bytes of the disk that imports and snapshots leave free; without that room they are refused with 503.
+    /// Bytes of disk that imports and snapshots must leave free; otherwise they are refused with 503.
     #[arg(long, env = "DRAGOMAN_DISK_RESERVE_BYTES", value_name = "BYTES", default_value_t = Limits::default().disk_reserve_bytes, value_parser = at_least_one::<u64>)]
     pub disk_reserve_bytes: u64,
 
-    /// Bytes of memory that one job of mining or of duplicates may need; larger ones are refused.
+    /// Maximum bytes of memory for a mining or duplicates job; larger jobs are refused.
     #[arg(long, env = "DRAGOMAN_MINING_MEMORY_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().mining_memory_bytes_max, value_parser = at_least_one::<u64>)]
     pub mining_memory_bytes_max: u64,
 }
@@ -157,9 +157,9 @@ impl From<&LimitSettings> for Limits {
     }
 }
 
-/// Reads a count that must not be zero.
+/// Parses a count that must not be zero.
 pub(super) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
-    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "expected a whole number from 1".to_owned())
+    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "expected a whole number of at least 1".to_owned())
 }
 
 #[cfg(test)]

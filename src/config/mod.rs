@@ -13,7 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub use limits::LimitSettings;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
 
-/// A vector-search database that embeds and searches text across 62 languages.
+/// Runs and manages a vector-search database that embeds and searches text across 62 languages.
 #[derive(Debug, Parser)]
 #[command(name = "dragoman", version, about)]
 pub struct CommandLine {
@@ -27,13 +27,13 @@ pub struct CommandLine {
 pub enum Command {
     /// Starts the server.
     Serve(Box<Config>),
-    /// Asks the server that has these settings whether it lives; exits with 0 when it does, with 1 when not. Takes the flags
-    /// of serve.
+    /// Checks whether the server with these settings is alive; exits with 0 if it is and with 1 if it is not. Takes the flags of
+    /// serve.
     Health(Box<HealthSettings>),
-    /// Looks at the configuration.
+    /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Works on a server.
+    /// The commands for a running server.
     #[command(flatten)]
     Client(Box<crate::cli::Command>),
 }
@@ -41,14 +41,14 @@ pub enum Command {
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Prints every setting with its value and where it comes from, and says what is wrong. Takes the flags of serve.
+    /// Prints every setting with its value and its source, and reports errors. Takes the flags of serve.
     Check(Box<Config>),
 }
 
-/// Whether a server lives.
+/// What `health` checks.
 #[derive(Debug, Clone, Args)]
 pub struct HealthSettings {
-    /// Asks whether every collection answers in full, instead of whether the server is there.
+    /// Checks whether every collection can be searched in full, instead of whether the server is alive.
     #[arg(long)]
     pub ready: bool,
 
@@ -61,34 +61,34 @@ pub struct HealthSettings {
     pub server: Config,
 }
 
-/// How the server runs. A flag wins over its environment variable, that over the file, that over the default.
+/// How the server runs. A flag overrides its environment variable, which overrides the file, which overrides the default.
 #[derive(Debug, Clone, Args)]
 pub struct Config {
     /// TOML file with settings: the names of the flags, with underscores.
     #[arg(long, env = "DRAGOMAN_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Address and port to listen on; port 0 takes a free one, which the log names.
+    /// Address and port to listen on; port 0 picks a free one, which the log shows.
     #[arg(long, env = "DRAGOMAN_LISTEN", value_name = "HOST:PORT", default_value = "127.0.0.1:7700")]
     pub listen: String,
 
-    /// Data directory; made when it is not there.
+    /// Data directory; created if it does not exist.
     #[arg(long, env = "DRAGOMAN_DATA", value_name = "FOLDER", default_value = "data")]
     pub data: PathBuf,
 
-    /// Model bundle. Without it: models/ems-small in the working directory, else beside the program.
+    /// Folder of the model bundle. Defaults to models/ems-small in the working directory, or else beside the program.
     #[arg(long, env = "DRAGOMAN_MODEL", value_name = "FOLDER")]
     pub model: Option<PathBuf>,
 
-    /// Where the encoder runs: auto takes CUDA when it can be had; cuda:N refuses to start without.
+    /// Where the encoder runs: auto uses CUDA if available; cuda:N refuses to start without it.
     #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto", value_parser = parse_device)]
     pub device: DeviceSetting,
 
-    /// Threads that encode on the CPU, up to four batches at once; 0 means one per core.
+    /// CPU threads of the encoder, for up to four batches at once; 0 means one per core.
     #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
     pub threads: usize,
 
-    /// Upper bound on texts times tokens of the longest text in the forward passes that run at once. Memory grows with it.
+    /// Maximum texts times tokens of the longest text in the concurrent forward passes. Memory grows with it.
     #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
     pub batch_tokens_max: usize,
 
@@ -100,32 +100,32 @@ pub struct Config {
     #[command(flatten)]
     pub access: AccessSettings,
 
-    /// Bounds on traffic.
+    /// Limits on traffic.
     #[command(flatten)]
     pub traffic: TrafficSettings,
 
-    /// Bounds on requests and queues.
+    /// Limits on requests and queues.
     #[command(flatten)]
     pub limits: LimitSettings,
 
-    /// Seconds that requests get to finish when the server is told to stop.
+    /// Seconds that running requests get to finish when the server is told to stop.
     #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30)]
     pub shutdown_grace_s: u64,
 
-    /// Form of the log, which goes to standard error.
+    /// Format of the log, which goes to standard error.
     #[arg(long, env = "DRAGOMAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or levels by module, such as "info,dragoman::service=debug".
+    /// What to log: a level, or levels by module, such as "info,dragoman::service=debug".
     #[arg(long, env = "DRAGOMAN_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
 
-    /// OpenTelemetry collector that takes traces over HTTP, such as http://127.0.0.1:4318. Needs a program built with the
+    /// OpenTelemetry collector that accepts traces over HTTP, such as http://127.0.0.1:4318. Needs a program built with the
     /// feature otel.
     #[arg(long, env = "DRAGOMAN_OTEL_ENDPOINT", value_name = "URL")]
     pub otel_endpoint: Option<String>,
 
-    /// Of all requests, the part whose traces are sent, 0 to 1. A caller's own decision in the header traceparent wins.
+    /// Share of requests whose traces are sent, 0 to 1. A caller's own decision in the header traceparent takes precedence.
     #[arg(long, env = "DRAGOMAN_OTEL_SAMPLED", value_name = "NUMBER", default_value_t = 1.0, value_parser = parse_part)]
     pub otel_sampled: f64,
 }
@@ -134,8 +134,8 @@ pub struct Config {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access")]
 pub struct AccessSettings {
-    /// An admin key, at least 16 characters. With it, or with a key of /v1/keys, every request needs a key. Other users of the
-    /// machine can read flags; prefer the file.
+    /// An admin key of at least 16 characters. With it, or with a key of /v1/keys, every request needs a key. Other users of the
+    /// machine can read flags, so prefer the file.
     #[arg(long, env = "DRAGOMAN_ADMIN_KEY", value_name = "SECRET", hide_env_values = true)]
     pub admin_key: Option<Secret>,
 
@@ -147,60 +147,61 @@ pub struct AccessSettings {
     #[arg(long, env = "DRAGOMAN_INSECURE", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub insecure: bool,
 
-    /// TLS certificates, PEM, the server's own first. Read again when it changes and on SIGHUP.
+    /// TLS certificates in PEM format, the server's own first. Reloaded when the file changes and on SIGHUP.
     #[arg(long, env = "DRAGOMAN_TLS_CERTIFICATE", value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 
-    /// The TLS certificate's private key, PEM.
+    /// The TLS certificate's private key in PEM format.
     #[arg(long, env = "DRAGOMAN_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Web pages of these origins may call, such as `https://example.com`; * for all. None when left out.
+    /// Origins of web pages that may call, such as `https://example.com`; * for all. Defaults to none.
     #[arg(long, env = "DRAGOMAN_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_origins: Vec<String>,
 
-    /// Host names under which a server without keys answers, besides localhost and its addresses; * for every name.
+    /// Host names that a server without keys answers to, besides localhost and its addresses; * for every name.
     #[arg(long, env = "DRAGOMAN_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
 
-    /// Whether /metrics needs no key.
+    /// Whether /metrics is readable without a key.
     #[arg(long, env = "DRAGOMAN_METRICS_OPEN", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub metrics_open: bool,
 }
 
-/// How much may come at once. A caller is a key, or an address where there is none.
+/// Limits on concurrent traffic. A caller is a key, or an address if there is none.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Traffic")]
 pub struct TrafficSettings {
-    /// Connections at once; for one more the one that was idle for the longest is closed.
+    /// Maximum connections; beyond that, the connection that has been idle the longest is closed.
     #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = limits::at_least_one::<usize>)]
     pub connections_max: usize,
 
-    /// Requests that run at once, of one caller at most as many as are left for others; more are refused.
+    /// Maximum requests that run at once. One caller may run at most as many as it leaves for others; more are refused.
     #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = limits::at_least_one::<usize>)]
     pub requests_max: usize,
 
-    /// Callers who wait for events of jobs at once, of one caller at most as many as are left for others; more are refused.
+    /// Maximum callers that wait for job events. One caller may wait at most as many times as it leaves for others; more are
+    /// refused.
     #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = limits::at_least_one::<usize>)]
     pub event_streams_max: usize,
 
-    /// Requests of one caller that run at once; more are refused with 429. 0 means no bound.
+    /// Maximum requests of one caller that run at once; more are refused with 429. 0 means no limit.
     #[arg(long, env = "DRAGOMAN_CALLER_REQUESTS_MAX", value_name = "COUNT", default_value_t = 0)]
     pub caller_requests_max: usize,
 
-    /// Requests of one caller per second, in the long run; more are refused with 429. 0 means no bound.
+    /// Maximum requests of one caller per second, in the long run; more are refused with 429. 0 means no limit.
     #[arg(long, env = "DRAGOMAN_RATE_PER_S", value_name = "NUMBER", default_value_t = 0.0, value_parser = parse_rate)]
     pub rate_per_s: f64,
 
-    /// Requests that a caller may send at once before its rate counts.
+    /// Requests that a caller may send at once before its rate limit applies.
     #[arg(long, env = "DRAGOMAN_RATE_BURST", value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_burst: u32,
 
-    /// Seconds until the answer to a request must have begun; imports and other streams are exempt.
+    /// Seconds until the response to a request must have begun; imports and other streams are exempt.
     #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub request_timeout_s: u64,
 
-    /// Seconds until a connection must have sent the head of its next request, else it is closed.
+    /// Seconds until a connection must have sent the head of its next request; otherwise it is closed.
     #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     pub header_timeout_s: u64,
 }
@@ -242,19 +243,19 @@ pub enum Durability {
     Relaxed,
 }
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Readable text.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// The device that the operator asks for.
+/// The device that the operator requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceSetting {
-    /// CUDA when it can be had, else the CPU.
+    /// CUDA if available, otherwise the CPU.
     Auto,
     /// The CPU.
     Cpu,
@@ -267,7 +268,7 @@ pub enum DeviceSetting {
 pub enum ModelSetting {
     /// The bundle in this folder.
     Bundle(PathBuf),
-    /// `fake:64`: the deterministic stand-in with embeddings of 64 values. Only for tests of the program.
+    /// `fake:64`: the deterministic fake encoder with embeddings of 64 values. Only for tests of the program.
     Fake {
         /// Values per embedding.
         dimension: usize,
@@ -276,7 +277,7 @@ pub enum ModelSetting {
 
 /// The bundle that the repository ships.
 const DEFAULT_MODEL: &str = "models/ems-small";
-/// Values per embedding of the stand-in, at most.
+/// Maximum values per embedding of the fake encoder.
 const FAKE_DIMENSION_MAX: usize = 4_096;
 
 impl Config {
@@ -293,7 +294,7 @@ impl Config {
     }
 }
 
-/// `relative` in the working directory, else in the program's folder; when it is in neither, the first, so that the error
+/// `relative` in the working directory, or else in the program's folder; if it is in neither, the first, so that the error
 /// names what a newcomer expects.
 fn default_model(relative: &Path, program: Option<&Path>) -> PathBuf {
     let beside = program.and_then(Path::parent).map(|folder| folder.join(relative));
@@ -317,7 +318,7 @@ fn parse_device(text: &str) -> Result<DeviceSetting, String> {
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-    rate.ok_or_else(|| "expected a number from 0".to_owned())
+    rate.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
 fn parse_part(text: &str) -> Result<f64, String> {

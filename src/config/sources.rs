@@ -1,7 +1,7 @@
 //! Where settings come from: flags, environment, a TOML file, defaults, in this order.
 //!
-//! The file's values become the defaults of the command line, so that each setting is read and checked by one parser,
-//! wherever it stands.
+//! The file's values become the defaults of the command line, so that one parser reads and checks each setting, wherever it
+//! comes from.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,21 +14,21 @@ use toml::{Table, Value};
 use super::CommandLine;
 use super::environment::{Misspelled, misspelled};
 
-/// A command line with all its settings.
+/// A parsed command line with all its settings.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What to do, and how.
+    /// The command and its arguments.
     pub command_line: CommandLine,
-    /// Every setting, for people.
+    /// Every setting, for display.
     pub settings: Vec<Setting>,
 }
 
-/// A setting as it came to be.
+/// A setting and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Its key in the file.
     pub name: String,
-    /// Its value as text; `None` when it has none. Secrets are hidden.
+    /// Its value as text; `None` if it has none. Secrets are hidden.
     pub value: Option<String>,
     /// Where the value comes from.
     pub source: Source,
@@ -50,7 +50,7 @@ pub enum Source {
 /// Why the settings cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// A flag or variable is wrong, or the command line asks for help; the text says all, and where it belongs.
+    /// A flag or variable is wrong, or the command line asks for help; the text is complete and says where it belongs.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
     /// A variable is named as a setting would be, and is none.
@@ -81,12 +81,12 @@ pub enum ReadError {
         /// Where and why, in one line.
         problem: String,
     },
-    /// A key of the file is unknown or has a wrong value.
-    #[error("the configuration file {} has a wrong setting: {problem}", path.display())]
+    /// A key of the file is unknown or has an invalid value.
+    #[error("the configuration file {} has an invalid setting: {problem}", path.display())]
     Setting {
         /// The file.
         path: PathBuf,
-        /// The key, what was expected and what came.
+        /// The key, what was expected and what was given.
         problem: String,
     },
 }
@@ -144,16 +144,16 @@ fn read_file(path: &Path) -> Result<Table, ReadError> {
     })
 }
 
-/// What is wrong with one key of the file.
+/// What is wrong with one key of the file, if anything.
 fn problem(command: &Clap, key: &str, value: &Value) -> Option<String> {
     let Some(argument) = known(command).find(|argument| argument.get_id() == key && key != "config") else {
-        return Some(format!("{key} is unknown; dragoman config check lists all settings"));
+        return Some(format!("{key} is unknown; `dragoman config check` lists all settings"));
     };
     let texts = match texts(value) {
         Some(texts) if texts.len() == 1 || is_list(argument) => texts,
         _ => return Some(format!("{key} must be {}, got {}", expected(argument), value.type_str())),
     };
-    // The environment must not speak here, nor other arguments.
+    // The environment and other arguments must not interfere here.
     let alone = Clap::new("file").no_binary_name(true).arg(argument.clone().env(None).default_values(Vec::<String>::new()));
     let flags = texts.iter().map(|text| format!("--{}={text}", argument.get_long().unwrap_or(key)));
     let error = alone.try_get_matches_from(flags).err()?;
@@ -166,7 +166,7 @@ fn is_list(argument: &Arg) -> bool {
 }
 
 fn expected(argument: &Arg) -> &'static str {
-    if is_list(argument) { "a list of strings" } else { "a string, a number or a truth value" }
+    if is_list(argument) { "a list of strings" } else { "a string, a number or a boolean" }
 }
 
 /// A value as the texts that the command line would have.
@@ -290,7 +290,7 @@ mod tests {
         refuse("config = 'other.toml'", &["config is unknown"]);
         refuse("[limits]\npage_max = 3", &["limits is unknown"]);
         refuse("threads = 'many'", &["threads", "many"]);
-        refuse("page_max = 0", &["page_max", "whole number from 1"]);
+        refuse("page_max = 0", &["page_max", "whole number of at least 1"]);
         refuse("durability = 'none'", &["durability", "none"]);
         refuse("threads = [1, 2]", &["threads must be", "got array"]);
         refuse("cors_origins = [1]", &["cors_origins must be a list of strings"]);

@@ -1,4 +1,4 @@
-//! An error with all that caused it, as text.
+//! Formats an error with all its causes as text.
 
 use std::error::Error;
 

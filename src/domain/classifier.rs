@@ -1,4 +1,4 @@
-//! Classifiers: what they learn from, what they are asked, and what they answer.
+//! Classifiers: training data, settings, requests and predictions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,12 +9,12 @@ use super::{
     CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
 };
 
-/// A classifier's name: the path key of the API, of the same form as a collection's.
+/// A classifier's name, which its paths in the API contain. It follows the rules for collection names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ClassifierName(String);
 
 impl ClassifierName {
-    /// Accepts what a collection may be named.
+    /// Accepts the same names as for collections.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         match CollectionName::parse(text) {
             Ok(name) => Ok(Self(name.as_str().to_owned())),
@@ -36,8 +36,9 @@ impl std::fmt::Display for ClassifierName {
     }
 }
 
-/// `knn`: the nearest labeled passages vote. `mlp`: a network with one hidden layer on the embedding, trained in seconds; best with
-/// some dozens of examples per label and more. `prototype`: the label whose name or descriptions are nearest; needs no examples.
+/// `knn`: the nearest labeled passages vote. `mlp`: a network with one hidden layer on the embedding, trained in seconds; works
+/// best with dozens of examples per label or more. `prototype`: the label whose name or descriptions are nearest; needs no
+/// examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierKindName)]
@@ -50,8 +51,8 @@ pub enum ClassifierKind {
     Prototype,
 }
 
-/// `training`: a job trains it. `ready`: it answers. `failed`: its training failed or was canceled. `outdated`: it learned on
-/// embeddings of another model than the one that is loaded; train it again.
+/// `training`: a job trains it. `ready`: it answers. `failed`: its training failed or was canceled. `outdated`: it was trained on
+/// embeddings of a model other than the loaded one; train it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierStateName)]
@@ -62,7 +63,7 @@ pub enum ClassifierState {
     Ready,
     /// Its training failed or was canceled.
     Failed,
-    /// It belongs to another model.
+    /// It was trained with another model.
     Outdated,
 }
 
@@ -71,33 +72,33 @@ pub enum ClassifierState {
 pub struct LabeledDocuments {
     /// The collection, by its name or an alias.
     pub collection: CollectionName,
-    /// Where the labels are.
+    /// Path of the labels.
     pub field: MetadataPath,
-    /// Only documents where this holds.
+    /// Only documents that match.
     pub filter: Filter,
 }
 
-/// A text and what is known of it.
+/// A text with its labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabeledText {
     /// The text.
     pub text: String,
-    /// Its labels, each once; exactly one where a text has one.
+    /// Its labels, each once; exactly one unless the classifier has `multi_label`.
     pub labels: Vec<String>,
-    /// The caller's word on the language; `None` means detect it.
+    /// The language given by the caller; `None` means detect it.
     pub language: Option<Language>,
 }
 
-/// A label and what is said of it.
+/// A label and its descriptions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DescribedLabel {
     /// The label.
     pub name: String,
-    /// What is said of it, in any languages; without any the name speaks for itself.
+    /// Its descriptions, in any language; without any, the name serves as the description.
     pub descriptions: Vec<String>,
 }
 
-/// What a classifier is to be.
+/// The definition of a classifier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassifierDefinition {
     /// How it decides.
@@ -106,9 +107,9 @@ pub struct ClassifierDefinition {
     pub description: Option<String>,
     /// Whether a text has any number of labels instead of exactly one.
     pub multi_label: bool,
-    /// Below this probability it abstains, or leaves the label out of a set; `None` means the kind's own.
+    /// Below this probability it abstains, or leaves the label out of a set; `None` means the default of its kind.
     pub threshold: Option<f32>,
-    /// Whose labels it learns from, if not from texts of the request.
+    /// The documents it learns from, unless it learns from texts of the request.
     pub source: Option<LabeledDocuments>,
     /// For `ClassifierKind::Knn`.
     pub knn: KnnSettings,
@@ -116,12 +117,12 @@ pub struct ClassifierDefinition {
     pub mlp: MlpSettings,
 }
 
-/// A classifier to be made.
+/// A classifier to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewClassifier {
     /// The name.
     pub name: ClassifierName,
-    /// What it is to be.
+    /// Its definition.
     pub definition: ClassifierDefinition,
     /// Labeled texts of the request.
     pub examples: Vec<LabeledText>,
@@ -129,11 +130,11 @@ pub struct NewClassifier {
     pub labels: Vec<DescribedLabel>,
 }
 
-/// What training found.
+/// The results of training.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = TrainingInfo)]
 pub struct TrainingReport {
-    /// Labeled examples, those that were set apart included.
+    /// Labeled examples, including those held out.
     pub examples: usize,
     /// Labeled documents that were left out because they wait for their embedding.
     pub left_out: usize,
@@ -141,32 +142,33 @@ pub struct TrainingReport {
     pub labels: Vec<LabelExamples>,
     /// The languages of the examples, most examples first.
     pub languages: Vec<LanguageExamples>,
-    /// The language of training, for the transfer gap of evaluations: that of nine in ten examples; omitted when there is none.
+    /// The training language, for the transfer gap of evaluations: that of at least nine in ten examples; omitted if there is
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub trained_in: Option<Language>,
-    /// Examples that it was tried on: for `mlp` those set apart; for `knn` known ones, each without itself; for `prototype` all.
+    /// Examples used for validation: for `mlp` the held-out ones; for `knn` known ones, each without itself; for `prototype` all.
     pub validation_examples: usize,
-    /// How well it did on those, 0 to 1: the share that it told right; for an `mlp` with `multi_label` the micro-F1. Omitted
-    /// without any.
+    /// The quality on those, 0 to 1: accuracy, or for an `mlp` with `multi_label` the micro-F1. Omitted without validation
+    /// examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub validation_quality: Option<f64>,
-    /// How far its probabilities are off on those on average (expected calibration error); omitted without any, and with
+    /// The expected calibration error on those; omitted without validation examples, and with
     /// `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub calibration_error: Option<f64>,
-    /// What scores are divided by to become probabilities; omitted when it was not looked for.
+    /// The temperature that calibrates scores into probabilities; omitted if none was fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub temperature: Option<f32>,
-    /// The quality of each run of an `mlp`, in the order of the seeds: how much chance there is in it.
+    /// The quality of each run of an `mlp`, in the order of the seeds; shows how much the results vary by chance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_qualities: Vec<f64>,
 }
 
-/// A label and its examples.
+/// A label and its number of examples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LabelExamples {
     /// The label.
@@ -175,41 +177,41 @@ pub struct LabelExamples {
     pub examples: usize,
 }
 
-/// A language and its examples.
+/// A language and its number of examples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LanguageExamples {
     /// ISO 639-1 code; omitted for examples whose language was not recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub language: Option<Language>,
-    /// How many examples are in it.
+    /// How many examples are in this language.
     pub examples: usize,
 }
 
 impl TrainingReport {
-    /// What `trained_in` has to be: the language of at least nine in ten examples.
+    /// The value for `trained_in`: the language of at least nine in ten examples.
     pub fn language_of_training(&self) -> Option<Language> {
         let most = self.languages.iter().find(|one| one.language.is_some())?;
         most.language.filter(|_| most.examples * 10 >= self.examples * 9)
     }
 }
 
-/// A classifier as it is shown.
+/// A classifier as the API shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Classifier {
     /// The name.
     pub name: ClassifierName,
-    /// Where it is.
+    /// Its state.
     pub state: ClassifierState,
-    /// The job that trained it as it is, or trains it for the first time.
+    /// The job of its last successful training, or of its first one.
     pub job: JobId,
-    /// The job that trains it again; until its end it answers as before.
+    /// The job that trains it again; until that ends, it answers as before.
     pub next_job: Option<JobId>,
-    /// How often its training came to an end.
+    /// How many trainings have finished.
     pub version: u64,
-    /// What it is to be.
+    /// Its definition.
     pub definition: ClassifierDefinition,
-    /// What training found, once it is over.
+    /// The results of training, once it has finished.
     pub report: Option<TrainingReport>,
     /// Why its last training failed.
     pub error: Option<JobFailure>,
@@ -223,18 +225,18 @@ pub struct Classifier {
     pub trained_at_ms: Option<i64>,
 }
 
-/// What is asked of a classifier besides the labels themselves.
+/// Options of a prediction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PredictOptions {
-    /// In place of the classifier's own threshold.
+    /// Replaces the classifier's own threshold.
     pub threshold: Option<f32>,
-    /// Labels whose probabilities are told.
+    /// How many labels to return with their probabilities.
     pub scores: usize,
-    /// Labeled passages near the text that are told.
+    /// How many labeled passages near the text to return.
     pub explain: usize,
 }
 
-/// What to tell the labels of.
+/// What to predict the labels of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PredictItems {
     /// Texts.
@@ -251,7 +253,7 @@ pub enum PredictItems {
 /// A labeled passage near a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabeledNeighborText {
-    /// The document that it is of, when it is of one.
+    /// Its document, if it has one.
     pub document: Option<DocumentId>,
     /// The passage.
     pub text: String,
@@ -263,14 +265,14 @@ pub struct LabeledNeighborText {
     pub score: f32,
 }
 
-/// What a classifier says of one text.
+/// A prediction for one text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// The document, when one was asked about.
+    /// The document, if the prediction is for one.
     pub document: Option<DocumentId>,
     /// The language of the text.
     pub language: Option<Language>,
-    /// The labels; `None` is an abstention.
+    /// The labels; `None` if it abstains.
     pub labels: Option<Vec<String>>,
     /// The most likely labels with their probabilities, the most likely first.
     pub scores: Vec<(String, f32)>,
@@ -278,7 +280,7 @@ pub struct Prediction {
     pub neighbors: Vec<LabeledNeighborText>,
 }
 
-/// What a classifier is judged by.
+/// What a classifier is evaluated with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EvaluationSet {
     /// Labeled texts.
@@ -287,29 +289,29 @@ pub enum EvaluationSet {
     Documents(LabeledDocuments),
 }
 
-/// Labels to be written into documents.
+/// A request to write labels into documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyRequest {
-    /// Into whose documents.
+    /// The collection of the documents.
     pub collection: CollectionName,
-    /// Only where this holds.
+    /// Only documents that match.
     pub filter: Filter,
-    /// Where the label goes.
+    /// Path for the label.
     pub field: MetadataPath,
-    /// Where the probability of the label goes, if anywhere.
+    /// Path for the probability of the label, if wanted.
     pub probability_field: Option<MetadataPath>,
-    /// In place of the classifier's own threshold.
+    /// Replaces the classifier's own threshold.
     pub threshold: Option<f32>,
 }
 
 names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
-/// The labels that a document's metadata has at `field`: a text, a number, a truth value, or for label sets also an array of
-/// those. `None` when there is no value, or null.
+/// The labels in a document's metadata at `field`: a string, a number, a boolean, or for label sets also an array of these.
+/// `None` if the value is missing or null.
 pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
     use serde_json::Value;
     let one = |value: &Value| match value {
-        Value::String(text) if text.trim().is_empty() => Err("is a blank text".to_owned()),
+        Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(truth) => Ok(truth.to_string()),
@@ -318,7 +320,7 @@ pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -
         Value::Object(_) => Err("is an object".to_owned()),
     };
     let expected =
-        if multi_label { "a text, a number, true, false, or an array of those" } else { "a text, a number, true or false" };
+        if multi_label { "a string, a number, a boolean, or an array of these" } else { "a string, a number or a boolean" };
     let refuse = |problem: String| format!("{field} {problem}, expected {expected}");
     match field.find(metadata) {
         None | Some(Value::Null) => Ok(None),
@@ -360,7 +362,7 @@ mod tests {
         check(json!({"a": {"b": ["x"]}}), false, Err("a.b is an array, expected a text"));
         check(json!({"a": {"b": [["x"]]}}), true, Err("is an array"));
         check(json!({"a": {"b": {}}}), true, Err("is an object"));
-        check(json!({"a": {"b": " "}}), true, Err("is a blank text"));
+        check(json!({"a": {"b": " "}}), true, Err("is a blank string"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A collection: documents that share one model and one index.
+//! A collection: documents that share a model and an index.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,7 +8,7 @@ use super::{
     Quantization,
 };
 
-/// What a caller asks for when creating a collection.
+/// A collection to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewCollection {
     /// The name.
@@ -17,31 +17,31 @@ pub struct NewCollection {
     pub description: Option<String>,
     /// Where its embeddings come from.
     pub source: NewSource,
-    /// How embeddings are compared.
+    /// The metric.
     pub metric: Metric,
-    /// How the index keeps values.
+    /// The quantization.
     pub quantization: Quantization,
     /// Parameters of the index.
     pub hnsw: HnswSettings,
-    /// How its texts are cut; `None` means into what the model reads whole, without overlap. Of no use without a model.
+    /// How its texts are split; `None` means as long as the model reads in full, without overlap. Ignored without a model.
     pub passages: Option<PassageBounds>,
     /// The languages of a search that names none; empty means all.
     pub default_languages: Vec<Language>,
-    /// Paths into the metadata that get an index.
+    /// Metadata paths to index.
     pub metadata_indexes: Vec<MetadataPath>,
 }
 
 /// Where the embeddings of a new collection come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewSource {
-    /// From the model of this name; `None` means the one that the server has loaded.
+    /// From the model with this name; `None` means the loaded one.
     Model(Option<String>),
     /// From the caller, who sends vectors of this dimension.
     OwnVectors(usize),
 }
 
 impl NewCollection {
-    /// A collection of texts, embedded by the loaded model, with the usual settings.
+    /// A collection of texts, embedded by the loaded model, with default settings.
     pub fn named(name: CollectionName) -> Self {
         Self {
             name,
@@ -57,7 +57,7 @@ impl NewCollection {
     }
 }
 
-/// What may change of a collection; `None` leaves it as it is.
+/// Changes to a collection; `None` leaves a setting as it is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CollectionChange {
     /// The description; an empty one removes it.
@@ -66,7 +66,7 @@ pub struct CollectionChange {
     pub ef_search: Option<usize>,
     /// The languages of a search that names none; empty means all.
     pub default_languages: Option<Vec<Language>>,
-    /// The paths into the metadata that have an index, which the collection's database keeps.
+    /// The indexed metadata paths, which the collection's database stores.
     pub metadata_indexes: Option<Vec<MetadataPath>>,
 }
 
@@ -78,41 +78,41 @@ pub struct Alias {
     #[serde(rename = "alias")]
     #[schema(value_type = String)]
     pub name: CollectionName,
-    /// The own name of the collection that it stands for.
+    /// The name of the collection that it points to.
     #[schema(value_type = String)]
     pub collection: CollectionName,
 }
 
-/// The model that a collection's embeddings are of.
+/// The model that made a collection's embeddings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectionModel {
     /// Its name.
     pub name: String,
-    /// Its fingerprint: embeddings of another one never enter.
+    /// Its fingerprint; embeddings with another fingerprint are never stored.
     pub fingerprint: String,
 }
 
-/// A collection as the catalog keeps it.
+/// A collection as stored in the catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collection {
-    /// Stable id: its folder.
+    /// Stable id, which names its folder.
     pub id: CollectionId,
     /// The name.
     pub name: CollectionName,
     /// The caller's description.
     pub description: Option<String>,
-    /// The model that embeds its texts; `None` when the caller sends vectors.
+    /// The model that embeds its texts; `None` if the caller sends vectors.
     pub model: Option<CollectionModel>,
     /// Values per embedding.
     pub dimension: usize,
-    /// How embeddings are compared.
+    /// The metric.
     pub metric: Metric,
-    /// How the index keeps values.
+    /// The quantization.
     pub quantization: Quantization,
     /// Parameters of the index.
     pub hnsw: HnswSettings,
-    /// How its texts are cut; `None` without a model, or when it was created before this could be said and another model is
-    /// loaded: then nothing may be written.
+    /// How its texts are split; `None` without a model, or if the collection is older than this setting and another model is
+    /// loaded: then it cannot be written.
     pub passages: Option<PassageBounds>,
     /// The languages of a search that names none; empty means all.
     pub default_languages: Vec<Language>,
@@ -120,7 +120,7 @@ pub struct Collection {
     pub created_at_ms: i64,
 }
 
-/// What a collection holds.
+/// The contents of a collection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CollectionCounts {
     /// Documents.
@@ -129,51 +129,51 @@ pub struct CollectionCounts {
     pub passages: u64,
     /// Passages that are not searchable yet.
     pub passages_pending: u64,
-    /// Documents per language, most first; `None` stands for documents of no recognized language.
+    /// Documents per language, most first; `None` stands for documents without a recognized language.
     pub languages: Vec<(Option<Language>, u64)>,
     /// Bytes of the database and the index on disk.
     pub disk_bytes: u64,
-    /// Whether texts may have been cut into passages by older rules than those of today.
+    /// Whether its texts may have been split into passages by older rules.
     pub cut_by_older_rules: bool,
 }
 
-/// Whether a collection's index answers in full.
+/// Whether a collection can be searched in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexState {
-    /// Everything acknowledged with `wait=indexed` is found.
+    /// Searches find everything acknowledged with `wait=indexed`.
     Ready,
-    /// Start-up is still adding passages from SQLite.
+    /// After a start, the index is still catching up with the database.
     Recovering,
-    /// The database cannot be opened, because it is damaged: nothing can be read.
+    /// The database is damaged and cannot be opened, so nothing can be read.
     Damaged,
 }
 
 /// A place where a collection's database is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The document, when it is one whose id can still be read.
+    /// The document, if the damage is in one whose id can still be read.
     pub document: Option<DocumentId>,
     /// What is wrong, and where.
     pub problem: String,
 }
 
-/// A collection with what it holds.
+/// A collection with its contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectionView {
     /// The catalog's row.
     pub collection: Collection,
-    /// What it holds.
+    /// Its contents.
     pub counts: CollectionCounts,
-    /// Whether its index answers in full.
+    /// Whether it can be searched in full.
     pub index_state: IndexState,
-    /// Paths into the metadata that have an index.
+    /// Indexed metadata paths.
     pub metadata_indexes: Vec<MetadataPath>,
-    /// Damage that was met since the server started.
+    /// Damage found since the server started.
     pub damage: Vec<Damage>,
 }
 
 impl Collection {
-    /// Takes over what changes of the catalog's row.
+    /// Applies the changes that the catalog's row stores.
     pub fn change(&mut self, change: CollectionChange) {
         let CollectionChange { description, ef_search, default_languages, metadata_indexes: _ } = change;
         if let Some(description) = description {
@@ -185,7 +185,7 @@ impl Collection {
         }
     }
 
-    /// Makes an embedding of computed values, scaled as the metric asks; `None` when they have no direction to be compared by.
+    /// Makes an embedding from computed values, scaled as the metric requires; `None` if they have no direction to compare by.
     pub fn scaled(&self, values: Vec<f32>) -> Option<Embedding> {
         match self.metric {
             Metric::Cosine => Embedding::normalized(values),
@@ -215,7 +215,7 @@ impl Collection {
             return Err(format!("must have {expected} values, got {got}"));
         }
         if let Some(place) = values.iter().position(|value| !value.is_finite()) {
-            return Err(format!("must hold finite numbers within the range of f32, got another at position {place}"));
+            return Err(format!("must hold finite numbers within the range of f32, got something else at position {place}"));
         }
         let embedding = match self.metric {
             Metric::Cosine => Embedding::normalized(values),
@@ -231,7 +231,7 @@ impl Collection {
                 Embedding::unscaled(values)
             }
         };
-        embedding.ok_or_else(|| "must not be all zeros, which have no direction for the metric cosine".to_owned())
+        embedding.ok_or_else(|| "must not be all zeros: the metric cosine needs a direction".to_owned())
     }
 }
 

@@ -1,42 +1,42 @@
-//! A document: a caller's text with its id, language and metadata, and the passages that it is searched by.
+//! A document: a caller's text with its id, language and metadata, and the passages it is split into.
 
 use super::{Code, DocumentId, Embedding, Language, PassageId, Sequence};
 
-/// Characters of a title, at most.
+/// Maximum characters of a title.
 pub const TITLE_CHARS_MAX: usize = 1_000;
 
-/// Says what is wrong with a title: it is one line that holds something besides white space.
+/// Checks a title, which must be one line and must not be blank.
 pub fn check_title(title: &str) -> Result<(), String> {
     let got = title.chars().count();
     if got > TITLE_CHARS_MAX {
         return Err(format!("must have at most {TITLE_CHARS_MAX} characters, got {got}"));
     }
     if title.trim().is_empty() {
-        return Err("must hold something besides white space; leave it out for no title".to_owned());
+        return Err("must contain something besides white space; leave it out for no title".to_owned());
     }
-    // Unicode's other ends of lines and paragraphs would make two lines of it too.
+    // Unicode's other line and paragraph separators would make it two lines, too.
     let breaks = |c: &char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     match title.chars().position(|c| breaks(&c)) {
-        Some(at) => Err(format!("must be one line without control characters, got one as character {}", at + 1)),
+        Some(at) => Err(format!("must be one line without control characters, got one at character {}", at + 1)),
         None => Ok(()),
     }
 }
 
-/// A JSON object of the caller's own.
+/// A caller's JSON object.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
-/// A document as a caller sends it, checked at the edge.
+/// A validated document from a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDocument {
     /// The caller's id, or `None` for a new UUIDv7.
     pub id: Option<DocumentId>,
-    /// The caller's title, which `check_title` has nothing against.
+    /// The caller's title, which passes `check_title`.
     pub title: Option<String>,
     /// Within the limits; not blank, unless there is a vector.
     pub text: String,
-    /// The caller's own vector, checked by `Collection::own_vector`; only for a collection without a model, which asks for it.
+    /// The caller's own vector, checked by `Collection::own_vector`; only for a collection without a model, which requires it.
     pub vector: Option<Embedding>,
-    /// The caller's word on the language; `None` means detect it.
+    /// The language given by the caller; `None` means detect it.
     pub language: Option<Language>,
     /// The caller's metadata.
     pub metadata: Metadata,
@@ -51,9 +51,9 @@ pub struct Document {
     pub title: Option<String>,
     /// The text as it was sent.
     pub text: String,
-    /// The language, given or detected; `None` when none was recognized.
+    /// The language, given or detected; `None` if none was recognized.
     pub language: Option<Language>,
-    /// How sure the detection is, 0 to 1; `None` when the caller gave the language.
+    /// Confidence of the detection, 0 to 1; `None` if the caller gave the language.
     pub language_confidence: Option<f32>,
     /// The caller's metadata.
     pub metadata: Metadata,
@@ -69,18 +69,18 @@ pub struct Document {
     pub sequence: Sequence,
 }
 
-/// A part of a document's text that one embedding stands for.
+/// A part of a document's text that has its own embedding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {
     /// Key in SQLite and in the index.
     pub id: PassageId,
-    /// Byte offset of its first byte in the document's text.
+    /// Byte offset of its start in the document's text.
     pub start: usize,
-    /// Byte offset after its last byte.
+    /// Byte offset of its end, exclusive.
     pub end: usize,
 }
 
-/// When a write is answered.
+/// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// When it is durable.
@@ -89,14 +89,14 @@ pub enum Wait {
     Indexed,
 }
 
-/// What became of one document of an upsert.
+/// The result of one document of an upsert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpsertOutcome {
-    /// The id, given or made; `None` when the item failed before it had one.
+    /// The id, given or generated; `None` if the item failed before it had one.
     pub id: Option<DocumentId>,
     /// Created, updated or failed.
     pub status: UpsertStatus,
-    /// The document's version from now on; `None` when it failed.
+    /// The document's new version; `None` if it failed.
     pub version: Option<Sequence>,
 }
 
@@ -105,23 +105,23 @@ pub struct UpsertOutcome {
 pub enum UpsertStatus {
     /// The id was new.
     Created,
-    /// The id was there; its old version is gone.
+    /// The id existed; the new version replaced the old one.
     Updated,
     /// Nothing of this document was stored.
     Failed {
-        /// The reason's code.
+        /// The error code.
         code: Code,
         /// Field, limit, expected and got.
         detail: String,
     },
 }
 
-/// Which rows of a list: at most `limit`, after the one that `after` names.
+/// A page of a list: at most `limit` rows after `after`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// Rows at most.
+    /// Maximum rows.
     pub limit: usize,
-    /// The last row of the page before.
+    /// The last row of the previous page.
     pub after: Option<T>,
 }
 
@@ -130,7 +130,7 @@ pub struct Page<T> {
 pub struct DocumentPage {
     /// The rows.
     pub documents: Vec<Document>,
-    /// Where the next page begins, when there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<DocumentId>,
 }
 
@@ -151,7 +151,7 @@ mod tests {
         check(&"é".repeat(TITLE_CHARS_MAX + 1), Some("at most 1000 characters, got 1001"));
         check("", Some("besides white space"));
         check(" \u{3000}", Some("besides white space"));
-        check("two\nlines", Some("got one as character 4"));
+        check("two\nlines", Some("got one at character 4"));
         check("a\u{2028}b", Some("character 2"));
         check("\0", Some("character 1"));
     }

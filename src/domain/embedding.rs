@@ -1,20 +1,21 @@
-//! What stands for a text when texts are compared: the unit-length output of a bundle's encoder, or a vector of the caller's own.
+//! The representation of a text for comparisons: the unit-length output of a bundle's encoder, or a caller's own vector.
 
 use serde::Serialize;
 
-/// Finite values. What an encoder makes, and all that is compared by cosine, has unit length; vectors of the caller's own that
-/// are compared by dot product or distance have any length.
+/// Finite values. Output of an encoder, and everything compared by cosine, has unit length; callers' vectors that are compared
+/// by dot product or distance have any length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Embedding(Vec<f32>);
 
-/// Sums that run side by side in `dot` and `squared_distance`, so that the compiler may use vector instructions.
+/// Parallel sums in `dot` and `squared_distance`, so that the compiler can use vector instructions.
 const LANES: usize = 16;
 
-/// Ends the bytes of an embedding that has not unit length. Those of unit length have no mark: then damage to them shows.
+/// Ends the bytes of an embedding that does not have unit length. Those of unit length have no mark, so that damage to them
+/// shows.
 const ANY_LENGTH: u8 = 1;
 
 impl Embedding {
-    /// Scales `values` to unit length. Gives `None` when they hold NaN or infinity, or have no length at all.
+    /// Scales `values` to unit length. Returns `None` if they contain NaN or infinity, or have no length at all.
     pub fn normalized(mut values: Vec<f32>) -> Option<Self> {
         let norm = values.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
         if !norm.is_finite() || norm == 0.0 {
@@ -26,19 +27,19 @@ impl Embedding {
         Some(Self(values))
     }
 
-    /// The direction of the sum of `embeddings`, all of one dimension. Gives `None` when there are none, or they cancel each
-    /// other out.
+    /// The direction of the sum of `embeddings`, all of the same dimension. Returns `None` if there are none, or if they cancel
+    /// each other out.
     pub fn mean(embeddings: &[Self]) -> Option<Self> {
         let mut sum = vec![0.0_f32; embeddings.first()?.dimension()];
         for embedding in embeddings {
             sum.iter_mut().zip(&embedding.0).for_each(|(sum, value)| *sum += value);
         }
-        // What rounding leaves of embeddings that cancel each other is no direction.
+        // Rounding errors of embeddings that cancel each other out are not a direction.
         let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
         Self::normalized(sum).filter(|_| length > 1e-4 * embeddings.len() as f32)
     }
 
-    /// Takes `values` as they are. Gives `None` when there are none, or when they hold NaN or infinity.
+    /// Takes `values` as they are. Returns `None` if there are none, or if they contain NaN or infinity.
     pub fn unscaled(values: Vec<f32>) -> Option<Self> {
         (!values.is_empty() && values.iter().all(|value| value.is_finite())).then_some(Self(values))
     }
@@ -73,7 +74,7 @@ impl Embedding {
         bytes
     }
 
-    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no embedding.
+    /// Reads the output of `to_bytes`. Returns `None` if the bytes are not an embedding.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (values, rest) = bytes.as_chunks::<4>();
         let embedding = Self::unscaled(values.iter().map(|four| f32::from_le_bytes(*four)).collect())?;
@@ -84,7 +85,7 @@ impl Embedding {
         }
     }
 
-    /// Whether the length is one, but for rounding.
+    /// Whether the length is one, up to rounding.
     pub fn has_unit_length(&self) -> bool {
         (dot(&self.0, &self.0) - 1.0).abs() < 1e-3
     }

@@ -1,7 +1,7 @@
-//! A filter: a tree of conditions on a document's metadata and on its own values, and what it means.
+//! A filter: a tree of conditions on a document's metadata and its own fields, and their meaning.
 //!
-//! Every condition is true or false, never unknown. A value of another type than the one asked for does not match, nor does
-//! one that is not there; `ne` and `not` are exact opposites, so both hold where there is no value at all.
+//! Every condition is true or false, never unknown. A value of a type other than the requested one does not match, nor does
+//! a missing value; `ne` and `not` are exact opposites, so both hold where there is no value at all.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,9 +14,9 @@ use super::{Document, Metadata};
 /// A tree of conditions. The default is true of every document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
-    /// All hold; true when there are none.
+    /// All hold; true if there are none.
     And(Vec<Filter>),
-    /// At least one holds; false when there are none.
+    /// At least one holds; false if there are none.
     Or(Vec<Filter>),
     /// It does not hold.
     Not(Box<Filter>),
@@ -24,12 +24,12 @@ pub enum Filter {
     Field(Field, Test),
 }
 
-/// What a condition looks at.
+/// The field that a condition tests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Field {
     /// The document's id, a text.
     Id,
-    /// The code of the document's language, a text; absent when none was recognized.
+    /// The code of the document's language, a text; missing if none was recognized.
     Language,
     /// When the document was first stored: an integer, milliseconds since the Unix epoch.
     CreatedAt,
@@ -39,20 +39,20 @@ pub enum Field {
     Metadata(MetadataPath),
 }
 
-/// What is asked of a value.
+/// The test of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Test {
     /// It equals this. A number equals a number of the same value; values of different types are never equal.
     Eq(Scalar),
-    /// It does not equal this, or there is none.
+    /// It does not equal this, or is missing.
     Ne(Scalar),
     /// It equals one of these.
     In(Vec<Scalar>),
     /// It is an array with an element that equals one of these.
     Any(Vec<Scalar>),
-    /// It stands in this relation to a number or a text. Texts are ordered by code points.
+    /// It compares in this way with a number or a text. Texts are ordered by code points.
     Compare(Relation, Scalar),
-    /// Whether there is one. Null counts as none.
+    /// Whether the value exists. Null counts as missing.
     Exists(bool),
     /// It is a text that begins with this.
     Prefix(String),
@@ -81,11 +81,11 @@ pub enum Scalar {
     Integer(i64),
     /// A number with a fraction.
     Real(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
-/// The way to a metadata value: keys from the outermost to the innermost, at least one and none empty.
+/// The path of a metadata value: keys from the outermost to the innermost, at least one and none empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetadataPath(Vec<String>);
 
@@ -107,7 +107,7 @@ impl Filter {
     }
 }
 
-/// What is found where a condition looks.
+/// What a condition finds.
 enum Found<'d> {
     Nothing,
     Text(&'d str),
@@ -116,8 +116,8 @@ enum Found<'d> {
 }
 
 impl Field {
-    /// Reads a field: `id`, `language`, `created_at` and `updated_at` are the document's own, everything else is a path into
-    /// its metadata.
+    /// Parses a field: `id`, `language`, `created_at` and `updated_at` are the document's own, everything else is a metadata
+    /// path.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(match text {
             "id" => Self::Id,
@@ -181,7 +181,7 @@ impl Test {
 }
 
 impl Found<'_> {
-    /// How the value stands to `scalar`; `None` when they are of different types.
+    /// How the value compares with `scalar`; `None` if they have different types.
     fn compare(&self, scalar: &Scalar) -> Option<Ordering> {
         match (self, scalar) {
             (Self::Text(text), Scalar::Text(other)) => Some((*text).cmp(other)),
@@ -234,15 +234,15 @@ impl Relation {
 }
 
 impl MetadataPath {
-    /// Keys of a path, at most. A path is walked key by key, in SQLite by a join of as many tables.
+    /// Maximum keys of a path. A path is walked key by key, in SQLite by a join of as many tables.
     pub const KEYS_MAX: usize = 32;
 
-    /// Takes keys as they are; `None` when there is none, one is empty or there are more than `KEYS_MAX`.
+    /// Takes keys as they are; `None` if there is none, one is empty, or there are more than `KEYS_MAX`.
     pub fn new(keys: Vec<String>) -> Option<Self> {
         ((1..=Self::KEYS_MAX).contains(&keys.len()) && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
     }
 
-    /// Cuts a path at its dots; a backslash makes a dot or backslash part of the key. The prefix `metadata.` is left out.
+    /// Splits a path at its dots; a backslash makes a dot or backslash part of the key. The prefix `metadata.` is left out.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut keys = vec![String::new()];
         let mut chars = text.chars();
@@ -271,7 +271,7 @@ impl MetadataPath {
         Self::new(keys).ok_or_else(|| format!("must be keys joined by single dots, got {text:?}"))
     }
 
-    /// Whether an index can be made of it: its keys become a part of a statement.
+    /// Whether it can be indexed: its keys become part of a statement.
     pub fn is_indexable(&self) -> bool {
         self.0.iter().all(|key| !key.contains(['"', '\\']) && !key.contains(char::is_control))
     }
@@ -281,7 +281,7 @@ impl MetadataPath {
         &self.0
     }
 
-    /// The value that it leads to, through objects only.
+    /// The value at this path, reached through objects only.
     pub fn find<'m>(&self, metadata: &'m Metadata) -> Option<&'m Value> {
         let (first, rest) = self.0.split_first()?;
         rest.iter().try_fold(metadata.get(first)?, |value, key| value.as_object()?.get(key))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Says why a text is no valid name or id.
+/// Says why a text is not a valid name or id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
 pub struct InvalidId {
@@ -32,7 +32,7 @@ impl CollectionName {
             return Err(invalid("must begin with an ASCII letter or digit".to_owned()));
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))) {
-            Some(c) => Err(invalid(format!("may hold ASCII letters, digits, '-', '_' and '.', got {c:?}"))),
+            Some(c) => Err(invalid(format!("may contain only ASCII letters, digits, '-', '_' and '.', got {c:?}"))),
             None => Ok(Self(text.to_owned())),
         }
     }
@@ -43,7 +43,7 @@ impl CollectionName {
     }
 }
 
-/// A document's id: the caller's own string, or a UUIDv7 made on write.
+/// A document's id: the caller's own string, or a UUIDv7 generated on write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct DocumentId(String);
 
@@ -58,13 +58,13 @@ impl DocumentId {
             return Err(invalid(format!("must have 1 to {} bytes, got {}", Self::BYTES_MAX, text.len())));
         }
         if let Some(c) = text.chars().find(|c| c.is_control()) {
-            return Err(invalid(format!("must not hold control characters, got {c:?}")));
+            return Err(invalid(format!("must not contain control characters, got {c:?}")));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// Accepts the id of a document that is about to be stored: also not `.` or `..`, which clients take out of a path before they
-    /// send it, so that such a document could never be asked for.
+    /// Accepts the id of a document to store: also not `.` or `..`, which clients remove from a path before they send it, so that
+    /// such a document could never be requested.
     pub fn parse_new(text: &str) -> Result<Self, InvalidId> {
         if text == "." || text == ".." {
             return Err(InvalidId { what: "document id", problem: format!("must not be \".\" or \"..\", got {text:?}") });
@@ -82,11 +82,11 @@ impl DocumentId {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CollectionId(pub String);
 
-/// A passage's key in SQLite and in the index. Never used twice within a collection.
+/// A passage's key in SQLite and in the index. Never reused within a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PassageId(pub u64);
 
-/// A position in a collection's change sequence. Every committed change has a higher one than those before it.
+/// A position in a collection's sequence of changes. Every committed change has a higher number than those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 

@@ -1,4 +1,4 @@
-//! Jobs: work that outlives the request that asked for it, and the restart of the server.
+//! Jobs: work that outlives its request and a restart of the server.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -46,23 +46,23 @@ named! {
     /// What a job does.
     #[schema(as = JobTypeName)]
     JobType {
-        /// Stores the documents of a file that was sent.
+        /// Stores the documents of an uploaded file.
         Import = "import",
         /// Copies collections into an archive.
         Snapshot = "snapshot",
-        /// Makes collections of an archive.
+        /// Restores collections from an archive.
         Restore = "restore",
         /// Trains a classifier.
         Train = "train",
         /// Writes a classifier's labels into documents.
         Classify = "classify",
-        /// Judges a classifier.
+        /// Evaluates a classifier.
         Evaluate = "evaluate",
         /// Finds translation pairs.
         Mine = "mine",
         /// Finds clusters of near-duplicates and translations.
         Duplicates = "duplicates",
-        /// Embeds a collection anew with the server's model.
+        /// Re-embeds a collection with the server's model.
         Reembed = "reembed",
         /// Places the documents of a collection on a plane.
         Project = "project",
@@ -70,25 +70,25 @@ named! {
 }
 
 named! {
-    /// `queued`: it waits for its turn. `running`: it works, after a restart of the server again. `succeeded`: all that was asked is
-    /// done. `failed`: it stopped at an error. `canceled`: it stopped because somebody asked.
+    /// `queued`: it waits for its turn. `running`: it is at work, and resumes after a restart of the server. `succeeded`: it has
+    /// finished. `failed`: it stopped at an error. `canceled`: it stopped on request.
     #[schema(as = JobStatusName)]
     JobStatus {
         /// It waits for its turn.
         Queued = "queued",
-        /// It works; after a restart of the server it goes on.
+        /// It is at work; after a restart of the server it resumes.
         Running = "running",
-        /// It did all that was asked.
+        /// It has finished.
         Succeeded = "succeeded",
         /// It stopped at an error.
         Failed = "failed",
-        /// It stopped because somebody asked it to.
+        /// It stopped on request.
         Canceled = "canceled",
     }
 }
 
 named! {
-    /// What a job's progress counts.
+    /// The unit of a job's progress.
     #[schema(as = JobUnitName)]
     JobUnit {
         /// Bytes.
@@ -105,27 +105,27 @@ named! {
 }
 
 impl JobStatus {
-    /// Whether nothing more will happen.
+    /// Whether the job has ended.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Canceled)
     }
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 #[schema(as = JobProgressInfo)]
 pub struct JobProgress {
-    /// Done.
+    /// Units done.
     pub done: u64,
-    /// To be done in all.
+    /// Units in all.
     pub total: u64,
-    /// What is counted.
+    /// The unit.
     pub unit: JobUnit,
-    /// Units per second since the job was started; omitted while nothing is known.
+    /// Units per second since the job started; omitted until known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 0)]
     pub rate: Option<f64>,
-    /// Seconds until it is done at that rate; omitted while nothing is known.
+    /// Estimated seconds until it finishes; omitted until known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 0)]
     pub eta_s: Option<f64>,
@@ -149,32 +149,32 @@ pub struct JobDetails(pub Metadata);
 /// Why a job failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobFailure {
-    /// The kind of error.
+    /// The error code.
     pub code: Code,
-    /// For people.
+    /// The reason, for people.
     pub detail: String,
 }
 
-/// A job as it is shown.
+/// A job as the API shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The id.
     pub id: JobId,
     /// What it does.
     pub kind: JobType,
-    /// Where it is.
+    /// Its status.
     pub status: JobStatus,
-    /// The collection that it is about, when it is about one.
+    /// The collection that it concerns, if there is one.
     pub collection: Option<CollectionName>,
-    /// What the type needs to run.
+    /// The type's own request.
     pub request: Metadata,
-    /// What the type has to tell.
+    /// The type's own details.
     pub details: Metadata,
-    /// How far it is.
+    /// Its progress.
     pub progress: JobProgress,
     /// Why it failed.
     pub error: Option<JobFailure>,
-    /// Whether somebody asked it to stop.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
     /// Milliseconds since the Unix epoch.
     pub created_at_ms: i64,
@@ -184,13 +184,13 @@ pub struct Job {
     pub finished_at_ms: Option<i64>,
 }
 
-/// Which jobs of a list; `None` means any.
+/// Filters of a list of jobs; `None` means any.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JobFilter {
-    /// What they do.
+    /// The type.
     pub kind: Option<JobType>,
-    /// Where they are.
+    /// The status.
     pub status: Option<JobStatus>,
-    /// Which collections they are about.
+    /// The collections that they concern.
     pub collections: Option<Vec<CollectionName>>,
 }

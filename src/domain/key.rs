@@ -1,4 +1,4 @@
-//! Keys: who may do what. The secret itself is no value of this layer; below the wire only its hash exists.
+//! Keys: who may do what. The secret itself does not occur in this layer; below the API there is only its hash.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub enum Scope {
     Read,
     /// Also write documents.
     Write,
-    /// Also create and delete collections and, when the key is not restricted to some, manage the server.
+    /// Also create and delete collections and, if the key is not restricted to some, manage the server.
     Admin,
 }
 
@@ -24,7 +24,7 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct KeyId(String);
 
-/// A key that was given out.
+/// A key that was issued.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
     /// The public part.
@@ -33,22 +33,22 @@ pub struct Key {
     pub name: String,
     /// What it may do.
     pub scope: Scope,
-    /// The collections that it may touch, by the name in the path; `None` means all, and the server as a whole.
+    /// The collections that it may access, by the name in the path; `None` means all, and the server as a whole.
     pub collections: Option<Vec<CollectionName>>,
     /// Milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// From this time on, in milliseconds since the Unix epoch, the key is refused; `None` means never.
+    /// The time when the key expires, in milliseconds since the Unix epoch; `None` means never.
     pub expires_at_ms: Option<i64>,
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewKey {
     /// What it is for, in the caller's words.
     pub name: String,
     /// What it may do.
     pub scope: Scope,
-    /// The collections that it may touch; `None` means all.
+    /// The collections that it may access; `None` means all.
     pub collections: Option<Vec<CollectionName>>,
     /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<i64>,
@@ -84,12 +84,12 @@ impl KeyId {
 }
 
 impl Key {
-    /// Whether it is refused at this time.
+    /// Whether it has expired at this time.
     pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expires_at_ms.is_some_and(|at| at <= now_ms)
     }
 
-    /// Whether it can always make other keys.
+    /// Whether it can create other keys and never expires.
     pub fn is_permanent_admin(&self) -> bool {
         self.scope == Scope::Admin && self.collections.is_none() && self.expires_at_ms.is_none()
     }
@@ -104,7 +104,7 @@ impl Caller {
         }
     }
 
-    /// The collections that the caller may touch; `None` means all, and the server as a whole.
+    /// The collections that the caller may access; `None` means all, and the server as a whole.
     pub fn collections(&self) -> Option<&[CollectionName]> {
         match self {
             Self::Anyone | Self::Operator => None,
@@ -112,7 +112,7 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may touch the collection.
+    /// Whether the caller may access the collection.
     pub fn reaches(&self, collection: &CollectionName) -> bool {
         self.collections().is_none_or(|names| names.contains(collection))
     }

@@ -9,11 +9,11 @@ use std::fmt;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One of the 62 languages, written on the wire as its ISO 639-1 code.
+/// One of the 62 languages, written in the API as its ISO 639-1 code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Language(u8);
 
-/// A language that was recognized in a text, and how sure that is.
+/// A language detected in a text, with its confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectedLanguage {
     /// The most likely language.
@@ -26,8 +26,8 @@ impl Language {
     /// How many languages there are.
     pub const COUNT: usize = TABLE.len();
 
-    /// Finds a language by its ISO 639-1 code in lower case, such as `fr`: what Dragoman itself writes. What callers write is read
-    /// by `from_tag`.
+    /// Finds a language by its ISO 639-1 code in lower case, such as `fr`, which Dragoman itself writes. `from_tag` reads what
+    /// callers write.
     pub fn parse(code: &str) -> Option<Self> {
         TABLE.binary_search_by_key(&code, |row| row.0).ok().map(|index| Self(index as u8))
     }
@@ -47,12 +47,12 @@ impl Language {
         TABLE[self.index()].1
     }
 
-    /// The ISO 15924 code of the script that it is mostly written in.
+    /// The ISO 15924 code of its main script.
     pub fn script(self) -> &'static str {
         TABLE[self.index()].2
     }
 
-    /// Its place in `all`, from 0: the row of the target-language embedding in training.
+    /// Its index in `all`, from 0: the row of the target-language embedding in training.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }

@@ -1,65 +1,65 @@
-//! Every bound that a caller can meet. Errors name the limit, what was expected and what came.
+//! Every limit that a caller can run into. Errors name the limit, what was expected and what was given.
 
-/// Bounds on requests and queues. `Default` is what the server starts with.
+/// Limits on requests and queues. `Default` has the server's defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one request body.
+    /// Maximum bytes of a request body.
     pub body_bytes_max: usize,
-    /// Documents in one upsert request.
+    /// Maximum documents per upsert request.
     pub batch_documents_max: usize,
-    /// Bytes of one document's text, and of one query.
+    /// Maximum bytes of a document's text, and of a query.
     pub text_bytes_max: usize,
-    /// Bytes of one document's metadata as JSON.
+    /// Maximum bytes of a document's metadata as JSON.
     pub metadata_bytes_max: usize,
-    /// Nesting depth of metadata.
+    /// Maximum nesting depth of metadata.
     pub metadata_depth_max: usize,
-    /// Conditions in one filter.
+    /// Maximum conditions per filter.
     pub filter_conditions_max: usize,
-    /// Nesting depth of a filter.
+    /// Maximum nesting depth of a filter.
     pub filter_depth_max: usize,
-    /// Hits that one search may ask for; also rows on one page of a list.
+    /// Maximum hits per search, and rows per page of a list.
     pub page_max: usize,
-    /// Bytes of text, metadata, passages and vectors in the answer to one search request.
+    /// Maximum bytes of text, metadata, passages and vectors in the response to a search request.
     pub answer_bytes_max: usize,
-    /// Bytes of memory that the bodies and answers of all requests may hold together; more are refused.
+    /// Maximum bytes of memory that the bodies and responses of all requests together may hold; more is refused.
     pub in_flight_bytes_max: u64,
-    /// Files that are received at once, over all callers.
+    /// Maximum files that are received at once, over all callers.
     pub uploads_max: usize,
-    /// Searches in one batch.
+    /// Maximum searches per batch.
     pub batch_searches_max: usize,
-    /// Examples of each kind in one recommendation.
+    /// Maximum examples of each kind per recommendation.
     pub examples_max: usize,
-    /// Texts in one embeddings request.
+    /// Maximum texts per embeddings request.
     pub embedding_inputs_max: usize,
-    /// Collections in one data directory.
+    /// Maximum collections per data directory.
     pub collections_max: usize,
-    /// Databases of collections that are open at once; others are opened when they are used.
+    /// Maximum databases of collections that are open at once; others are opened when they are used.
     pub databases_open_max: usize,
-    /// Keys in one data directory.
+    /// Maximum keys per data directory.
     pub keys_max: usize,
-    /// Texts that may wait for the encoder; more are refused with 503.
+    /// Maximum texts that wait for the encoder; more are refused with 503.
     pub embed_queue_texts_max: usize,
-    /// Write requests that may wait for one collection's writer; more are refused with 503.
+    /// Maximum write requests that wait for one collection's writer; more are refused with 503.
     pub write_queue_max: usize,
-    /// Changes of a collection after which its index is saved again, at least.
+    /// Minimum changes of a collection before its index is saved again.
     pub index_save_changes: u64,
-    /// Jobs that run at once.
+    /// Maximum jobs that run at once.
     pub jobs_running_max: usize,
-    /// Jobs that may wait for their turn; more are refused with 503.
+    /// Maximum jobs that wait for their turn; more are refused with 503.
     pub jobs_queued_max: usize,
-    /// Finished jobs that are remembered; the oldest are forgotten first.
+    /// Maximum finished jobs to remember; the oldest are forgotten first.
     pub jobs_kept_max: usize,
     /// Milliseconds for which a finished job is remembered.
     pub jobs_kept_ms: i64,
-    /// Bytes of one import or of one snapshot that is sent, unpacked.
+    /// Maximum bytes of an import or of an uploaded snapshot, after decompression.
     pub import_bytes_max: u64,
-    /// Bytes of one line of an import.
+    /// Maximum bytes of one line of an import.
     pub import_line_bytes_max: usize,
-    /// Passages that may wait for their embedding before an import pauses.
+    /// Maximum passages that wait for their embedding before an import pauses.
     pub import_backlog_max: u64,
-    /// Bytes of the disk that jobs leave free.
+    /// Bytes of disk that jobs must leave free.
     pub disk_reserve_bytes: u64,
-    /// Bytes of memory that one job of mining or of duplicates may need.
+    /// Maximum bytes of memory for a mining or duplicates job.
     pub mining_memory_bytes_max: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked of metadata as a whole: how deep and how large it is, and what a merge patch makes of it.
+//! Operations on metadata as a whole: its depth, its size, and merge patches.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 
 use super::Metadata;
 
-/// A JSON object of the caller's own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
+/// A JSON object of your own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Metadata, value_type = std::collections::HashMap<String, Value>)]
 pub struct MetadataObject(pub Metadata);
 
-/// Changes metadata as RFC 7396 says: a null removes the member, an object is merged into what is there, everything else
-/// replaces it. An object that is new loses its nulls.
+/// Applies a merge patch as in RFC 7396: a null removes the member, an object is merged with the existing one, everything else
+/// replaces it. A new object loses its nulls.
 pub fn merge(target: &mut Metadata, patch: &Metadata) {
     for (key, change) in patch {
         match change {
@@ -35,12 +35,12 @@ pub fn merge(target: &mut Metadata, patch: &Metadata) {
     }
 }
 
-/// Levels of metadata, its own counted.
+/// Levels of metadata, including its own.
 pub fn depth(metadata: &Metadata) -> usize {
     levels(metadata.values())
 }
 
-/// Whether a key somewhere within holds the character U+0000, which SQLite takes for the end of the key.
+/// Whether any key contains the character U+0000, which SQLite takes for the end of the key.
 pub fn has_zero_in_key(metadata: &Metadata) -> bool {
     metadata.iter().any(|(key, value)| key.contains('\0') || zero_in_key_of(value))
 }

@@ -1,5 +1,5 @@
-//! Plain values that every layer speaks in. Nothing here knows HTTP, SQL or a model; a value that crosses the wire, or is stored as
-//! JSON, says here how it is written, once for all.
+//! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. A value that the API sends, or that is stored
+//! as JSON, defines its form here, once for all.
 
 pub mod causes;
 pub mod classifier;

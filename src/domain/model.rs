@@ -1,4 +1,4 @@
-//! What is known of a loaded model, and what it answers.
+//! A loaded model and its output.
 
 use super::{Embedding, Language, TokenSet};
 
@@ -18,24 +18,24 @@ pub struct ModelInfo {
     pub name: String,
     /// The bundle's version.
     pub version: String,
-    /// SHA-256 over what decides an embedding (tokenizer, weights, text version), in hexadecimal. Two models with the same
-    /// fingerprint give the same embeddings; a collection never mixes two fingerprints.
+    /// SHA-256 over everything that determines an embedding (tokenizer, weights, text version), in hexadecimal. Two models with
+    /// the same fingerprint give the same embeddings; a collection never mixes two fingerprints.
     pub fingerprint: String,
     /// Values per embedding.
     pub dimension: usize,
-    /// Tokens that one text may have; longer ones are cut.
+    /// Maximum tokens of a text; longer texts are cut off.
     pub tokens_max: usize,
     /// Languages that it was trained on.
     pub languages: Vec<Language>,
     /// Where it runs.
     pub device: Device,
-    /// Why it does not run where it was asked to, when that is so.
+    /// Why it does not run where it was asked to, if so.
     pub device_note: Option<String>,
-    /// Measured quality: (name of the measurement, value), such as `flores_p_at_1_english`.
+    /// Measured quality: (name of the measure, value), such as `flores_p_at_1_english`.
     pub quality: Vec<(String, f64)>,
 }
 
-/// One text's answer from the encoder.
+/// The encoder's output for one text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embedded {
     /// The embedding.
@@ -46,12 +46,12 @@ pub struct Embedded {
     pub truncated: bool,
 }
 
-/// What a passage gets when it is embedded.
+/// A passage's embedding and tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageEmbedding {
     /// The embedding.
     pub embedding: Embedding,
-    /// Its tokens; none for a vector of the caller's own.
+    /// Its tokens; none for a caller's own vector.
     pub tokens: TokenSet,
 }
 

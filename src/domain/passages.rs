@@ -1,4 +1,4 @@
-//! Passages: how texts are cut into them, what each is read under, and the tokens that it consists of.
+//! Passages: how texts are split into them, their context, and their tokens.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,41 +6,41 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Tokens that a passage may have, at least: fewer hold no thought.
+/// Minimum tokens per passage: fewer do not hold a thought.
 pub const TOKENS_MIN: usize = 8;
 
-/// Characters of a heading, at most: what is longer is a paragraph, whatever marks it.
+/// Maximum characters of a heading: anything longer is a paragraph, whatever its markup.
 pub const HEADING_CHARS_MAX: usize = 200;
-/// Headings above a passage, at most: one of each level.
+/// Maximum headings above a passage: one of each level.
 pub const HEADINGS_MAX: usize = 6;
 
-/// How texts are cut into passages, each with an embedding of its own.
-// What a passage repeats are whole sentences when one fits, else whole words, and at most half of `tokens_max`: a thought that a cut
-// would part is then whole in one of the two.
+/// How texts are split into passages, each with its own embedding.
+// A passage repeats whole sentences if one fits, otherwise whole words, and at most half of `tokens_max`: a thought that a
+// boundary would split is then whole in one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = PassageInfo)]
 pub struct PassageBounds {
-    /// Tokens of one passage at most.
+    /// Maximum tokens per passage.
     #[schema(minimum = 1)]
     pub tokens_max: usize,
-    /// Tokens at the end of a passage that the next one repeats, at most.
+    /// Maximum tokens at the end of a passage that the next one repeats.
     #[schema(minimum = 0)]
     pub overlap_tokens: usize,
 }
 
 impl PassageBounds {
-    /// Passages that follow each other without overlap.
+    /// Adjacent passages, without overlap.
     pub fn adjacent(tokens_max: usize) -> Self {
         Self { tokens_max, overlap_tokens: 0 }
     }
 }
 
-/// Where a passage is.
+/// The position of a passage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassageSpan {
-    /// Bytes of the document's text.
+    /// Its bytes in the document's text.
     pub range: Range<usize>,
-    /// The headings above it that are not in it, outermost first, one on each line; `None` when there are none.
+    /// The headings above it that are not in it, outermost first, one per line; `None` if there are none.
     pub headings: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl From<Range<usize>> for PassageSpan {
     }
 }
 
-/// What a passage is read under. It is embedded with the passage, and its words count as the passage's own.
+/// The context of a passage. It is embedded with the passage, and its words count as the passage's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PassageContext {
     /// The title of the document.
@@ -60,13 +60,13 @@ pub struct PassageContext {
 }
 
 impl PassageContext {
-    /// Whether there is nothing above the passage.
+    /// Whether the context is empty.
     pub fn is_empty(&self) -> bool {
         self.title.is_none() && self.headings.is_none()
     }
 
-    /// A passage as it is embedded and as its words are found: title, headings, then the passage itself. Nothing else puts these
-    /// together.
+    /// A passage as it is embedded and indexed for lexical search: title, headings, then the passage itself. This is the only
+    /// place that joins them.
     pub fn with<'p>(&self, passage: &'p str) -> Cow<'p, str> {
         if self.is_empty() {
             return Cow::Borrowed(passage);
@@ -91,7 +91,7 @@ pub enum MiningUnit {
     Sentence,
 }
 
-/// The distinct tokens of a passage: what late interaction compares.
+/// The distinct tokens of a passage, which late interaction compares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenSet(Vec<u16>);
 
@@ -119,7 +119,7 @@ impl TokenSet {
         self.0.iter().flat_map(|id| id.to_le_bytes()).collect()
     }
 
-    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no ascending ids.
+    /// Reads the output of `to_bytes`. Returns `None` if the bytes are not ascending ids.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (pairs, rest) = bytes.as_chunks::<2>();
         let ids: Vec<u16> = pairs.iter().map(|pair| u16::from_le_bytes(*pair)).collect();

@@ -1,4 +1,4 @@
-//! Who pays for a request: bounds are shared between payers, not between requests.
+//! Who pays for a request: limits are shared between payers, not between requests.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ pub enum Payer {
     Key(KeyId),
     /// The admin key of the configuration.
     Operator,
-    /// An address; of IPv6 its /64, which one subscriber has.
+    /// An address; for IPv6 its /64, which belongs to one subscriber.
     Address(IpAddr),
     /// Callers without an account of their own.
     Others,
@@ -27,7 +27,7 @@ impl Payer {
         }
     }
 
-    /// The payer for whoever is at `address`.
+    /// The payer for an anonymous caller at `address`.
     pub fn at(address: Option<IpAddr>) -> Self {
         let subscriber = |address: IpAddr| match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -1,8 +1,8 @@
-//! How a model's evidence is weighed into one relevance: part of the model, as what its scores mean is.
+//! How a model's evidence is weighted into one relevance. The weights are part of the model, because its scores are.
 
 use serde::{Deserialize, Serialize};
 
-/// The weights of a logistic function of the evidence (`ranking::Evidence`), fitted for a model on questions that it was not trained on.
+/// The weights of a logistic function of the evidence (`ranking::Evidence`), fitted for a model on held-out questions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelevanceWeights {
@@ -10,18 +10,18 @@ pub struct RelevanceWeights {
     pub dense: f32,
     /// Of late interaction.
     pub late: f32,
-    /// Of BM25 as a share of what it can reach.
+    /// Of BM25 as a share of the highest possible score.
     pub lexical: f32,
-    /// Of words in any language, as a share of what they can reach; 0 for models without translations.
+    /// Of words in any language, as a share of the highest possible score; 0 for models without translations.
     #[serde(default)]
     pub translated: f32,
     /// Of the logarithm of 1 + the passage's distinct tokens.
     pub tokens: f32,
-    /// Added to all.
+    /// The intercept.
     pub bias: f32,
 }
 
-/// Those of the bundles whose manifest has none.
+/// The weights for bundles whose manifest has none.
 impl Default for RelevanceWeights {
     fn default() -> Self {
         Self { dense: 3.81, late: 6.08, lexical: 3.97, translated: 0.0, tokens: -0.51, bias: -1.04 }

@@ -1,8 +1,8 @@
-//! A caller's name for one request, so that sending it again does not do it again.
+//! Idempotency keys: a caller's name for a request, so that sending it again does not repeat its effect.
 
 use super::KeyId;
 
-/// An idempotency key and what it stands for.
+/// An idempotency key and its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestKey {
     caller: Option<KeyId>,
@@ -14,7 +14,7 @@ impl RequestKey {
     /// Longest key, in bytes.
     pub const BYTES_MAX: usize = 255;
 
-    /// Takes 1 to 255 printable ASCII characters, spaces among them, and a fingerprint of all that the request says.
+    /// Takes 1 to 255 printable ASCII characters, including spaces, and a fingerprint of the whole request.
     pub fn new(key: &str, fingerprint: String) -> Result<Self, String> {
         let printable = key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if key.is_empty() || key.len() > Self::BYTES_MAX || !printable {
@@ -23,14 +23,14 @@ impl RequestKey {
         Ok(Self { caller: None, key: key.to_owned(), fingerprint })
     }
 
-    /// The same key as another caller's, who knows nothing of this one's.
+    /// The same key for another caller, who must not learn of this one's.
     pub fn of(self, caller: &KeyId) -> Self {
         Self { caller: Some(caller.clone()), ..self }
     }
 
-    /// What it is kept under: no two callers share one.
+    /// The key under which it is stored: no two callers share one.
     pub fn record_key(&self) -> String {
-        // A line feed is in no key.
+        // A key never contains a line feed.
         self.caller.as_ref().map_or_else(|| self.key.clone(), |caller| format!("{}\n{}", caller.as_str(), self.key))
     }
 

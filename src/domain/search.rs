@@ -1,24 +1,24 @@
-//! A search and its answer.
+//! A search and its result.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{DocumentId, Embedding, Facet, FacetRequest, Filter, Language, MetadataObject, MetadataPath};
 
-/// What the hits of a search are to be near to.
+/// What to search for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchTarget {
     /// A text in any language.
     Text(String),
-    /// An embedding of the caller's own.
+    /// A caller's own embedding.
     Vector(Embedding),
-    /// A document of the collection, which is no hit itself.
+    /// A document of the collection, which is not a hit itself.
     Like(DocumentId),
-    /// Some examples and not others.
+    /// Positive and negative examples.
     Examples(Examples),
 }
 
-/// What hits are to be like, and what not. None of the documents named here is a hit.
+/// What hits should be like, and what not. The documents named here are never hits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Examples {
     /// At least one example.
@@ -38,28 +38,28 @@ pub struct ExampleSet {
     pub texts: Vec<String>,
 }
 
-/// How hits are found.
+/// The search mode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SearchMode {
-    /// By all there is: embeddings, late interaction and words, as one relevance between 0 and 1.
+    /// All evidence together: embeddings, late interaction and words, as one relevance between 0 and 1.
     Full(FullSearch),
     /// By the similarity of embeddings.
     Dense,
     /// By the words that query and passage share (BM25).
     Lexical,
-    /// By both, their ranks fused.
+    /// By both, with their ranks fused.
     Hybrid(Fusion),
 }
 
-/// How far a search by all there is looks.
+/// How many passages a search in mode `full` considers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FullSearch {
-    /// Passages that each of embeddings, late interaction and words names, at least.
+    /// Passages that each of embeddings, late interaction and words proposes, at least.
     pub candidates: usize,
 }
 
 impl FullSearch {
-    /// What it may be.
+    /// Its limits.
     pub const CANDIDATES: std::ops::RangeInclusive<usize> = 10..=10_000;
 }
 
@@ -69,10 +69,10 @@ impl Default for FullSearch {
     }
 }
 
-/// Reciprocal rank fusion: a document gets the sum over the lists of weight / (rank constant + its rank there).
+/// Reciprocal rank fusion: a document gets, for each list, weight / (rank constant + its rank there), added up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
-    /// Flattens the difference between the first ranks.
+    /// Dampens the differences between the first ranks.
     pub rank_constant: f32,
     /// Weight of the dense list.
     pub dense: f32,
@@ -86,21 +86,21 @@ impl Default for Fusion {
     }
 }
 
-/// How much work a search does to miss nothing. `Default` is what the collection was made with.
+/// How much work a search does to find everything. `Default` is the collection's setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SearchParameters {
-    /// Candidates of the walk through the graph.
+    /// Candidates of the graph search.
     pub ef_search: Option<usize>,
-    /// Candidates per neighbor wanted that are compared by their stored values; at one, the scores are those of the index.
+    /// Candidates per requested neighbor to compare by their stored values; at one, the scores are those of the index.
     pub oversampling: Option<f32>,
 }
 
-/// How the words of a query are read, in the modes that search by words.
+/// How the words of a query are interpreted, in the modes that search by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryReading {
-    /// Whether quotes and minus signs say what passages must have and must not have; else they are part of the text.
+    /// Whether quotes require and minus signs exclude words; otherwise they are part of the text.
     pub operators: bool,
-    /// Whether a passage must have every word; else any is enough.
+    /// Whether a passage must have every word; otherwise any is enough.
     pub all_words: bool,
 }
 
@@ -110,16 +110,16 @@ impl Default for QueryReading {
     }
 }
 
-/// Allows only some hits of each group.
+/// Limits the hits of each group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
-    /// What makes a group.
+    /// What defines a group.
     pub by: GroupKey,
-    /// Hits of each group at most, at least 1.
+    /// Maximum hits per group, at least 1.
     pub size: usize,
 }
 
-/// What makes a group.
+/// What defines a group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupKey {
     /// The documents' language.
@@ -128,21 +128,21 @@ pub enum GroupKey {
     Metadata(MetadataPath),
 }
 
-/// A language whose documents go before others that are about as good.
+/// A language whose documents rank before others that are about as good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreferredLanguage {
     /// This one.
     Of(Language),
-    /// The query's own, where it is recognized.
+    /// The query's own, if recognized.
     Query,
 }
 
 impl PreferredLanguage {
-    /// What stands for the query's own language.
+    /// The value that stands for the query's own language.
     pub const QUERY: &'static str = "auto";
 }
 
-/// What of a document a hit carries.
+/// What hits include of their document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitParts {
     /// Its title.
@@ -151,7 +151,7 @@ pub struct HitParts {
     pub text: bool,
     /// Its metadata.
     pub metadata: bool,
-    /// The passage that answers best.
+    /// The best passage.
     pub passage: bool,
     /// The embedding of that passage.
     pub vector: bool,
@@ -163,46 +163,46 @@ impl Default for HitParts {
     }
 }
 
-/// A search, checked at the edge.
+/// A validated search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRequest {
-    /// What hits are to be near to.
+    /// What to search for.
     pub target: SearchTarget,
-    /// How they are found.
+    /// The mode.
     pub mode: SearchMode,
-    /// How the words of a text are read.
+    /// How the words of a query are interpreted.
     pub reading: QueryReading,
-    /// Hits at most, at least 1.
+    /// Maximum hits, at least 1.
     pub limit: usize,
-    /// Hits left out before the first one.
+    /// Hits to skip.
     pub offset: usize,
-    /// Hits only in these languages; `None` means those that the collection says, empty means all.
+    /// Only hits in these languages; `None` means the collection's default, empty means all.
     pub languages: Option<Vec<Language>>,
-    /// Hits only where this holds.
+    /// Only hits that match.
     pub filter: Filter,
-    /// Hits only with at least this score.
+    /// Only hits with at least this score.
     pub score_min: Option<f32>,
-    /// Whether to compare with all embeddings instead of asking the graph.
+    /// Whether to compare with all embeddings instead of searching the graph.
     pub exact: bool,
-    /// How much work the graph is worth.
+    /// How much work the graph search does.
     pub parameters: SearchParameters,
     /// Neighbors for ratio margin scoring; `None` for plain scores.
     pub margin: Option<usize>,
-    /// How many hits of one group there may be.
+    /// Limits the hits of each group.
     pub grouping: Option<Grouping>,
     /// Whether languages take turns.
     pub balance_languages: bool,
-    /// Languages whose documents go before others that are about as good, the first one most; empty for none. Not with
+    /// Languages whose documents rank before others that are about as good, most preferred first; empty for none. Not with
     /// `balance_languages`.
     pub prefer_language: Vec<PreferredLanguage>,
-    /// What hits carry.
+    /// What hits include.
     pub parts: HitParts,
-    /// Fields whose values are counted among all documents that `languages` and `filter` leave.
+    /// Fields whose values to count among all documents that `languages` and `filter` leave.
     pub facets: Vec<FacetRequest>,
 }
 
 impl SearchRequest {
-    /// The search that has nothing but a target and a limit.
+    /// A search with nothing but a target and a limit.
     pub fn new(target: SearchTarget, limit: usize) -> Self {
         Self {
             target,
@@ -225,27 +225,27 @@ impl SearchRequest {
     }
 }
 
-/// A document that answers a search.
+/// A document that a search found.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = SearchHit)]
 pub struct Hit {
     /// The document's id.
     #[schema(value_type = String)]
     pub id: DocumentId,
-    /// Higher is better. In mode `full` the relevance, between 0 and 1: how likely the passage answers, the same in every collection and
-    /// language. In mode `dense` how near query and best passage are by the collection's metric (cosine: -1 to 1; l2: the
-    /// negative of the distance), or their ratio margin when `margin` asks for it; in mode `lexical` BM25; in mode `hybrid` the
-    /// fused ranks. Scores of different modes cannot be compared.
+    /// Higher is better. In mode `full`, the relevance between 0 and 1: how likely the passage answers, comparable across
+    /// collections and languages. In mode `dense`, the similarity of query and best passage by the collection's metric (cosine:
+    /// -1 to 1; l2: the negative distance), or their ratio margin if `margin` asks for it. In mode `lexical`, BM25. In mode
+    /// `hybrid`, the fused ranks. Scores of different modes cannot be compared.
     pub score: f32,
-    /// ISO 639-1 code of the document's language; omitted when none was recognized.
+    /// ISO 639-1 code of the document's language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, nullable = false)]
     pub language: Option<Language>,
-    /// The value that the hit's group shares, as text; omitted without `group_by`, and when the document has no such value.
+    /// The value that the hit's group shares, as text; omitted without `group_by`, or if the document has no such value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub group: Option<String>,
-    /// The document's title; omitted when it has none, and when `include` leaves it out.
+    /// The document's title; omitted if it has none, or if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub title: Option<String>,
@@ -253,15 +253,15 @@ pub struct Hit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,
-    /// The document's metadata; omitted when `include` leaves it out.
+    /// The document's metadata; omitted if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
-    /// The passage of the text that answers best; omitted when `include` leaves it out.
+    /// The passage of the text that answers best; omitted if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub passage: Option<HitPassage>,
-    /// The embedding of that passage; omitted unless `include` asks for it, and when the passage waits for its embedding.
+    /// The embedding of that passage; omitted unless `include` asks for it, or if the passage waits for its embedding.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<f32>>, nullable = false)]
     pub vector: Option<Embedding>,
@@ -281,12 +281,12 @@ pub struct HitPassage {
     pub start: usize,
     /// Where it ends, exclusive, in the same unit.
     pub end: usize,
-    /// Words of it that answer, in order, at most 100: those that the query has, compared as a search by words does, and in mode
-    /// `full` those that are nearest to a word of the query in another language. None without a `query`.
+    /// The words in it that match, in order, at most 100: those of the query, compared as in lexical search, and in mode
+    /// `full` those nearest in meaning to a word of the query in another language. None without a `query`.
     pub marks: Vec<PassageMark>,
 }
 
-/// A place in a passage, never within a character as readers see it.
+/// A range of a passage, which never splits a visible character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PassageMark {
     /// Where it begins in the text of the passage, in characters (Unicode code points) from 0.
@@ -295,64 +295,64 @@ pub struct PassageMark {
     pub end: usize,
 }
 
-/// Where a hit stood in the lists that it was found by; with `balance_languages`, in those of its language.
+/// The hit's place in each ranking that found it; with `balance_languages`, in the rankings of its language.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
 #[schema(as = HitExplanation)]
 pub struct HitPlaces {
-    /// Among the nearest embeddings; the score is that of the metric. Omitted when it was not found there.
+    /// Among the nearest embeddings; the score is that of the metric. Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub dense: Option<ListPlace>,
-    /// Among the passages whose tokens are near to those of the query; the score is that of late interaction, 0 to 1. Omitted when it
-    /// was not found there.
+    /// Among the passages whose tokens are near those of the query; the score is that of late interaction, 0 to 1. Omitted if not
+    /// found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub late: Option<ListPlace>,
-    /// Among the passages that share words; the score is BM25. Omitted when it was not found there.
+    /// Among the passages that share words; the score is BM25. Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub lexical: Option<ListPlace>,
-    /// Among the passages that have the words of the query or translations of them, in any language; the score is about 0 to 1. Omitted
-    /// when it was not found there.
+    /// Among the passages that have the words of the query or their translations in any language; the score is about 0 to 1.
+    /// Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub translated: Option<ListPlace>,
 }
 
-/// A place in a list.
+/// A place in a ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 #[schema(as = ListRank)]
 pub struct ListPlace {
-    /// From 1.
+    /// The rank, from 1.
     #[schema(minimum = 1)]
     pub rank: usize,
-    /// The score there.
+    /// The score in that ranking.
     pub score: f32,
 }
 
-/// `index`: named by the index, which compares with all passages while they are few and walks its graph when they are many.
-/// `scan`: by comparing with all passages that match, for `exact` and for a filter that leaves few.
+/// `index`: from the index, which compares with all passages while they are few and searches its graph when they are many.
+/// `scan`: by comparing with all matching passages, for `exact` and for a filter that leaves few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DenseSearchMethod)]
 pub enum DenseMethod {
-    /// Named by the index.
+    /// From the index.
     Index,
-    /// By comparing with all that match.
+    /// By comparing with all matching passages.
     Scan,
 }
 
-/// What a search did.
+/// Statistics of a search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[schema(as = SearchExplanation)]
 pub struct SearchStatistics {
     /// Documents that were ranked.
     pub candidates: usize,
-    /// How the nearest embeddings were found; omitted when none were looked for.
+    /// How the nearest embeddings were found; omitted if none were searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub method: Option<DenseMethod>,
-    /// Milliseconds for embedding texts; of a whole batch, whose texts are embedded together.
+    /// Milliseconds for embedding texts; for a batch, of the whole batch, whose texts are embedded together.
     #[schema(minimum = 0)]
     pub embedding_ms: f64,
     /// Milliseconds for finding and ranking candidates.
@@ -368,12 +368,12 @@ pub struct SearchStatistics {
 pub struct SearchAnswer {
     /// Hits, best first.
     pub hits: Vec<Hit>,
-    /// The counts that were asked for, in the order of the request.
+    /// The requested counts, in the order of the request.
     pub facets: Vec<Facet>,
-    /// Whether a text to search by was longer than what the model reads, or had more words than are looked for.
+    /// Whether a query was longer than the model reads, or had more words than are searched for.
     pub query_truncated: bool,
-    /// Whether everything that was acknowledged as searchable was searched. Not so while an index catches up after a start.
+    /// Whether everything acknowledged as searchable was searched; false while an index catches up after a start.
     pub complete: bool,
-    /// What it took.
+    /// Statistics.
     pub statistics: SearchStatistics,
 }

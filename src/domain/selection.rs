@@ -1,26 +1,26 @@
-//! Documents by what they are instead of by id: lists in any order, counts per value; and what a write demands of the
-//! document that it changes.
+//! Selecting documents by their properties: lists in any order, and counts per value. Also the conditions and changes of a write
+//! to a single document.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Document, DocumentId, Field, Filter, Language, Metadata, Scalar, Sequence};
 
-/// What a list of documents is ordered by.
+/// The order of a list of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentOrder {
     /// The id, by code points.
     Id,
-    /// When the document was first stored; of one millisecond by id.
+    /// When the document was first stored; within the same millisecond, by id.
     CreatedAt,
-    /// When it was last stored; of one millisecond by id.
+    /// When it was last stored; within the same millisecond, by id.
     UpdatedAt,
 }
 
 /// A place in an ordered list: after this document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScrollPosition {
-    /// Its time, when the list is ordered by one; else zero.
+    /// Its time, if the list is ordered by one; otherwise zero.
     pub at_ms: i64,
     /// Its id.
     pub id: DocumentId,
@@ -29,15 +29,15 @@ pub struct ScrollPosition {
 /// Which documents to read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScrollRequest {
-    /// Only where this holds.
+    /// Only documents that match.
     pub filter: Filter,
-    /// In which order.
+    /// The order.
     pub order: DocumentOrder,
-    /// Whether the last comes first.
+    /// Whether to reverse the order.
     pub descending: bool,
-    /// Documents at most.
+    /// Maximum documents.
     pub limit: usize,
-    /// Begins after this place.
+    /// The place to start after.
     pub after: Option<ScrollPosition>,
 }
 
@@ -46,20 +46,20 @@ pub struct ScrollRequest {
 pub struct ScrollPage {
     /// The documents.
     pub documents: Vec<Document>,
-    /// Where the next page begins, when there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<ScrollPosition>,
 }
 
-/// A field whose values are counted: `language` or a metadata value.
+/// A field whose values to count: `language` or a metadata value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FacetRequest {
     /// The field.
     pub field: Field,
-    /// Values at most.
+    /// Maximum values.
     pub limit: usize,
 }
 
-/// The values of one field.
+/// The counted values of one field.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Facet {
     /// The field.
@@ -67,7 +67,7 @@ pub struct Facet {
     pub field: Field,
     /// The most frequent values, most documents first.
     pub values: Vec<FacetValue>,
-    /// Matching documents without a value: of no recognized language, or without such metadata. Null counts as none.
+    /// Matching documents without a value: without a recognized language, or without such metadata. Null counts as no value.
     pub missing: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct FacetValue {
     pub documents: u64,
 }
 
-/// What counting the values of fields gave.
+/// The result of counting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facets {
     /// Documents that match.
@@ -92,22 +92,22 @@ pub struct Facets {
     pub bytes: u64,
 }
 
-/// What must be true of a document for a write to happen.
+/// A condition that a document must meet to be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {
     /// Nothing.
     #[default]
     None,
-    /// It is there, in whatever version.
+    /// It exists, in any version.
     Present,
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It is there in one of these versions.
+    /// It exists in one of these versions.
     Version(Vec<Sequence>),
 }
 
 impl Precondition {
-    /// Whether it holds for a document of this version; `None` stands for no document.
+    /// Whether a document with this version meets it; `None` stands for no document.
     pub fn holds(&self, version: Option<Sequence>) -> bool {
         match self {
             Self::None => true,
@@ -118,20 +118,20 @@ impl Precondition {
     }
 }
 
-/// What becomes of a title.
+/// A change of a title.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TitleChange {
-    /// It stays.
+    /// Keep it.
     #[default]
     Keep,
-    /// It goes.
+    /// Remove it.
     Remove,
-    /// It is this one from now on, which `check_title` has nothing against.
+    /// Replace it with this one, which passes `check_title`.
     Set(String),
 }
 
 impl TitleChange {
-    /// The title that a document has afterwards.
+    /// The resulting title.
     pub fn applied(self, title: Option<String>) -> Option<String> {
         match self {
             Self::Keep => title,
@@ -141,18 +141,18 @@ impl TitleChange {
     }
 }
 
-/// What to change of a document besides its text.
+/// Changes to a document, except to its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentPatch {
-    /// Another title cuts and embeds the text anew.
+    /// A different title splits and embeds the text again.
     pub title: TitleChange,
-    /// Merged into the metadata as RFC 7396 says: a null removes, an object is merged, everything else replaces.
+    /// Merged into the metadata as in RFC 7396: a null removes, an object is merged, everything else replaces.
     pub metadata: Metadata,
-    /// The language from now on; `None` leaves it as it is.
+    /// The new language; `None` keeps the current one.
     pub language: Option<Language>,
-    /// Bytes that the metadata may have afterwards, as JSON.
+    /// Maximum bytes of the resulting metadata, as JSON.
     pub metadata_bytes_max: usize,
-    /// Levels that the metadata may have afterwards.
+    /// Maximum levels of the resulting metadata.
     pub metadata_depth_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How a collection compares and indexes: chosen when it is created. Only how wide a search looks may change later.
+//! How a collection compares and indexes embeddings. All but the search width is fixed at creation.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,24 +17,24 @@ pub enum Metric {
     Cosine,
     /// Dot product.
     Dot,
-    /// The negative of the Euclidean distance: 0 for what is equal.
+    /// The negative Euclidean distance: 0 for equal embeddings.
     L2,
 }
 
-/// How the index keeps values. The store keeps them whole.
+/// How the index stores values. The database stores them in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = QuantizationName)]
 pub enum Quantization {
-    /// Four bytes per value, nothing rounded.
+    /// Four bytes per value, without rounding.
     F32,
-    /// Two bytes per value with the range of f32 and three digits.
+    /// Two bytes per value, with the range of f32 and three significant digits.
     Bf16,
-    /// Two bytes per value, to 65,504 and with four digits.
+    /// Two bytes per value, up to 65,504, with four significant digits.
     F16,
-    /// One byte per value, scaled by the largest value. Under cosine only.
+    /// One byte per value, scaled by the largest value. Only with cosine.
     I8,
-    /// One bit per value: its sign. Under cosine only.
+    /// One bit per value: its sign. Only with cosine.
     B1,
 }
 
@@ -46,7 +46,7 @@ pub struct HnswSettings {
     // Twice as many in the lowest layer.
     #[schema(minimum = 4, maximum = 128)]
     pub m: usize,
-    /// Candidates while adding.
+    /// Candidates while building.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_construction: usize,
     /// Candidates while searching.
@@ -54,17 +54,17 @@ pub struct HnswSettings {
     pub ef_search: usize,
 }
 
-/// Bounds of `HnswSettings::m`.
+/// Limits of `HnswSettings::m`.
 pub const M: std::ops::RangeInclusive<usize> = 4..=128;
-/// Bounds of `HnswSettings::ef_construction` and `ef_search`.
+/// Limits of `HnswSettings::ef_construction` and `ef_search`.
 pub const EF: std::ops::RangeInclusive<usize> = 8..=4_096;
-/// Bounds of the dimension of vectors of the caller's own.
+/// Limits of the dimension of callers' vectors.
 pub const DIMENSION: std::ops::RangeInclusive<usize> = 1..=8_192;
-/// Bounds of oversampling.
+/// Limits of oversampling.
 pub const OVERSAMPLING: std::ops::RangeInclusive<f32> = 1.0..=64.0;
 
 impl Default for HnswSettings {
-    /// Usual values, good for recall above 0.95 at ten neighbors.
+    /// Defaults, good for a recall above 0.95 at ten neighbors.
     fn default() -> Self {
         Self { m: 16, ef_construction: 128, ef_search: 96 }
     }
@@ -78,7 +78,7 @@ impl Metric {
         self.score_values(a.as_slice(), b.as_slice())
     }
 
-    /// `score` of bare values.
+    /// `score` for bare values.
     pub fn score_values(self, a: &[f32], b: &[f32]) -> f32 {
         match self {
             Self::Cosine => dot(a, b).clamp(-1.0, 1.0),
@@ -100,32 +100,32 @@ impl Quantization {
         }
     }
 
-    /// Whether it keeps directions only, so that only cosine can be told from it.
+    /// Whether it keeps only directions, so that only cosine works.
     pub fn needs_cosine(self) -> bool {
         matches!(self, Self::I8 | Self::B1)
     }
 
-    /// Whether it keeps so little of a value that scores must be computed anew from the store.
+    /// Whether it is so coarse that scores must be recomputed from the database.
     pub fn is_coarse(self) -> bool {
         matches!(self, Self::I8 | Self::B1)
     }
 
-    /// Whether scores by it are no more than a first guess, wrong by any amount.
+    /// Whether its scores are only a first guess, with unbounded errors.
     pub fn keeps_signs_only(self) -> bool {
         self == Self::B1
     }
 
-    /// The largest value that it keeps. Under cosine no value is larger than one.
+    /// The largest value that it can store. Under cosine no value exceeds one.
     pub fn value_max(self) -> f32 {
         match self {
             Self::F16 => 65_504.0,
-            // The square of a distance of two such, over the largest dimension, is still an f32.
+            // The squared distance of two such values, over the largest dimension, is still an f32.
             Self::F32 | Self::Bf16 | Self::I8 | Self::B1 => 1e16,
         }
     }
 
-    /// Candidates per neighbor wanted that are compared by their stored values, when the caller does not say how many. At one,
-    /// the scores of the index are good enough by themselves.
+    /// Candidates per requested neighbor to compare by their stored values, by default. At one, the scores of the index are good
+    /// enough by themselves.
     pub fn oversampling(self) -> f32 {
         match self {
             Self::F32 | Self::Bf16 | Self::F16 => 1.0,

@@ -1,4 +1,4 @@
-//! Snapshots: copies of collections in one archive, and what is asked of them.
+//! Snapshots: copies of collections in one archive, and requests to restore them.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -35,60 +35,60 @@ impl std::fmt::Display for SnapshotId {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = SnapshotCollectionInfo)]
 pub struct SnapshotCollection {
-    /// The name that it had.
+    /// Its name in the snapshot.
     #[schema(value_type = String)]
     pub name: CollectionName,
-    /// The model that embeds its texts; omitted when its vectors are the caller's own.
+    /// The model that embeds its texts; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// SHA-256 over what decides the model's embeddings. Restored on a server with another
-    /// model, the collection can be read, and `POST /v1/collections/{collection}/reembed` gives it that model. Omitted without a model.
+    /// SHA-256 over everything that determines the model's embeddings. On a server with another model, the restored collection
+    /// can be read, and `POST /v1/collections/{collection}/reembed` moves it to that model. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,
     /// Documents.
     pub documents: u64,
-    /// The last change that the copy holds: the highest version of a document in it is not above it.
+    /// The last change in the copy; no document in it has a higher version.
     pub sequence: u64,
-    /// Bytes of its database, unpacked.
+    /// Bytes of its database, uncompressed.
     pub bytes: u64,
     /// SHA-256 of its database, in hexadecimal.
     pub sha256: String,
 }
 
-/// A classifier in a snapshot, with all that it has learned.
+/// A classifier in a snapshot, with everything it has learned.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = SnapshotClassifierInfo)]
 pub struct SnapshotClassifier {
-    /// The name that it had.
+    /// Its name in the snapshot.
     #[schema(value_type = String)]
     pub name: ClassifierName,
-    /// The model whose embeddings it takes.
+    /// The model whose embeddings it uses.
     pub model: String,
-    /// SHA-256 over what decides the model's embeddings. Restored where another model is loaded it is outdated.
+    /// SHA-256 over everything that determines the model's embeddings. With another model, the restored classifier is outdated.
     pub model_fingerprint: String,
 }
 
-/// A snapshot: copies of collections, each as it was at one moment, and of the whole server also aliases and classifiers.
+/// A snapshot: copies of collections, each as of one moment. A snapshot of the whole server also has aliases and classifiers.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = SnapshotInfo)]
 pub struct Snapshot {
     /// The id, a UUID.
     #[schema(value_type = String)]
     pub id: SnapshotId,
-    /// When it was made.
+    /// When it was created.
     // In milliseconds since the Unix epoch.
     #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// The version of the server that made it.
+    /// The version of the server that created it.
     pub server_version: String,
-    /// What it holds.
+    /// Its collections.
     pub collections: Vec<SnapshotCollection>,
-    /// Aliases of these collections; none unless it is of the whole server.
+    /// Aliases of these collections; none unless it is a snapshot of the whole server.
     pub aliases: Vec<Alias>,
-    /// Classifiers; none unless it is of the whole server.
+    /// Classifiers; none unless it is a snapshot of the whole server.
     pub classifiers: Vec<SnapshotClassifier>,
     /// Bytes of its archive.
     pub archive_bytes: u64,
@@ -96,13 +96,13 @@ pub struct Snapshot {
     pub archive_sha256: String,
 }
 
-/// What to restore of a snapshot.
+/// A request to restore a snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestoreRequest {
-    /// One collection of the snapshot, without aliases and classifiers; `None` means all that it holds.
+    /// One collection of the snapshot, without aliases and classifiers; `None` means everything.
     pub collection: Option<CollectionName>,
-    /// Another name for that one.
+    /// A new name for that collection.
     pub rename_to: Option<CollectionName>,
-    /// Whether collections, aliases and classifiers that exist already are replaced.
+    /// Whether to replace existing collections, aliases and classifiers.
     pub replace: bool,
 }

@@ -1,24 +1,24 @@
-//! Terms: what a search by words compares, of a passage and of a query.
+//! Terms of passages and queries, which lexical search compares.
 
-/// The terms of a passage, separated by spaces. Terms hold letters, digits and marks only, in lower case.
+/// The terms of a passage, separated by spaces. Terms contain only letters, digits and marks, in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PassageTerms {
-    /// Every word as it is spelled, and pairs of neighboring characters of scripts that put no spaces between words.
+    /// Every word as spelled, and pairs of neighboring characters in scripts without spaces between words.
     pub words: String,
-    /// Words without their accents, of those that have any.
+    /// Words without their accents, for those that have any.
     pub folded: String,
     /// Its words in their plain form, counted.
     pub plain: WordCounts,
 }
 
-/// Bits of the number that stands for a word.
+/// Bits of a word's number.
 pub const WORD_KEY_BITS: u32 = 28;
-/// Bits of its count, which are kept below those of the word.
+/// Bits of its count, in the lowest bits.
 pub const WORD_COUNT_BITS: u32 = u32::BITS - WORD_KEY_BITS;
-/// Times that a word is counted at most.
+/// Maximum count of a word.
 pub const WORD_COUNT_MAX: u8 = (1 << WORD_COUNT_BITS) - 1;
 
-/// The words of a passage in their plain form, each with how often it is there: what translations are looked for in.
+/// The words of a passage in their plain form, with their counts, to match with translations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WordCounts(Vec<u32>);
 
@@ -36,7 +36,7 @@ impl WordCounts {
         self.0.iter().map(|entry| (entry >> WORD_COUNT_BITS, (entry & u32::from(WORD_COUNT_MAX)) as u8))
     }
 
-    /// How many words it has, repeated ones as often as they are counted.
+    /// The number of words, including repetitions.
     pub fn total(&self) -> usize {
         self.iter().map(|(_, count)| usize::from(count)).sum()
     }
@@ -51,7 +51,7 @@ impl WordCounts {
         self.0.iter().flat_map(|entry| entry.to_le_bytes()).collect()
     }
 
-    /// Reads what `to_bytes` wrote. Gives `None` when the bytes are no ascending words with counts.
+    /// Reads the output of `to_bytes`. Returns `None` if the bytes are not ascending words with counts.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (fours, rest) = bytes.as_chunks::<4>();
         let counts = Self(fours.iter().map(|four| u32::from_le_bytes(*four)).collect());
@@ -60,16 +60,16 @@ impl WordCounts {
     }
 }
 
-/// The terms of a query: a passage that has any of them may be a hit, if it has what is required and nothing that is excluded.
+/// The terms of a query: a passage with any of them may be a hit, if it has everything required and nothing excluded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryTerms {
-    /// The terms, each once. What is required is among them, too.
+    /// The terms, each once, including the required ones.
     pub terms: Vec<QueryTerm>,
-    /// What a passage must have: of each, one of these forms.
+    /// What a passage must have: one form of each.
     pub required: Vec<Vec<TermPhrase>>,
     /// What a passage must not have.
     pub excluded: Vec<TermPhrase>,
-    /// Whether the query had more terms than are looked for.
+    /// Whether the query had more terms than are searched for.
     pub truncated: bool,
 }
 
@@ -78,35 +78,35 @@ pub struct QueryTerms {
 pub struct QueryTerm {
     /// The term.
     pub text: String,
-    /// Whether every term that begins with it counts, too.
+    /// Whether every term that begins with it counts too.
     pub prefix: bool,
 }
 
-/// Terms that follow each other in a passage.
+/// Consecutive terms in a passage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TermPhrase {
     /// The terms, in order; at least one.
     pub terms: Vec<String>,
-    /// Whether every term that begins with the last one counts, too.
+    /// Whether every term that begins with the last one counts too.
     pub prefix: bool,
-    /// Whether it may be a word without its accents; else words count as they are spelled.
+    /// Whether the words match without their accents; otherwise only as spelled.
     pub folded: bool,
 }
 
 impl TermPhrase {
-    /// One word, as it is spelled or as what a passage has without its accents.
+    /// One word, as spelled or without its accents in the passage.
     pub fn anywhere(word: String) -> Self {
         Self { terms: vec![word], prefix: false, folded: true }
     }
 }
 
 impl QueryTerms {
-    /// How many terms and phrases BM25 adds up: what is required counts once more, as a whole.
+    /// How many terms and phrases BM25 adds up: each required phrase counts once more, as a whole.
     pub fn scored(&self) -> usize {
         self.terms.len() + self.required.len()
     }
 
-    /// Whether it demands anything of passages beside sharing a word.
+    /// Whether it requires more of passages than sharing a word.
     pub fn demands(&self) -> bool {
         !self.required.is_empty() || !self.excluded.is_empty()
     }

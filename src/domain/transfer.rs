@@ -1,4 +1,4 @@
-//! What comes in and goes out as a file: its format and its encoding.
+//! Files that are imported and exported: their formats and compressions.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ pub enum FileFormat {
     Ndjson,
     /// RFC 4180 with a header row.
     Csv,
-    /// Values between tabs with a header row, without quoting.
+    /// Tab-separated values with a header row, without quoting.
     Tsv,
 }
 
 names!(FileFormat { Ndjson = "ndjson", Csv = "csv", Tsv = "tsv" });
 
-/// How a file is packed.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEncoding {
     /// Not at all.
@@ -32,15 +32,15 @@ pub enum FileEncoding {
 
 names!(FileEncoding { Identity = "identity", Gzip = "gzip", Zstd = "zstd" });
 
-/// A document of a file that was refused, and its id if that is valid.
+/// A rejected document of a file, with its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefusedDocument {
     /// The id.
     pub id: Option<DocumentId>,
-    /// The kind of error.
+    /// The error code.
     pub code: Code,
-    /// JSON pointer into the document; empty for the whole.
+    /// JSON pointer into the document; empty for the whole document.
     pub pointer: String,
-    /// The limit, what was expected and what came.
+    /// The limit, what was expected and what was given.
     pub detail: String,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in the embedder.
+//! Errors of the embedder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::ranking::{ScorerError, TokenTableError, TranslationsError};
 use crate::text::TextError;
 
-/// An error of the embedder. It can be cloned, because one failed batch answers many callers.
+/// An error of the embedder. It can be cloned, because a failed batch fails many callers.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EmbedError {
     /// The queue is full; retry later.
-    #[error("the embedding queue holds {waiting} texts and takes at most {limit}")]
+    #[error("the embedding queue holds {waiting} texts, and its limit is {limit}")]
     QueueFull {
         /// Texts that wait now.
         waiting: usize,
@@ -18,7 +18,7 @@ pub enum EmbedError {
         limit: usize,
     },
     /// More texts at once than the queue ever takes; send fewer at a time.
-    #[error("{texts} texts were sent at once, the embedding queue takes at most {limit}")]
+    #[error("a request sent {texts} texts at once, but the embedding queue takes at most {limit}")]
     TooManyTexts {
         /// Texts of the submission.
         texts: usize,
@@ -34,7 +34,7 @@ pub enum EmbedError {
     /// The bundle's token table cannot be loaded.
     #[error(transparent)]
     TokenTable(Arc<TokenTableError>),
-    /// The bundle's table of translations cannot be loaded.
+    /// The bundle's translation table cannot be loaded.
     #[error(transparent)]
     Translations(Arc<TranslationsError>),
     /// The bundle's token table cannot be used.
@@ -46,7 +46,7 @@ pub enum EmbedError {
         path.display()
     )]
     Library {
-        /// Where it was looked for.
+        /// The path that was tried.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -61,20 +61,20 @@ pub enum EmbedError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The model's inputs or outputs are not those that a bundle's encoder has.
-    #[error("the model has {got}, a bundle's encoder has {expected}")]
+    /// The model's inputs or outputs do not match those of a bundle's encoder.
+    #[error("the model has {got}, but a bundle's encoder needs {expected}")]
     Contract {
         /// What it must have.
         expected: String,
         /// What it has.
         got: String,
     },
-    /// The device that was asked for cannot be had.
+    /// The requested device is not available.
     #[error("cannot run on cuda:{device}: {reason}")]
     Device {
         /// Its number.
         device: u32,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The thread that owns the session cannot be started.
@@ -89,13 +89,13 @@ pub enum EmbedError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The model gave something that has no direction: NaN, infinity or zero.
-    #[error("the model gave an embedding that is not finite or has no length")]
+    /// The model returned something without a direction: NaN, infinity or zero.
+    #[error("the model returned an embedding that is not finite or has no length")]
     NotFinite,
     /// The encoder panicked on the batch with this text.
     #[error("the encoder panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }

@@ -1,5 +1,5 @@
-//! A deterministic stand-in for the encoder: hashed character n-grams, so that equal texts have equal embeddings and similar texts near
-//! ones. It goes through the same queue as the real one; `FakeControl` lets a test hold it, fail it and look at its batches.
+//! A deterministic fake encoder: hashed character n-grams, so that equal texts have equal embeddings and similar texts near
+//! ones. It uses the same queue as the real one; `FakeControl` lets a test hold it, fail it and inspect its batches.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::text_reader::TextReader;
 use crate::domain::{Device, Embedding, Language, ModelInfo};
 use crate::text::{TextError, Tokenize, Tokens};
 
-/// Sizes of the stand-in.
+/// Sizes of the fake encoder.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
     /// Values per embedding.
@@ -51,7 +51,7 @@ impl FakeOptions {
     }
 }
 
-/// A test's hand on the stand-in. The last clone to go lets it run.
+/// A test's control of the fake encoder. When the last clone is dropped, it runs freely.
 #[derive(Clone)]
 pub struct FakeControl(Arc<Hand>);
 
@@ -66,7 +66,7 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     held: bool,
-    /// A batch is at the gate.
+    /// A batch has arrived at the gate.
     blocked: bool,
     fail_on: Option<String>,
     broken: bool,
@@ -85,7 +85,7 @@ impl FakeControl {
         self.0.0.resume();
     }
 
-    /// Blocks until a batch is held: from then on everything that is submitted waits in the queue.
+    /// Blocks until a batch is held: from then on everything submitted waits in the queue.
     pub fn wait_until_blocked(&self) {
         let mut state = self.lock();
         while !state.blocked {
@@ -93,22 +93,22 @@ impl FakeControl {
         }
     }
 
-    /// Lets every batch fail that has a text with this word.
+    /// Makes every batch with this word in a text fail.
     pub fn fail_on(&self, word: &str) {
         self.lock().fail_on = Some(word.to_lowercase());
     }
 
-    /// Lets every batch fail, or none for this reason.
+    /// Makes every batch fail, or stops doing so.
     pub fn break_down(&self, broken: bool) {
         self.lock().broken = broken;
     }
 
-    /// Lets the encoder panic on every batch that has a text with this word.
+    /// Makes the encoder panic on every batch with this word in a text.
     pub fn panic_on(&self, word: &str) {
         self.lock().panic_on = Some(word.to_lowercase());
     }
 
-    /// Token counts of the texts of each batch that went through the gate, in order.
+    /// Token counts of the texts of each batch that passed the gate, in order.
     pub fn batches(&self) -> Vec<Vec<usize>> {
         self.lock().batches.clone()
     }
@@ -130,7 +130,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits while the gate is held; then says whether the encoder is broken, and gives the words to fail and to panic on.
+    /// Waits while the gate is held; then returns whether the encoder is broken, and the words to fail and to panic on.
     fn pass(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
         let mut state = self.state.lock();
         while state.held {
@@ -144,7 +144,7 @@ impl Gate {
     }
 }
 
-/// The stand-in's words: a word has its number from its first use, in this process only.
+/// The fake's words: a word gets its number at its first use, in this process only.
 #[derive(Default)]
 struct Vocabulary {
     words: Vec<String>,
@@ -152,7 +152,7 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The number of a word as it stands in a text, punctuation at its ends aside.
+    /// The number of a word in a text, ignoring punctuation at its ends.
     fn number_of(&mut self, word: &str) -> u32 {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
         self.number(&if bare.is_empty() { word } else { bare }.to_lowercase())
@@ -171,19 +171,19 @@ impl Vocabulary {
 
 type SharedVocabulary = Arc<Mutex<Vocabulary>>;
 
-/// The stand-in's tokenizer.
+/// The fake tokenizer.
 pub(super) struct FakeText {
     vocabulary: SharedVocabulary,
 }
 
-/// The stand-in's encoder.
+/// The fake encoder.
 pub(super) struct FakeEncoder {
     vocabulary: SharedVocabulary,
     dimension: usize,
     gate: Arc<Gate>,
 }
 
-/// Makes the three parts, which share a vocabulary and a gate.
+/// Creates the three parts, which share a vocabulary and a gate.
 pub(super) fn make(options: &FakeOptions) -> (TextReader<FakeText>, FakeEncoder, FakeControl) {
     let vocabulary = SharedVocabulary::default();
     let gate = Arc::new(Gate::default());
@@ -232,7 +232,7 @@ impl Encode for FakeEncoder {
     }
 }
 
-/// Byte ranges of the words: between white space, and single characters of the scripts that write none.
+/// Byte ranges of the words: between white space, or single characters in scripts without spaces.
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut open = false;
@@ -241,7 +241,7 @@ fn words(text: &str) -> Vec<Range<usize>> {
         let alone = matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..);
         match words.last_mut() {
             _ if c.is_whitespace() => open = false,
-            // A mark after such a character belongs to it, so that a sentence end is seen.
+            // A mark after such a character belongs to it, so that the end of a sentence is recognized.
             Some(word) if (open && !alone) || (word.end == at && !c.is_alphanumeric()) => word.end = end,
             _ => {
                 words.push(at..end);
@@ -279,7 +279,7 @@ fn embed(words: &[String], dimension: usize) -> Embedding {
 fn fnv1a(text: &str) -> u64 {
     let mixed =
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    // FNV leaves the high bits of short texts alike; the sign comes from the highest.
+    // FNV makes the high bits of short texts alike; the sign comes from the highest.
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 

@@ -1,4 +1,4 @@
-//! What the encoder's queue and thread measure of themselves.
+//! Metrics of the encoder's queue and threads.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ pub struct EmbedMeter {
     pub batch_texts: Histogram,
     /// Texts embedded.
     pub texts: Counter,
-    /// Tokens embedded, padding not counted.
+    /// Embedded tokens, not counting padding.
     pub tokens: Counter,
     /// Batches that failed.
     pub failures: Counter,
 }
 
 impl EmbedMeter {
-    /// One batch has run.
+    /// Records one batch.
     pub(super) fn ran(&self, texts: usize, tokens: usize, took: Duration) {
         self.batch_s.observe(took.as_secs_f64());
         self.batch_texts.observe(texts as f64);

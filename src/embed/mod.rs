@@ -1,8 +1,8 @@
 //! The sentence encoder behind a bounded queue: texts in, embeddings out.
 //!
-//! Callers tokenize their own texts; a thread for each ONNX session takes waiting texts in batches under a token budget,
-//! sorted by length, queries before bulk work. The ONNX graph takes `input_ids` and `attention_mask`, both int64 [batch, len], and gives `sentence_embedding`,
-//! float32 [batch, dimension], of unit length.
+//! Callers tokenize their own texts; a thread for each ONNX session takes waiting texts in batches under a token budget, sorted
+//! by length, queries before bulk work. The ONNX graph takes `input_ids` and `attention_mask`, both int64 [batch, len], and gives
+//! `sentence_embedding`, float32 [batch, dimension], of unit length.
 
 pub mod error;
 pub mod fake;
@@ -39,30 +39,30 @@ use crate::text::{Cut, LanguageDetector, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::{Read, TextReader};
 
-/// Bytes of text that are tokenized where they come from. More goes to a thread that may block: a kilobyte takes about as long
-/// as handing it over.
+/// Bytes of text up to which a text is tokenized in place. More goes to a blocking thread: tokenizing a kilobyte takes about as
+/// long as handing it over.
 const INLINE_BYTES_MAX: usize = 1_024;
 
-/// Bytes of text that one turn of tokenizing takes, about.
+/// Approximate bytes of text per turn of tokenizing.
 const TURN_BYTES: usize = 64 << 10;
 
-/// Queries times longest query of one forward pass of an encoder of questions: they are short.
+/// Queries times longest query in one forward pass of a question encoder; queries are short.
 const QUESTION_BATCH_TOKENS_MAX: usize = 1_024;
 
-/// A handle on the encoder's threads. Clones share it; the last one to go stops them.
+/// A handle on the encoder's threads. Clones share it; dropping the last one stops them.
 #[derive(Clone)]
 pub struct Embedder {
     parts: Arc<Parts>,
 }
 
-/// The queues before a model's encoders.
+/// The queues of a model's encoders.
 struct Queues {
     queue: Queue,
     questions: Option<Queue>,
 }
 
 impl Queues {
-    /// One meter counts what both do.
+    /// One meter counts both.
     fn start<E: Encode + 'static>(
         encoders: Vec<E>,
         bounds: QueueBounds,
@@ -81,25 +81,25 @@ struct Parts {
     scorer: Option<TokenScorer>,
     translations: Option<Translations>,
     queue: Queue,
-    /// The queue before the encoder of questions, of a model that has one.
+    /// The queue of the question encoder, if the model has one.
     questions: Option<Queue>,
     /// Turns of callers who tokenize: as many as there are cores.
     tokenizing: Arc<Semaphore>,
 }
 
-/// A text made ready to be stored and embedded.
+/// A text prepared for storing and embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedText {
-    /// Where its passages are.
+    /// The positions of its passages.
     pub passages: Vec<PassageSpan>,
     /// The tokens of each.
     pub tokens: Vec<Tokens>,
-    /// The language, if it was asked for and recognized.
+    /// The language, if requested and recognized.
     pub language: Option<DetectedLanguage>,
 }
 
 impl Embedder {
-    /// Loads the bundle's tokenizer, language head and weights, warms the session up and starts the thread.
+    /// Loads the bundle's tokenizer, language head and weights, warms up the sessions and starts their threads.
     pub fn start(bundle: &Bundle, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let manifest = &bundle.manifest;
         let tokenizer = Tokenizer::open(bundle)?;
@@ -118,7 +118,7 @@ impl Embedder {
             quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
         };
         let text = TextReader { tokenizer, tokens_max: manifest.tokens_max };
-        // Encoders that work side by side share the budget: a query waits no longer for one of them, nor do they take more memory.
+        // Parallel encoders share the budget, so that a query does not wait longer for one of them, and they take no more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
         let question_bounds = QueueBounds { batch_tokens_max: batch_tokens_max.min(QUESTION_BATCH_TOKENS_MAX), ..bounds };
@@ -126,12 +126,12 @@ impl Embedder {
         Ok(Self::of(info, (Box::new(text), detector), (scorer, translations), queues))
     }
 
-    /// Gives a deterministic stand-in without any model, for tests of everything above.
+    /// A deterministic fake without any model, for tests of the layers above.
     pub fn fake(dimension: usize) -> Self {
         Self::fake_with(&FakeOptions::of(dimension)).0
     }
 
-    /// Gives the stand-in in other sizes, with a hand on it.
+    /// The fake in other sizes, with its control.
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
         let text: Box<dyn Read> = Box::new(text);
@@ -150,26 +150,26 @@ impl Embedder {
         Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, queue, questions, tokenizing }) }
     }
 
-    /// What is loaded.
+    /// The loaded model.
     pub fn model(&self) -> &ModelInfo {
         &self.parts.info
     }
 
-    /// Embeds `texts`, answers in their order. `EmbedError::QueueFull` when they do not fit into the queue now.
+    /// Embeds `texts` and returns the embeddings in their order. `EmbedError::QueueFull` if they do not fit into the queue now.
     ///
-    /// All of them or none: one text's error is the answer. Dropping the future takes what still waits out of the queue.
+    /// All of them or none: one text's error fails the call. Dropping the future removes waiting texts from the queue.
     pub async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         self.embed_in_context(texts.into_iter().map(EmbedText::from).collect(), priority).await
     }
 
-    /// Embeds queries, to be compared with what `embed` gives for passages. Most models read both alike.
+    /// Embeds queries, to compare with what `embed` returns for passages. Most models treat both alike.
     pub async fn embed_queries(&self, queries: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = queries.len());
         let queue = self.parts.questions.as_ref().unwrap_or(&self.parts.queue);
         self.embed_now(queries.into_iter().map(EmbedText::from).collect(), priority, queue).instrument(span).await
     }
 
-    /// Embeds texts below their contexts, as `embed` does.
+    /// Embeds texts with their contexts, as `embed` does.
     pub async fn embed_in_context(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = texts.len());
         self.embed_now(texts, priority, &self.parts.queue).instrument(span).await
@@ -185,8 +185,8 @@ impl Embedder {
         queue.submit(tokens, priority)?.wait().await
     }
 
-    /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request keeps no small one waiting.
-    /// Dropping the future ends it with the turn that runs.
+    /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request does not delay small ones.
+    /// Dropping the future ends it after the current turn.
     async fn tokens_in_turns(&self, texts: Vec<EmbedText>) -> Result<Vec<Tokens>, EmbedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut rest = texts.into_iter().peekable();
@@ -203,20 +203,20 @@ impl Embedder {
                 let _place = place;
                 parts.tokens(&turn)
             });
-            // Cancelled with the runtime, when it does not come back.
+            // If the task does not come back, it was canceled with the runtime.
             tokens.extend(tokenizing.await.unwrap_or(Err(EmbedError::Stopping))?);
         }
         Ok(tokens)
     }
 
-    /// Embeds texts whose tokens are known, as `embed` does.
+    /// Embeds tokenized texts, as `embed` does.
     pub async fn embed_tokens(&self, tokens: Vec<Tokens>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = tokens.len());
         async { self.parts.queue.submit(tokens, priority)?.wait().await }.instrument(span).await
     }
 
-    /// Cuts a text into passages as `split` does and recognizes its language when `detect` asks for it; tokenizes a text of one
-    /// passage once for all of it.
+    /// Splits a text into passages as `split` does, and detects its language if `detect` asks for it. A text of one
+    /// passage is tokenized only once.
     pub fn prepare(
         &self,
         title: Option<&str>,
@@ -231,7 +231,7 @@ impl Embedder {
         Ok(PreparedText { passages, tokens, language })
     }
 
-    /// Cuts a text into passages within `bounds`, and never longer than what the model reads whole below the title; blocks for
+    /// Splits a text into passages within `bounds` that fit into the model together with the title; blocks for
     /// as long as tokenizing takes.
     pub fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<PassageSpan>, EmbedError> {
         Ok(self.cut(title, text, bounds)?.into_iter().map(|cut| span(cut.range, cut.context)).collect())
@@ -243,22 +243,22 @@ impl Embedder {
         self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })
     }
 
-    /// Recognizes the language of a text; `None` when nothing speaks for any.
+    /// Detects the language of a text; `None` if there is no evidence for any.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
         self.parts.detector.detect(text)
     }
 
-    /// What compares questions with passages token by token; `None` when the model has no token table.
+    /// Compares queries with passages token by token; `None` if the model has no token table.
     pub fn scorer(&self) -> Option<&TokenScorer> {
         self.parts.scorer.as_ref()
     }
 
-    /// What words of all languages mean; `None` when the model has no translations.
+    /// The meanings of words in all languages; `None` if the model has no translations.
     pub fn translations(&self) -> Option<&Translations> {
         self.parts.translations.as_ref()
     }
 
-    /// The tokens of texts, as embedding them finds; blocks for as long as tokenizing takes.
+    /// The tokens of texts, as for embedding; blocks for as long as tokenizing takes.
     pub fn token_sets(&self, texts: &[EmbedText]) -> Result<Vec<TokenSet>, EmbedError> {
         Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
     }
@@ -273,17 +273,17 @@ impl Embedder {
         self.passages_waiting() + self.parts.questions.as_ref().map_or(0, Queue::depth)
     }
 
-    /// Those among them that a document's passages stand behind: without queries that wait for an encoder of their own.
+    /// Those among them that passages wait behind: without queries for an encoder of their own.
     pub fn passages_waiting(&self) -> usize {
         self.parts.queue.depth()
     }
 
-    /// What the queue and the encoder's thread have measured since the start.
+    /// The metrics of the queue and the encoder's threads since the start.
     pub fn meter(&self) -> &EmbedMeter {
         self.parts.queue.meter()
     }
 
-    /// Takes no more texts and answers those that wait with `EmbedError::Stopping`, while other handles live on.
+    /// Takes no more texts and answers waiting ones with `EmbedError::Stopping`, even if other handles remain.
     pub fn stop(&self) {
         self.parts.queue.stop();
         self.parts.questions.iter().for_each(Queue::stop);
@@ -296,7 +296,7 @@ impl Parts {
     }
 }
 
-/// Reads the token table that the bundle has for late interaction, if any.
+/// Loads the bundle's token table for late interaction, if it has one.
 fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     let Some(path) = bundle.late_interaction_table() else { return Ok(None) };
     let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
@@ -304,7 +304,7 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     Ok(Some(scorer.weighing(bundle.manifest.relevance.unwrap_or_default())))
 }
 
-/// Reads the table of translations that the bundle may have.
+/// Loads the bundle's translation table, if it has one.
 fn translations(bundle: &Bundle) -> Result<Option<Translations>, EmbedError> {
     let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Translations(Arc::new(error)));
     bundle.optional(TRANSLATIONS).map(read).transpose()

@@ -1,8 +1,8 @@
-//! The bounded queue before the encoder, and how waiting texts become batches.
+//! The bounded queue of the encoder, and how waiting texts become batches.
 //!
-//! Callers tokenize and submit; each encoder has a thread of its own, which takes what waits, as many texts as the token budget
-//! allows. A lone query runs at once: batches form by themselves, out of what came in while those before were running. Queries go ahead
-//! of bulk work, but not for ever, because callers wait for bulk work too.
+//! Callers tokenize and submit; each encoder has its own thread, which takes as many waiting texts as the token budget
+//! allows. A lone query runs at once: batches form from whatever arrived while the previous ones were running. Queries go ahead
+//! of bulk work, but not forever, because callers wait for bulk work too.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,52 +21,52 @@ use crate::text::Tokens;
 /// Batches of queries in a row before one batch of waiting bulk work.
 const QUERY_BATCHES_IN_A_ROW: usize = 4;
 
-/// Budgets' worth of waiting texts that are sorted together. More pads less, but keeps the first comer waiting longer.
+/// Budgets' worth of waiting texts that are sorted together. More means less padding, but a longer wait for the first text.
 const BUDGETS_SORTED_TOGETHER: usize = 4;
 
-/// What turns token ids into embeddings. A thread of the queue owns it.
+/// Turns token ids into embeddings. A thread of the queue owns it.
 pub trait Encode: Send {
-    /// Gives one embedding per text, in their order; `None` where the model's output has no direction.
+    /// Returns one embedding per text, in their order; `None` where the model's output has no direction.
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError>;
 }
 
-/// Who waits: queries go ahead of bulk work.
+/// The priority: queries go ahead of bulk work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Somebody waits for the answer.
+    /// Somebody waits for the result.
     Query,
     /// Bulk work.
     Ingest,
 }
 
-/// The queue's bounds.
+/// The queue's limits.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueBounds {
     /// Texts times longest text of one batch.
     pub batch_tokens_max: usize,
-    /// Texts that may wait, the running batch not counted.
+    /// Texts that may wait, not counting the running batch.
     pub texts_max: usize,
 }
 
-/// The queue with its threads. Dropping it answers what waits with `EmbedError::Stopping` and waits for the running batches.
+/// The queue with its threads. Dropping it answers waiting texts with `EmbedError::Stopping` and waits for the running batches.
 pub struct Queue {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The answer to come.
+/// The result to come.
 pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
 
 impl Queue {
-    /// Starts a thread for each of `encoders`, which must all give the same. What they do is counted by `meter`.
+    /// Starts a thread for each of `encoders`, which must be equivalent. `meter` counts their work.
     pub fn start(encoders: Vec<impl Encode + 'static>, bounds: QueueBounds, meter: EmbedMeter) -> Result<Self, EmbedError> {
         let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new(), meter });
-        // Dropped with those that run already when one cannot be started.
+        // Dropped together with the running ones if one cannot be started.
         let mut queue = Self { shared, threads: Vec::with_capacity(encoders.len()) };
         for mut encoder in encoders {
             let worker = Closing(Arc::clone(&queue.shared));
             let work = move || {
-                // Takes the whole guard into the thread, so that it closes the queue however the thread ends.
+                // Moves the whole guard into the thread, so that it closes the queue however the thread ends.
                 let worker = worker;
                 while let Some(batch) = worker.0.take() {
                     run(&mut encoder, batch, &worker.0.meter);
@@ -78,7 +78,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Says whether `texts` more would be taken now, so that nobody tokenizes in vain.
+    /// Checks whether `texts` more would be accepted now, so that nobody tokenizes in vain.
     pub fn check_room(&self, texts: usize) -> Result<(), EmbedError> {
         self.shared.state.lock().check_room(texts, &self.shared.bounds)
     }
@@ -114,12 +114,12 @@ impl Queue {
         self.shared.state.lock().waiting
     }
 
-    /// What was measured since the start.
+    /// The metrics since the start.
     pub fn meter(&self) -> &EmbedMeter {
         &self.shared.meter
     }
 
-    /// Takes nothing more and answers what waits with `EmbedError::Stopping`.
+    /// Takes no more texts and answers waiting ones with `EmbedError::Stopping`.
     pub fn stop(&self) {
         self.shared.close();
     }
@@ -128,7 +128,7 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.stop();
-        // ONNX Runtime must not be computing while the process tears its library down.
+        // ONNX Runtime must not be computing while the process unloads its library.
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -136,7 +136,7 @@ impl Drop for Queue {
 }
 
 impl Pending {
-    /// Waits for the answer. Dropping the future takes the texts out of the queue.
+    /// Waits for the result. Dropping the future removes the texts from the queue.
     pub async fn wait(self) -> Result<Vec<Embedded>, EmbedError> {
         self.0.await.unwrap_or(Err(EmbedError::Stopping))
     }
@@ -165,9 +165,9 @@ type Waiting = (Tokens, Ticket);
 /// Texts of one priority.
 #[derive(Default)]
 struct Lane {
-    /// In the order of their coming.
+    /// In the order of arrival.
     waiting: VecDeque<Waiting>,
-    /// The first comers, already cut into batches.
+    /// The first arrivals, already grouped into batches.
     planned: VecDeque<Vec<Waiting>>,
 }
 
@@ -179,15 +179,15 @@ struct Ticket {
     since: Instant,
 }
 
-/// Texts that are answered together: by all embeddings, or by the first error.
+/// Texts that are answered together: with all embeddings, or with the first error.
 struct Submission {
     left: usize,
     embedded: Vec<Option<Embedded>>,
-    /// Gone when it is answered.
+    /// Taken once it is answered.
     answer: Option<oneshot::Sender<Result<Vec<Embedded>, EmbedError>>>,
 }
 
-/// Closes the queue when the thread ends, by a panic too: nobody waits for a thread that is gone.
+/// Closes the queue when the thread ends, even by a panic: nobody waits for a thread that is gone.
 struct Closing(Arc<Shared>);
 
 impl Drop for Closing {
@@ -218,7 +218,7 @@ impl Shared {
         state.waiting = 0;
         let lanes = (std::mem::take(&mut state.queries), std::mem::take(&mut state.ingest));
         drop(state);
-        // Without their tickets the submissions' senders are dropped, which their receivers read as `Stopping`.
+        // Without their tickets, the submissions' senders are dropped, which their receivers read as `Stopping`.
         drop(lanes);
         self.wake.notify_all();
     }
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// Gives the next batch without the texts that nobody waits for any more, so it may be empty; `None` when nothing waits.
+    /// Returns the next batch without abandoned texts, so it may be empty; `None` if nothing waits.
     fn next_batch(&mut self, tokens_max: usize) -> Option<Vec<Waiting>> {
         let turn_of_ingest = self.query_batches >= QUERY_BATCHES_IN_A_ROW && !self.ingest.is_empty();
         let queries = if turn_of_ingest { None } else { self.queries.next_batch(tokens_max) };
@@ -270,8 +270,8 @@ impl Lane {
     }
 }
 
-/// Cuts texts into batches of like length, short ones first, each with texts times longest text within `tokens_max`. A text
-/// that is longer than that by itself is a batch of its own.
+/// Groups texts into batches of similar length, short ones first, each with texts times longest text within `tokens_max`. A text
+/// that exceeds this by itself is a batch of its own.
 fn batches<T>(mut texts: Vec<T>, length: impl Fn(&T) -> usize, tokens_max: usize) -> VecDeque<Vec<T>> {
     texts.sort_by_key(&length);
     let mut batches: VecDeque<Vec<T>> = VecDeque::new();

@@ -1,6 +1,6 @@
-//! ONNX Runtime: loads the library and the weights, runs one batch.
+//! ONNX Runtime: loads the library and the weights, and runs batches.
 //!
-//! The library is loaded at run time, not linked, so that the same program runs with a CPU or a CUDA build of it.
+//! The library is loaded at run time instead of linked, so that the same program runs with a CPU or a CUDA build of it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,25 +24,25 @@ const INPUT_IDS: &str = "input_ids";
 const ATTENTION_MASK: &str = "attention_mask";
 const SENTENCE_EMBEDDING: &str = "sentence_embedding";
 
-/// Up to this batch budget the CPU session allocates from an arena. It saves a sixth of the time of a batch, and keeps what the
-/// largest batch needed: about 40 kB per token for a 384-wide encoder. Larger budgets give memory back instead.
+/// Up to this batch budget the CPU session allocates from an arena. It saves a sixth of the time of a batch, but keeps what the
+/// largest batch needed: about 40 kB per token for a 384-wide encoder. Larger budgets return memory instead.
 const ARENA_BATCH_TOKENS_MAX: usize = 4_096;
 
-/// Tokens of the text that warms a session up: allocates what a usual query needs.
+/// Tokens of the text that warms up a session: allocates what a typical query needs.
 const WARM_UP_TOKENS: usize = 20;
 
-/// Sessions on the CPU at once, at most. Each has a copy of the weights.
+/// Maximum CPU sessions at once. Each has a copy of the weights.
 pub const SESSIONS_MAX: usize = 4;
 
 /// Sessions ready to encode, and where they run.
 pub struct Opened {
     /// The encoders, at least one.
     pub encoders: Vec<OnnxEncoder>,
-    /// The encoder of questions, of a bundle that has one.
+    /// The question encoder, if the bundle has one.
     pub questions: Option<OnnxEncoder>,
     /// Where it runs.
     pub device: Device,
-    /// Why it does not run on CUDA, when it might have.
+    /// Why it does not run on CUDA, if it could have.
     pub note: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct OnnxEncoder {
     mask: Vec<i64>,
 }
 
-/// Opens the bundle's weights on the device that `options` ask for, checks their inputs and outputs, and runs them once.
+/// Opens the bundle's weights on the device that `options` request, checks their inputs and outputs, and runs them once.
 pub fn open(bundle: &Bundle, options: &EmbedOptions) -> Result<Opened, EmbedError> {
     let environment = environment()?;
     match options.device {
@@ -72,7 +72,7 @@ pub fn open(bundle: &Bundle, options: &EmbedOptions) -> Result<Opened, EmbedErro
     }
 }
 
-/// ONNX Runtime's environment; the first call loads the library. There can be one in a process, and it stays until its end.
+/// ONNX Runtime's environment; the first call loads the library. There can be only one per process, and it stays until the end.
 pub fn environment() -> Result<Environment, EmbedError> {
     static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
     let mut environment = ENVIRONMENT.lock();
@@ -85,8 +85,8 @@ pub fn environment() -> Result<Environment, EmbedError> {
     Ok(environment.insert(made).clone())
 }
 
-/// Opens a file of weights on the CPU, with so many threads for a forward pass. Public for the benchmarks, which compare the queue
-/// with the bare session.
+/// Opens a weights file on the CPU, with this many threads per forward pass. Public for the benchmarks, which compare the
+/// queue with the bare session.
 pub fn cpu_session(
     environment: &Environment,
     weights: &Path,
@@ -97,9 +97,9 @@ pub fn cpu_session(
         Session::builder(environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
             .with_intra_threads(threads)?
-            // Spinning threads answer a little faster on an idle machine, and take the cores from everything else on a busy one.
+            // Spinning threads are slightly faster on an idle machine, but take the cores from everything else on a busy one.
             .with_intra_op_spinning(false)?
-            // Patterns are kept per input shape, and shapes differ from batch to batch.
+            // Memory patterns are kept per input shape, and shapes differ from batch to batch.
             .with_memory_pattern(false)?
             // Processors without VNNI add up products of unsigned and signed bytes in 16 bits, which can overflow.
             .with_precise_qmm()?
@@ -110,7 +110,7 @@ pub fn cpu_session(
 }
 
 impl OnnxEncoder {
-    /// Takes a session over after checking that it has a bundle encoder's inputs and output.
+    /// Wraps a session after checking that it has a bundle encoder's inputs and output.
     pub fn new(session: Session, dimension: usize) -> Result<Self, EmbedError> {
         check_outlet("input", session.inputs(), INPUT_IDS, TensorElementType::Int64, None)?;
         check_outlet("input", session.inputs(), ATTENTION_MASK, TensorElementType::Int64, None)?;
@@ -124,7 +124,7 @@ impl OnnxEncoder {
         Ok(encoder)
     }
 
-    /// Fills the input buffers; gives rows and columns. Padding has id 0 and is masked.
+    /// Fills the input buffers; returns rows and columns. Padding has id 0 and is masked.
     fn fill(&mut self, batch: &[Tokens]) -> (usize, usize) {
         let longest = batch.iter().map(|text| text.ids.len()).max().unwrap_or(0);
         self.ids.clear();
@@ -166,16 +166,16 @@ fn open_cpu(
         OnnxEncoder::new(cpu_session(environment, path, options, threads)?, bundle.manifest.dimension)
     };
     let open = |threads: usize| open_file(&bundle.path(MODEL_INT8), threads);
-    // Each session's share of the budget holds the longest text, or what runs at once would be more than the budget.
+    // Each session's share of the budget must hold the longest text; otherwise the concurrent batches would exceed the budget.
     let sessions_max = options.batch_tokens_max / bundle.manifest.tokens_max.max(1);
     let encoders = threads_of_sessions(options.threads, sessions_max).into_iter().map(open).collect::<Result<_, _>>()?;
-    // Questions are short: one core gets through more of them than searches can follow.
+    // Queries are short: one core handles more of them than searches can follow.
     let questions = bundle.optional(QUESTIONS_INT8).map(|path| open_file(&path, 1)).transpose()?;
     Ok(Opened { encoders, questions, device: Device::Cpu, note })
 }
 
-/// The threads of each session. A batch on a thread of its own waits for no other thread after each of its operations, so several
-/// small sessions get through more than a wide one, most of all while other work takes a part of the cores.
+/// The threads of each session. A batch on its own thread does not wait for other threads after each of its operations, so
+/// several small sessions do more work than a wide one, most of all while other work takes some of the cores.
 fn threads_of_sessions(threads: usize, sessions_max: usize) -> Vec<usize> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -185,13 +185,13 @@ fn threads_of_sessions(threads: usize, sessions_max: usize) -> Vec<usize> {
     (0..sessions).map(|number| (threads + number) / sessions).collect()
 }
 
-/// Opens the fp16 weights on a CUDA device, or says in words why that does not work.
+/// Opens the fp16 weights on a CUDA device, or explains why that does not work.
 fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<Opened, String> {
     if !bundle.manifest.files.contains_key(MODEL_FP16) {
         return Err(format!("the bundle has no {MODEL_FP16}"));
     }
     if !CUDA::is_available().unwrap_or(false) {
-        return Err("this ONNX Runtime is built without CUDA".to_owned());
+        return Err("this ONNX Runtime was built without CUDA".to_owned());
     }
     let number = i32::try_from(device).map_err(|_| format!("there is no device {device}"))?;
     let build = |path: PathBuf| {
@@ -203,14 +203,14 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     };
     let open = |path: PathBuf| {
         let session = build(path).map_err(|error: ort::Error| error.to_string())?;
-        // The first run is where a driver that does not fit shows.
+        // An incompatible driver shows at the first run.
         OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))
     };
     let questions = bundle.optional(QUESTIONS_FP16).map(open).transpose()?;
     Ok(Opened { encoders: vec![open(bundle.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
 }
 
-/// Where the library is: where the operator says, else beside the program, else where the system's loader finds it by name.
+/// Path of the library: the operator's, or beside the program, or found by name through the system's loader.
 fn library_path(from_environment: Option<OsString>, beside: Option<&Path>) -> PathBuf {
     let name = format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     if let Some(path) = from_environment.filter(|path| !path.is_empty()) {
@@ -226,7 +226,7 @@ fn load_library(path: &Path) -> Result<Environment, EmbedError> {
     }
     let builder = ort::init_from(path).map_err(|error| failed(Arc::new(error)))?;
     let environment = builder.with_name("dragoman").with_telemetry(false).build().map_err(|error| failed(Arc::new(error)))?;
-    // Below this ONNX Runtime writes a line for every node, each of which would be formatted only to be filtered out.
+    // Below this level ONNX Runtime writes a line for every node, which would be formatted only to be filtered out.
     environment.set_log_level(LogLevel::Warning);
     Ok(environment)
 }

@@ -1,4 +1,4 @@
-//! From texts to what the encoder and the store take: token ids, passages, pieces.
+//! From texts to the input of the encoder and the store: token ids, passages, pieces.
 
 use std::ops::Range;
 
@@ -7,30 +7,30 @@ use crate::domain::{PassageBounds, PassageContext};
 use crate::text::context::embedded_text;
 use crate::text::{Cut, Reading, Tokenize, Tokens, split_text};
 
-/// Of a text that is longer than so many bytes for each token that the model reads, only the beginning is tokenized: no token is
+/// If a text has more than this many bytes per token that the model reads, only its beginning is tokenized: no token is
 /// nearly as long.
 const BYTES_PER_TOKEN_MAX: usize = 256;
 
 /// From text to token ids and passages; callers' threads share it.
 pub(super) trait Read: Send + Sync {
     fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
-    /// The tokens of each part are those that `tokens` gives of it below its context.
+    /// The tokens of each part are those that `tokens` returns for it with its context.
     fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
-    /// Each token of a text without its context, and where it stands.
+    /// Each token of a text without its context, with its position.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
 }
 
-/// A text to be embedded, below what it is read under: of a passage, its title and headings.
+/// A text to embed with its context: for a passage, its title and headings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbedText {
-    /// As much of it as has its place beside the text is embedded, too.
+    /// The context; as much of it as fits beside the text is embedded too.
     pub context: PassageContext,
     /// The text.
     pub text: String,
 }
 
 impl EmbedText {
-    /// Bytes that tokenizing goes through.
+    /// Bytes to tokenize.
     pub(super) fn bytes(&self) -> usize {
         let PassageContext { title, headings } = &self.context;
         self.text.len() + [title, headings].into_iter().flatten().map(String::len).sum::<usize>()
@@ -43,7 +43,7 @@ impl From<String> for EmbedText {
     }
 }
 
-/// Reads texts for a model that reads `tokens_max` tokens of each.
+/// Reads texts for a model with `tokens_max` tokens per text.
 pub(super) struct TextReader<T> {
     pub(super) tokenizer: T,
     pub(super) tokens_max: usize,
@@ -54,7 +54,7 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
         let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
         let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
         let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
-        // A beginning with fewer tokens than the model reads is white space for the most part.
+        // A beginning with fewer tokens than the model reads is mostly white space.
         if tokens.truncated || begin.len() == text.len() {
             Ok(tokens)
         } else {
@@ -77,14 +77,14 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
     }
 }
 
-/// The beginning of a text, of at most so many bytes, up to a white space if there is one.
+/// The beginning of a text, of at most this many bytes, up to a white space if there is one.
 fn beginning(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
     }
     let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let begin = &text[..end];
-    // A mark that changes the last character would come at once, not after a white space.
+    // A mark that changes the last character would follow at once, not after a white space.
     begin.rfind(char::is_whitespace).map_or(begin, |at| &begin[..at])
 }
 

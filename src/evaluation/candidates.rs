@@ -3,7 +3,7 @@
 //!
 //! Files `candidates.xx-yy.xx` (the queries, in language xx) beside `candidates.xx-yy.yy` (the candidates, in language yy), one
 //! sentence per line: line n of the candidates translates line n of the queries. The candidates may, and should, have more lines;
-//! what the queries have beyond the number asked for is not read. The other direction is another pair of files.
+//! queries beyond the requested number are not read. The other direction is another pair of files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::retrieval::mean;
 use crate::mining::margin::NEIGHBORS;
 use crate::mining::{Margin, MarginScores};
 
-/// Queries that the paper asks.
+/// Number of queries in the paper.
 pub const QUERIES: usize = 2_000;
 
-/// What was measured, in percent.
+/// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidatesReport {
     /// By language pair, the queries' language first.
@@ -34,9 +34,9 @@ pub struct CandidatesReport {
 /// P@1 of one pair of files, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CandidatesScore {
-    /// Queries asked.
+    /// Number of queries.
     pub queries: usize,
-    /// Candidates that each is compared with.
+    /// Number of candidates.
     pub candidates: usize,
     /// The best of the four nearest by margin score.
     pub by_margin: f64,
@@ -44,7 +44,7 @@ pub struct CandidatesScore {
     pub by_cosine: f64,
 }
 
-/// Measures every pair of files in `folder` with at most `queries` queries. Gives `None` when there is none.
+/// Evaluates every pair of files in `folder` with at most `queries` queries. Returns `None` if there is none.
 pub fn measure(
     folder: &Path,
     queries: usize,
@@ -71,7 +71,7 @@ fn measure_pair(
     asked.truncate(queries);
     let candidates = lines::sentences(second)?;
     if candidates.len() < asked.len() {
-        let problem = format!("expected a translation of each of the {} queries, got {} lines", asked.len(), candidates.len());
+        let problem = format!("expected one translation for each of the {} queries, got {} lines", asked.len(), candidates.len());
         return Err(EvaluationError::Content { path: second.to_owned(), problem });
     }
     let (forward, backward) = both_ways(&encoder.encode(&asked)?, &encoder.encode(&candidates)?, NEIGHBORS)?;

@@ -1,10 +1,11 @@
-//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS, and
-//! its second version), and topics of SIB-200, which EMS does not have.
+//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS,
+//! and its second version), and topics of SIB-200, which EMS does not have.
 //!
-//! A network with one hidden layer (`crate::classify::mlp`) learns from embeddings of one language and is asked about the others: what
-//! LASER published for MLDoc, whose protocol EMS follows, but for the second hidden layer. Accuracies are means of five runs with
-//! different seeds. The layouts of the files are in `labeled`: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and `XX.test`;
-//! `XX.PRODUCT.train` and `XX.PRODUCT.test` with the products `books`, `dvd`, `music` and, for the second version, `all`.
+//! A network with one hidden layer (`crate::classify::mlp`) learns from embeddings of one language and is tested in the others:
+//! what LASER published for MLDoc, whose protocol EMS follows, except for the second hidden layer. Accuracies are means of five
+//! runs with different seeds. The layouts of the files are in `labeled`: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and
+//! `XX.test`; `XX.PRODUCT.train` and `XX.PRODUCT.test` with the products `books`, `dvd`, `music` and, for the second version,
+//! `all`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,53 +23,53 @@ use super::retrieval::mean;
 use crate::classify::knn::highest;
 use crate::classify::{Split, Targets, Training, evaluate_classes, majority};
 
-/// The set whose accuracies stand beside P@1.
+/// The set whose accuracies are reported beside P@1.
 pub const SIB200: &str = "sib200";
 const MLDOC: &str = "mldoc";
 /// Products of CLS; `all` is the second version, which mixes them.
 const PRODUCTS: [&str; 4] = ["books", "dvd", "music", "all"];
 
-/// What to measure.
+/// What to evaluate.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Languages to train in, one after the other.
     pub from: Vec<Language>,
-    /// The part of SIB-200 to test on.
+    /// The split of SIB-200 to test on.
     pub sib200_part: String,
 }
 
-/// What was measured, in percent.
+/// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationReport {
-    /// By set: `sib200`, `mldoc`, `cls/PRODUCT`; one transfer per language that was trained in.
+    /// By set: `sib200`, `mldoc`, `cls/PRODUCT`; one transfer per training language.
     pub sets: BTreeMap<String, Vec<Transfer>>,
 }
 
-/// Accuracies of classifiers that learned in one language.
+/// Accuracies of classifiers trained in one language.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The language that was trained in.
+    /// The training language.
     pub from: String,
     /// Runs with different seeds.
     pub runs: usize,
-    /// In the language itself. For SIB-200's dev part and for CLS training was stopped by these very texts.
+    /// In the training language. For SIB-200's dev split and for CLS, training stopped early by these same texts.
     pub own: Option<Accuracy>,
     /// In each other language.
     pub languages: BTreeMap<String, Accuracy>,
     /// Mean over the other languages.
     pub mean: f64,
-    /// Mean over the other languages of answering always the same.
+    /// Mean over the other languages of the baseline that always predicts the same class.
     pub majority_mean: f64,
 }
 
-/// The share of texts whose class was found, in percent.
+/// The share of texts with the correct class, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Mean of the runs.
     pub mean: f64,
     /// Standard deviation of the runs, of a sample.
     pub deviation: f64,
-    /// Accuracy of answering always the class that is most frequent in the training part.
+    /// Accuracy of always predicting the most frequent class of the train split.
     pub majority: f64,
 }
 
@@ -79,7 +80,7 @@ impl Default for Options {
     }
 }
 
-/// Measures every set that has files in `folder`. Gives `None` when none has.
+/// Evaluates every set that has files in `folder`. Returns `None` if none has.
 pub fn measure(
     folder: &Path,
     options: &Options,
@@ -106,7 +107,7 @@ pub fn read_sets(folder: &Path, sib200_part: &str) -> Result<BTreeMap<String, La
 }
 
 impl ClassificationReport {
-    /// SIB-200 from the first language that was trained in.
+    /// SIB-200 from the first training language.
     pub fn sib200(&self) -> Option<&Transfer> {
         self.sets.get(SIB200)?.first()
     }
@@ -144,7 +145,7 @@ fn transfers(
     let mut transfers = Vec::new();
     for language in from {
         let parts = set.get(language).filter(|parts| !parts.train.is_empty() && !parts.dev.is_empty());
-        let parts = parts.ok_or_else(|| refuse(format!("expected a training and a dev part of {language}, got none")))?;
+        let parts = parts.ok_or_else(|| refuse(format!("expected a train and a dev split of {language}, got none")))?;
         let (train, dev) = (Embedded::new(&parts.train, encoder)?, Embedded::new(&parts.dev, encoder)?);
         transfers.push(transfer(*language, &train, &dev, &tests).map_err(|error| match error {
             EvaluationError::Unusable { problem } => refuse(problem),
@@ -154,7 +155,7 @@ fn transfers(
     Ok(transfers)
 }
 
-/// Trains on one language, stops by its dev part, and asks about all of `tests`.
+/// Trains on one language, stops early by its dev split, and tests on all of `tests`.
 pub fn transfer(
     from: Language,
     train: &Embedded<'_>,
@@ -212,7 +213,7 @@ impl Accuracy {
     }
 }
 
-/// The labels of a training part, numbered by their order.
+/// The labels of a train split, numbered by their order.
 pub(super) struct Classes<'a> {
     pub(super) names: Vec<&'a str>,
 }
@@ -265,7 +266,7 @@ impl Transfer {
         writeln!(f, "\n{}", self.summary(set))
     }
 
-    /// The mean accuracy of each language, the one that was trained in too.
+    /// The mean accuracy of each language, including the training language.
     pub fn all(&self) -> impl Iterator<Item = (&String, f64)> {
         let own = self.own.iter().map(|own| (&self.from, own));
         own.chain(&self.languages).map(|(code, accuracy)| (code, accuracy.mean))
@@ -356,7 +357,7 @@ mod tests {
             assert!(error.contains(expect), "{error}");
         };
         let french = "dev\t0\tmusic\tair\n".to_owned();
-        check(&[("sib200.fr.tsv", french.clone())], "sib200: expected a training and a dev part of en, got none");
+        check(&[("sib200.fr.tsv", french.clone())], "sib200: expected a train and a dev split of en, got none");
         let expect = "sib200: French: expected one of the labels animals, books, cities, got music";
         check(&[("sib200.en.tsv", english()), ("sib200.fr.tsv", french)], expect);
     }

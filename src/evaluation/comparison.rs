@@ -1,5 +1,5 @@
-//! Ways to classify beside each other: each learns from the training part of one language and is asked about the test parts of all.
-//! Whoever has a way to classify gives its answers; one way is here, the network trained as a server trains one.
+//! Compares ways to classify: each learns from the train split of one language and is tested on the test splits of
+//! all. The caller brings the predictions of each way; one way is here, the network trained as a server trains one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,23 +16,23 @@ use crate::classify::knn::highest;
 use crate::classify::{Targets, Training, evaluate_classes, majority, stratified_split};
 use crate::domain::{Language, MlpSettings};
 
-/// The way that always answers the most frequent class of the training part.
+/// The baseline that always predicts the most frequent class of the train split.
 const MAJORITY: &str = "majority";
 
-/// How the network is trained: what a server does when a request says nothing of it.
+/// How the network is trained: a server's defaults.
 pub const VALIDATION_SHARE: f64 = 0.2;
-/// Of the split, and of the first run.
+/// Seed of the split, and of the first run.
 pub const SEED: u32 = 1;
 /// Trainings, of which the best on the validation part is kept.
 pub const RUNS: usize = 5;
 
-/// What is learned from, and what is asked about.
+/// The training and test data.
 pub struct Task<'a> {
-    /// The language that is trained in.
+    /// The training language.
     pub from: Language,
-    /// Its training part.
+    /// Its train split.
     pub train: &'a [Example],
-    /// The test part of each language.
+    /// The test split of each language.
     pub tests: BTreeMap<Language, &'a [Example]>,
     classes: Classes<'a>,
 }
@@ -40,7 +40,7 @@ pub struct Task<'a> {
 /// Accuracies in percent, by way to classify.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The language that was trained in.
+    /// The training language.
     pub from: String,
     /// By way to classify.
     pub ways: BTreeMap<String, WayAccuracy>,
@@ -49,7 +49,7 @@ pub struct Comparison {
 /// Accuracies of one way to classify, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WayAccuracy {
-    /// In the language itself, when it has a test part.
+    /// In the training language, if it has a test split.
     pub own: Option<f64>,
     /// In each other language.
     pub languages: BTreeMap<String, f64>,
@@ -58,11 +58,11 @@ pub struct WayAccuracy {
 }
 
 impl<'a> Task<'a> {
-    /// Training in `from`. Every label of a test part must be one of the training part's.
+    /// Training in `from`. Every label of a test split must occur in the train split.
     pub fn new(set: &'a Labeled, from: Language) -> Result<Self, EvaluationError> {
         let train = set.get(&from).map_or(&[][..], |parts| parts.train.as_slice());
         if train.is_empty() {
-            return Err(EvaluationError::Unusable { problem: format!("expected a training part of {from}, got none") });
+            return Err(EvaluationError::Unusable { problem: format!("expected a train split of {from}, got none") });
         }
         let labels: Vec<&str> = train.iter().map(|example| example.label.as_str()).collect();
         let tests = set.iter().map(|(language, parts)| (*language, parts.test.as_slice())).collect();
@@ -73,7 +73,7 @@ impl<'a> Task<'a> {
         Ok(task)
     }
 
-    /// Begins a comparison with what always answering the most frequent class gives.
+    /// Starts a comparison with the baseline of the most frequent class.
     pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
         let mut comparison = Comparison { from: self.from.code().to_owned(), ways: BTreeMap::new() };
         let numbers = self.classes.numbers("the training part", &labels_of(self.train))?;
@@ -83,7 +83,7 @@ impl<'a> Task<'a> {
         Ok(comparison)
     }
 
-    /// Judges the answers to the test parts, in their order. `None` is an abstention, which is not right.
+    /// Evaluates the predictions for the test splits, in their order. `None` is an abstention, which is not correct.
     pub fn judge(&self, answers: &BTreeMap<Language, Vec<Option<String>>>) -> Result<WayAccuracy, EvaluationError> {
         let mut languages = BTreeMap::new();
         for (language, test) in &self.tests {
@@ -101,8 +101,8 @@ impl<'a> Task<'a> {
         Ok(WayAccuracy { own, mean: mean(languages.values().copied()), languages })
     }
 
-    /// Answers of a network that is trained here on the embeddings of the training part as a server trains one on them: the same
-    /// examples are set apart, and of the same runs the best is kept.
+    /// Predictions of a network trained here on the embeddings of the train split, as a server trains one on them: the same
+    /// examples are held out, and the best of the same runs is kept.
     pub fn offline(
         &self,
         train: &Embedded<'_>,
@@ -222,7 +222,7 @@ mod tests {
     fn a_missing_training_part_an_unknown_label_and_missing_answers_are_refused() {
         let mut set = set();
         let error = |set: &Labeled, from: &str| Task::new(set, language(from)).err().unwrap().to_string();
-        assert_eq!(error(&set, "de"), "expected a training part of de, got none");
+        assert_eq!(error(&set, "de"), "expected a train split of de, got none");
         assert!(Task::new(&set, language("en")).unwrap().judge(&BTreeMap::new()).is_err());
         set.get_mut(&language("fr")).unwrap().test[0].label = "music".to_owned();
         assert_eq!(error(&set, "en"), "French: expected one of the labels sports, weather, got music");

@@ -1,4 +1,4 @@
-//! What is measured: something that turns texts into embeddings, which have unit length here whatever they come from.
+//! The encoder under evaluation: turns texts into embeddings, which are scaled to unit length here whatever their source.
 
 use super::EvaluationError;
 
@@ -7,12 +7,12 @@ pub trait SentenceEncoder {
     /// Embeds `texts`.
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError>;
 
-    /// Embeds questions, to be compared with what `encode` gives for passages: most encoders read both alike.
+    /// Embeds questions, to compare with what `encode` returns for passages; most encoders treat both alike.
     fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
         self.encode(questions)
     }
 
-    /// Scores each passage for each question by late interaction, [questions, passages]; `None` when there is no token table.
+    /// Scores each passage for each question by late interaction, [questions, passages]; `None` without a token table.
     fn late_scores(&mut self, _questions: &[String], _passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
         Ok(None)
     }
@@ -39,7 +39,7 @@ impl Embeddings {
         Ok(Self { values, dimension })
     }
 
-    /// How many there are.
+    /// The number of embeddings.
     pub fn len(&self) -> usize {
         self.values.len() / self.dimension
     }

@@ -1,4 +1,4 @@
-//! What can go wrong while measuring: always named with the file, the line or the numbers that are to blame.
+//! Errors of evaluations, always with the file, the line or the numbers at fault.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::classify::ClassifyError;
 use crate::mining::MiningError;
 
-/// An error of a measurement.
+/// An error of an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluationError {
     /// A file cannot be read.
@@ -18,7 +18,7 @@ pub enum EvaluationError {
         #[source]
         source: std::io::Error,
     },
-    /// A field of a line is not what its format says.
+    /// A field of a line does not have the documented format.
     #[error("{}:{line}: {field}: expected {expected}, got {got}", path.display())]
     Field {
         /// The file.
@@ -33,7 +33,7 @@ pub enum EvaluationError {
         got: String,
     },
     /// Aligned files differ in length.
-    #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
+    #[error("{} has {got} lines, but the files beside it have {expected}", path.display())]
     Misaligned {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum EvaluationError {
         /// Lines of this one.
         got: usize,
     },
-    /// What a file holds cannot be measured by.
+    /// The content of a file is not usable.
     #[error("{} is not usable: {problem}", path.display())]
     Content {
         /// The file, or the folder.
@@ -65,21 +65,21 @@ pub enum EvaluationError {
     /// Candidates cannot be scored.
     #[error(transparent)]
     Mining(#[from] MiningError),
-    /// A classifier cannot be trained or judged.
+    /// A classifier cannot be trained or evaluated.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
-    /// What is measured failed.
+    /// The encoder under evaluation failed.
     #[error(transparent)]
     Measured(Box<dyn Error + Send + Sync>),
 }
 
 impl EvaluationError {
-    /// Names the file that an input error is about.
+    /// Names the file of an input error.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
     }
 
-    /// Hands on the error of what is measured.
+    /// Wraps the error of what is evaluated.
     pub fn measured(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Measured(error.into())
     }

@@ -13,10 +13,10 @@ use super::error::EvaluationError;
 use super::lines;
 use super::retrieval::{mean, precision_at_1};
 
-/// The code of the language that most pairs go through.
+/// The code of the language in most pairs.
 pub const ENGLISH: &str = "en";
 
-/// What was measured, in percent.
+/// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FloresReport {
     /// Sentences per language.
@@ -50,7 +50,7 @@ pub struct Aligned {
     pub absent: Vec<Language>,
 }
 
-/// Reads the files in `folder`. Gives `None` when there is none.
+/// Reads the files in `folder`. Returns `None` if there is none.
 pub fn read(folder: &Path) -> Result<Option<Aligned>, EvaluationError> {
     let mut aligned = Aligned { languages: BTreeMap::new(), absent: Vec::new() };
     let mut expected = None;
@@ -74,7 +74,7 @@ pub fn read(folder: &Path) -> Result<Option<Aligned>, EvaluationError> {
     Ok((expected.unwrap_or(0) > 0).then_some(aligned))
 }
 
-/// Measures P@1 between all languages that have a file in `folder`. Gives `None` when none has.
+/// Measures P@1 between all languages that have a file in `folder`. Returns `None` if none has.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<FloresReport>, EvaluationError> {
     let Some(aligned) = read(folder)? else {
         return Ok(None);

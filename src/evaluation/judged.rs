@@ -1,14 +1,15 @@
-//! Reads queries, documents and what is relevant to which, in the layouts of BEIR, of TREC and a plain one. Each of the three parts is
-//! recognized by its file, so that they can be mixed:
+//! Reads queries, documents and relevance judgments, in the layouts of BEIR, of TREC and a plain one. Each of the three
+//! parts is recognized by its file, so that they can be mixed:
 //!
-//! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` where it is known), `queries.tsv` (id, language, text),
+//! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` if known), `queries.tsv` (id, language, text),
 //!   `topics.tsv` (id, text);
-//! - documents: `corpus.jsonl` (`_id`, `title`, `text`, `metadata`), `documents.tsv` (id, language, text), `corpus.tsv` (id, text);
-//! - judgments: `qrels/SPLIT.tsv` (BEIR: query-id, corpus-id, score, below a line that names them), `qrels.tsv` (the same without that
-//!   line), `qrels.txt` (TREC: query id, 0, document id, grade, separated by white space).
+//! - documents: `corpus.jsonl` (`_id`, `title`, `text`, `metadata`), `documents.tsv` (id, language, text), `corpus.tsv`
+//!   (id, text);
+//! - judgments: `qrels/SPLIT.tsv` (BEIR: query-id, corpus-id, score, below a header), `qrels.tsv` (the same without a header),
+//!   `qrels.txt` (TREC: query id, 0, document id, grade, separated by white space).
 //!
-//! Fields of `.tsv` files are separated by tabs; a language is a tag of BCP 47. A document is relevant when its grade is above 0, the
-//! more so the higher it is; what has no line is not relevant.
+//! Tabs separate the fields of `.tsv` files; a language is a BCP 47 tag. A document is relevant if its grade is above 0, and
+//! higher grades count more; unlisted documents are not relevant.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,12 +25,12 @@ const QUERIES: [&str; 3] = ["queries.jsonl", "queries.tsv", "topics.tsv"];
 const DOCUMENTS: [&str; 3] = ["corpus.jsonl", "documents.tsv", "corpus.tsv"];
 const JUDGMENTS: [&str; 3] = ["qrels", "qrels.tsv", "qrels.txt"];
 
-/// What is read of a folder.
+/// What to read from a folder.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// The documents too; otherwise their ids are not checked.
+    /// Whether to read the documents too; otherwise their ids are not checked.
     pub documents: bool,
-    /// Judgments must be there.
+    /// Whether judgments are required.
     pub judged: bool,
     /// The file of `qrels/`, without `.tsv`.
     pub split: String,
@@ -66,7 +67,7 @@ pub fn read(folder: &Path, reading: &Reading) -> Result<Relevance, EvaluationErr
             return Err(judgment.wrong("document id", "each document once per query", document));
         }
     }
-    // What is judged not to be relevant counts like what is not judged.
+    // A document judged not relevant counts like an unjudged one.
     gains.values_mut().for_each(|graded| graded.retain(|_, grade| *grade > 0.0));
     gains.retain(|_, graded| !graded.is_empty());
     if reading.judged && gains.is_empty() {
@@ -93,7 +94,7 @@ fn needed(folder: &Path, what: &str, names: [&'static str; 3]) -> Result<&'stati
 }
 
 fn missing(folder: &Path, what: &str, names: [&str; 3]) -> EvaluationError {
-    let problem = format!("expected {what} in one of {}, got none of them", names.join(", "));
+    let problem = format!("expected {what} in one of {}, got none", names.join(", "));
     EvaluationError::Content { path: folder.to_owned(), problem }
 }
 
@@ -115,8 +116,8 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
     let mut known = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         if let Some(earlier) = known.insert(item.id.clone(), at + 1) {
-            let got = format!("{}, as in line {earlier}", item.id);
-            return Err(lines::field(path, at + 1, "id", "an id of its own", &got));
+            let got = format!("{}, the same as line {earlier}", item.id);
+            return Err(lines::field(path, at + 1, "id", "a unique id", &got));
         }
     }
     Ok(Items { name, items, known })
@@ -148,7 +149,7 @@ fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationErr
         Some(Value::String(value)) => Ok(Some(value.clone())),
         Some(other) => Err(wrong(field, "a string", &other.to_string())),
     };
-    let nothing = |field| wrong(field, "a string with something besides white space", "nothing");
+    let nothing = |field| wrong(field, "a string that is not blank", "nothing");
     let id = string("_id")?.ok_or_else(|| nothing("_id"))?;
     // Some of BEIR's documents are only a title.
     let (title, text) = match (string("title")?, string("text")?) {

@@ -106,10 +106,10 @@ fn documents_and_judgments_may_be_missing_where_they_are_not_asked_for() {
 
 #[test]
 fn a_folder_without_a_part_says_which_files_it_can_be_in() {
-    let end = "is not usable: expected documents in one of corpus.jsonl, documents.tsv, corpus.tsv, got none of them";
+    let end = "is not usable: expected documents in one of corpus.jsonl, documents.tsv, corpus.tsv, got none";
     check_refused(&TREC[1..], end);
-    check_refused(&TREC[..2], "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none of them");
-    check_refused(&[], "expected queries in one of queries.jsonl, queries.tsv, topics.tsv, got none of them");
+    check_refused(&TREC[..2], "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none");
+    check_refused(&[], "expected queries in one of queries.jsonl, queries.tsv, topics.tsv, got none");
     let twice = "expected one of corpus.jsonl, documents.tsv, corpus.tsv, got corpus.jsonl and corpus.tsv";
     check_refused(&[BEIR[0], TREC[0], TREC[1], TREC[2]], twice);
 }
@@ -118,10 +118,10 @@ fn a_folder_without_a_part_says_which_files_it_can_be_in() {
 fn a_line_of_beir_that_does_not_fit_is_named() {
     for (content, expect) in [
         ("{\"_id\": 5, \"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string, got 5"),
-        ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string with something besides white space, got nothing"),
+        ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string that is not blank, got nothing"),
         (
             "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"e\", \"text\": \" \"}\n",
-            "corpus.jsonl:2: text: expected a string with something besides white space, got nothing",
+            "corpus.jsonl:2: text: expected a string that is not blank, got nothing",
         ),
         ("{\"_id\": \"d\", \"text\": \"a\", \"title\": [1]}\n", "corpus.jsonl:1: title: expected a string, got [1]"),
         (
@@ -130,7 +130,7 @@ fn a_line_of_beir_that_does_not_fit_is_named() {
         ),
         (
             "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"d\", \"text\": \"b\"}\n",
-            "corpus.jsonl:2: id: expected an id of its own, got d, as in line 1",
+            "corpus.jsonl:2: id: expected a unique id, got d, the same as line 1",
         ),
         ("", "corpus.jsonl:1: line: expected a JSON object, got the end of the file"),
     ] {
@@ -160,7 +160,7 @@ fn a_line_of_the_plain_layout_that_does_not_fit_is_named() {
         "q\txx\tRegen\n",
         "queries.tsv:1: language: expected the tag of a known language, such as fr or pt-BR, got xx",
     );
-    let twice = "documents.tsv:2: id: expected an id of its own, got d, as in line 1";
+    let twice = "documents.tsv:2: id: expected a unique id, got d, the same as line 1";
     check(PLAIN, "documents.tsv", "d\tja\t雨\nd\tja\t雪\n", twice);
     check(PLAIN, "qrels.tsv", "q\td\t1\nz\td\t1\n", "qrels.tsv:2: query id: expected an id of queries.tsv, got z");
     check(PLAIN, "qrels.tsv", "q\tz\t1\n", "qrels.tsv:1: document id: expected an id of documents.tsv, got z");

@@ -1,4 +1,4 @@
-//! Labeled texts for classification: three layouts of files, read into the same parts.
+//! Labeled texts for classification: three layouts of files, read into the same splits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::domain::Language;
 use super::error::EvaluationError;
 use super::lines;
 
-/// A label and the text that has it.
+/// A labeled text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
     /// The class.
@@ -17,12 +17,12 @@ pub struct Example {
     pub text: String,
 }
 
-/// What one language has of a set.
+/// The splits of one language.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts {
     /// To train on.
     pub train: Vec<Example>,
-    /// To stop training by.
+    /// For early stopping.
     pub dev: Vec<Example>,
     /// To test on.
     pub test: Vec<Example>,
@@ -31,8 +31,8 @@ pub struct Parts {
 /// A set by language.
 pub type Labeled = BTreeMap<Language, Parts>;
 
-/// Reads SIB-200: `sib200.xx.tsv`, one text per line, `part<TAB>index<TAB>label<TAB>text` with the parts `train`, `dev` and `test`.
-/// Training is stopped by `dev`, and `test_part` is tested on.
+/// Reads SIB-200: `sib200.xx.tsv`, one text per line, `split<TAB>index<TAB>label<TAB>text` with the splits `train`, `dev` and
+/// `test`. Training stops early by `dev`, and `test_part` is the test split.
 pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -54,15 +54,15 @@ pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, Evaluation
             }
         }
         if parts.test.is_empty() {
-            let problem = format!("expected lines of the part {test_part}, got none");
+            let problem = format!("expected lines of the split {test_part}, got none");
             return Err(EvaluationError::Content { path, problem });
         }
     }
     Ok(set)
 }
 
-/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the code or the English name
-/// in lower case. A language without training files can still be tested on.
+/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the code or the English
+/// name in lower case. A language without training files can still be a test language.
 pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -81,8 +81,8 @@ pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
     Ok(set)
 }
 
-/// Reads one product of CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line, `label<TAB>text`. There is no part to stop
-/// training by, so the test part of the language that is trained on serves for that.
+/// Reads one product of CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line, `label<TAB>text`. There is no dev
+/// split, so the test split of the training language serves for early stopping.
 pub fn read_cls(folder: &Path, product: &str) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -99,7 +99,7 @@ fn read_if_there(path: PathBuf) -> Result<Vec<Example>, EvaluationError> {
     if path.is_file() { read_examples(&path) } else { Ok(Vec::new()) }
 }
 
-/// Labels and texts. Further tabs are the text's own.
+/// Labels and texts. Further tabs belong to the text.
 fn read_examples(path: &Path) -> Result<Vec<Example>, EvaluationError> {
     let mut examples = Vec::new();
     for (number, line) in lines::sentences(path)?.iter().enumerate() {
@@ -156,7 +156,7 @@ mod tests {
             "sib200.ja.tsv:2: part: expected train, dev or test, got valid",
         );
         check("dev\t0\tsports\n", "sib200.ja.tsv:1: line: expected 4 tab-separated fields");
-        check("train\t0\tsports\t試合に勝った。\n", "expected lines of the part dev, got none");
+        check("train\t0\tsports\t試合に勝った。\n", "expected lines of the split dev, got none");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reads evaluation files: lines and tab-separated fields. Whatever does not fit is named by file, line and field.
+//! Reads evaluation files: lines and tab-separated fields. Errors name the file, line and field.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub fn names(folder: &Path) -> Result<Vec<String>, EvaluationError> {
     Ok(names)
 }
 
-/// The lines of a UTF-8 file: at least one, and each with something in it.
+/// The lines of a UTF-8 file: at least one, none of them blank.
 pub fn sentences(path: &Path) -> Result<Vec<String>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -60,7 +60,7 @@ pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Ve
     Ok(rows)
 }
 
-/// Names what is wrong with one field of a line, counted from 1.
+/// An error for one field of a line, counted from 1.
 pub fn field(path: &Path, line: usize, field: &'static str, expected: &str, got: &str) -> EvaluationError {
     EvaluationError::Field { path: PathBuf::from(path), line, field, expected: expected.to_owned(), got: got.to_owned() }
 }

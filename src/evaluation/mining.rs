@@ -1,9 +1,10 @@
-//! Mining translation pairs out of comparable texts: EMS (2024), section V-C, table IX (BUCC 2018). Precision, recall and F1 of
-//! pairs that margin scoring (`crate::mining`) proposes, above a threshold that is best for F1 on one part and applied to another.
+//! Mining translation pairs from comparable texts: EMS (2024), section V-C, table IX (BUCC 2018). Precision, recall and F1 of
+//! pairs that margin scoring (`crate::mining`) proposes, above a threshold that is best for F1 on one part and applied to
+//! another.
 //!
 //! Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, `id<TAB>sentence`, and
-//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev` where
-//! both are there), and `test`, which may be absent. Any two languages will do.
+//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev`
+//! if both exist), and `test`, which is optional. Any two languages work.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -20,7 +21,7 @@ pub use crate::mining::Candidate;
 use crate::mining::margin::NEIGHBORS;
 use crate::mining::{KnownPairs, Margin, MarginScores, Strategy, best_threshold, judge, propose};
 
-/// Parts that a threshold is found on; the first that has a gold file.
+/// Parts to find a threshold on; the first one with a gold file is used.
 const TUNING: [&str; 2] = ["dev", "training"];
 const TEST: &str = "test";
 
@@ -31,13 +32,13 @@ const STRATEGIES: [(&str, Strategy); 4] = [
     ("intersection", Strategy::Intersection),
     (MAX_SCORE, Strategy::MaxScore),
 ];
-/// What the papers are measured with.
+/// The papers' strategy.
 pub const MAX_SCORE: &str = "max-score";
 
 /// Proposed pairs by falling score, by the name of the way to propose.
 pub type Proposals = BTreeMap<String, Vec<Candidate>>;
 
-/// Proposes translation pairs of two sets of sentences, one list for each way that it knows; `MAX_SCORE` is one.
+/// Proposes translation pairs of two sets of sentences, one list for each strategy that it knows; `MAX_SCORE` is one.
 pub trait Miner {
     /// Compares two sets. Pairs are numbers of sentences.
     fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError>;
@@ -54,7 +55,7 @@ impl Miner for ExactMiner<'_> {
     }
 }
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MiningReport {
     /// By language pair.
@@ -66,7 +67,7 @@ pub struct MiningReport {
 /// How well the pairs of two languages were mined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MiningScore {
-    /// The part that the threshold was found on.
+    /// The part used for the threshold.
     pub tuning_part: String,
     /// Pairs in its gold file.
     pub tuning_gold: usize,
@@ -76,10 +77,10 @@ pub struct MiningScore {
     pub strategies: BTreeMap<String, StrategyScore>,
 }
 
-/// How well one strategy did.
+/// The results of one strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StrategyScore {
-    /// Pairs that score at least this are proposed.
+    /// Minimum score of proposed pairs.
     pub threshold: f64,
     /// On the part of the threshold.
     pub tuning: Mined,
@@ -87,7 +88,7 @@ pub struct StrategyScore {
     pub test: Option<Mined>,
 }
 
-/// Right and proposed pairs, in percent.
+/// Precision and recall of the pairs, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Mined {
     /// Of the proposed pairs, the share that is in the gold file.
@@ -98,7 +99,7 @@ pub struct Mined {
     pub f1: f64,
 }
 
-/// Measures every language pair that has files in `folder`. Gives `None` when none has.
+/// Evaluates every language pair that has files in `folder`. Returns `None` if none has.
 pub fn measure(folder: &Path, miner: &mut dyn Miner) -> Result<Option<MiningReport>, EvaluationError> {
     let mut pairs = BTreeMap::new();
     for name in lines::names(folder)? {
@@ -138,7 +139,7 @@ fn part_path(folder: &Path, pair: &str, part: &str, end: &str) -> PathBuf {
     folder.join(format!("{pair}.{part}.{end}"))
 }
 
-/// What is proposed for one part, and which pairs are right.
+/// The proposed pairs of one part, and the correct ones.
 struct Part {
     proposed: Proposals,
     gold: HashSet<(u32, u32)>,
@@ -160,8 +161,8 @@ fn read_side(path: &Path) -> Result<(HashMap<String, u32>, Vec<String>), Evaluat
     let mut sentences = Vec::new();
     for (number, [id, sentence]) in lines::rows(path, ["id", "sentence"])?.into_iter().enumerate() {
         if let Some(earlier) = ids.insert(id.clone(), number as u32) {
-            let got = format!("{id}, as in line {}", earlier + 1);
-            return Err(lines::field(path, number + 1, "id", "an id of its own", &got));
+            let got = format!("{id}, the same as line {}", earlier + 1);
+            return Err(lines::field(path, number + 1, "id", "a unique id", &got));
         }
         sentences.push(sentence);
     }
@@ -185,7 +186,7 @@ fn read_gold(
     Ok(gold)
 }
 
-/// The threshold with the highest F1; where no pair is right, the score of the first.
+/// The threshold with the highest F1; if no pair is correct, the score of the first.
 fn threshold(pairs: &[Candidate], gold: &HashSet<(u32, u32)>) -> f64 {
     let first = pairs.first().map_or(0.0, |pair| f64::from(pair.score));
     best_threshold(pairs, KnownPairs::All(gold)).map_or(first, |fit| fit.threshold)

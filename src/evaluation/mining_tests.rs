@@ -108,7 +108,7 @@ fn ids_that_do_not_fit_are_refused_by_file_and_line() {
     };
     check(".gold", "d1\te1\nd9\te2\n", "de-en.dev.gold:2: first id: expected an id of the sentences, got d9");
     check(".gold", "d1\tx\n", "de-en.dev.gold:1: second id: expected an id of the sentences, got x");
-    check(".de", "d1\t0\nd1\t120\n", "de-en.dev.de:2: id: expected an id of its own, got d1, as in line 1");
+    check(".de", "d1\t0\nd1\t120\n", "de-en.dev.de:2: id: expected a unique id, got d1, the same as line 1");
     check(".en", "e1\n", "de-en.dev.en:1: line: expected 2 tab-separated fields (id, sentence), got 1");
 }
 

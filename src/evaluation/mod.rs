@@ -1,7 +1,7 @@
-//! The papers' measurements of an encoder over files, one task per file: retrieval of translations (P@1), mining, classification,
-//! similarity, and relevance of search. Reads files and computes; what embeds, classifies or searches is given by the caller.
+//! The papers' evaluations of an encoder on files, one task per file: retrieval of translations (P@1), mining, classification,
+//! similarity, and relevance of search. Reads files and computes; the caller brings what embeds, classifies or searches.
 //!
-//! The trainer measures bundles and weights with it, `dragoman eval` whatever a server has loaded: the numbers are the same.
+//! The trainer evaluates bundles and weights with it, `dragoman eval` whatever a server has loaded: the numbers are the same.
 
 #[cfg(test)]
 mod angles;

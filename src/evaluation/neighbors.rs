@@ -1,7 +1,7 @@
-//! Exact search of nearest neighbors by cosine, between two sets and both ways at once.
+//! Exact nearest neighbors by cosine between two sets, in both directions at once.
 //!
-//! Each thread takes blocks of the first set and compares them with all blocks of the second, which are held once more for that. Of the
-//! similarities only what is among the nearest so far is kept: memory grows with the sets, never with their product.
+//! Each thread takes blocks of the first set and compares them with all blocks of the second, which are copied for that.
+//! Only the nearest similarities so far are kept: memory grows with the sets, never with their product.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::error::EvaluationError;
 use crate::mining::blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
 use crate::mining::{MiningError, NeighborLists};
 
-/// Finds the `count` nearest of `second` for each of `first`, and of `first` for each of `second`; fewer where a set has fewer.
+/// Finds the `count` nearest of `second` for each of `first`, and of `first` for each of `second`; fewer if a set has fewer.
 pub fn both_ways(
     first: &Embeddings,
     second: &Embeddings,
@@ -30,7 +30,7 @@ fn by_blocks(
 ) -> Result<(NeighborLists, NeighborLists), EvaluationError> {
     if first.is_empty() || second.is_empty() || count == 0 || first.dimension() != second.dimension() {
         let problem = format!(
-            "expected two sets of equally wide embeddings and at least one neighbor, got {} of {} values, {} of {}, {count}",
+            "expected two sets of embeddings of the same dimension and at least one neighbor, got {} of {} values, {} of {}, {count}",
             first.len(),
             first.dimension(),
             second.len(),

@@ -1,9 +1,9 @@
-//! Questions and the passages that answer them: how high the right passage stands among all passages of its language.
+//! Questions and the passages that answer them: how high the correct passage ranks among all passages of its language.
 //!
-//! Files `retrieval.xx-yy.tsv`, one pair per line, `question in language xx<TAB>passage in language yy`; xx may be yy. A question is
-//! asked among the distinct passages of all files with the same yy.
+//! Files `retrieval.xx-yy.tsv`, one pair per line, `question in language xx<TAB>passage in language yy`; xx may equal yy. A
+//! question is compared with the distinct passages of all files with the same yy.
 //!
-//! Each question is ranked by the cosine of embeddings (`dense`), by late interaction where the encoder has a token table (`late`),
+//! Each question is ranked by the cosine of embeddings (`dense`), by late interaction if the encoder has a token table (`late`),
 //! and by the mean of both after each has been standardized over the passages (`both`).
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ const DEPTH: usize = 10;
 /// Questions that are scored at once, which bounds the memory.
 const BLOCK: usize = 1_024;
 
-/// What was measured, in percent.
+/// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PassagesReport {
     /// By languages, `xx-yy`.
@@ -39,15 +39,15 @@ pub struct PassagesReport {
 /// One pair of languages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PassagesScore {
-    /// Questions asked.
+    /// Number of questions.
     pub questions: usize,
-    /// Passages that each is asked among.
+    /// Number of passages.
     pub passages: usize,
-    /// How high the right ones stand.
+    /// How high the correct ones rank.
     pub ranked: Ranked,
 }
 
-/// The same by each way to rank; what the encoder cannot do is absent.
+/// The same for each ranking; those that the encoder does not support are missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// By embeddings.
@@ -58,12 +58,12 @@ pub struct Ranked {
     pub both: Option<Ranks>,
 }
 
-/// How high the right passages stand, in percent.
+/// How high the correct passages rank, in percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
-    /// Share of the questions whose first passage is the right one.
+    /// Share of the questions whose first passage is the correct one.
     pub p_at_1: f64,
-    /// Mean of one over the rank of the right passage, 0 when it is not among the first ten.
+    /// Mean of one over the rank of the correct passage, 0 if it is not among the first ten.
     pub mrr_at_10: f64,
 }
 
@@ -74,11 +74,11 @@ pub struct File {
     pub pair: String,
     /// What is asked.
     pub questions: Vec<String>,
-    /// The number of the right passage in the pool, of each question.
+    /// The number of the correct passage in the pool, for each question.
     pub answers: Vec<usize>,
 }
 
-/// What is asked in one language.
+/// The passages of one language and their questions.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
     /// The passages of all files, each once.
@@ -89,7 +89,7 @@ pub struct Pool {
     pub files: Vec<File>,
 }
 
-/// Reads every file in `folder`, by the passages' language; of each file at most `questions_max` questions, the first ones.
+/// Reads every file in `folder`, by the passages' language; at most the first `questions_max` questions of each file.
 pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Pool>, EvaluationError> {
     let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
     for name in lines::names(folder)? {
@@ -112,7 +112,7 @@ pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Poo
     Ok(pools)
 }
 
-/// Measures every file in `folder`, at most `questions_max` questions of each, the first ones. Gives `None` when there is none.
+/// Evaluates every file in `folder`, at most the first `questions_max` questions of each. Returns `None` if there is none.
 pub fn measure(
     folder: &Path,
     questions_max: usize,
@@ -153,13 +153,13 @@ fn cosines(queries: &super::Embeddings, passages: &super::Embeddings) -> Vec<f32
     queries.rows().flat_map(|query| passages.rows().map(move |passage| dot(query, passage))).collect()
 }
 
-/// The rank of `answer`, from 1. Of equal scores the right one comes last, so that nothing is found by chance.
+/// The rank of `answer`, from 1. With equal scores the correct one comes last, so that nothing is found by chance.
 fn rank(scores: &[f32], answer: usize) -> usize {
     let own = scores[answer];
     1 + scores.iter().enumerate().filter(|(number, score)| *number != answer && **score >= own).count()
 }
 
-/// Scores less their mean, over their deviation.
+/// Scores minus their mean, divided by their deviation.
 fn standardized(scores: &[f32]) -> impl Iterator<Item = f32> {
     let count = scores.len().max(1) as f32;
     let mean = scores.iter().sum::<f32>() / count;

@@ -1,5 +1,5 @@
-//! How good ranked lists of documents are, given which documents are relevant to which query: nDCG, recall, the reciprocal rank and
-//! success, as TREC and BEIR report them. `judged` reads what is relevant, `runs` lists that were made elsewhere.
+//! Measures of ranked lists of documents, given relevance judgments: nDCG, recall, the reciprocal rank and
+//! success, as TREC and BEIR report them. `judged` reads the judgments, `runs` the lists of other programs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,39 +8,39 @@ use serde::{Deserialize, Serialize};
 use super::retrieval::mean;
 use crate::domain::Language;
 
-/// Documents of a list that count, but for the recall of more.
+/// Documents of a list that count, except for recall@100.
 pub const DEPTH: usize = 10;
-/// Documents of a list that are looked at.
+/// Documents of a list that are read.
 pub const DEPTH_MAX: usize = 100;
 
 /// A query, or a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its id, unlike all others of its file.
+    /// Its id, unique in its file.
     pub id: String,
-    /// The title of a document that has one.
+    /// The title of a document, if it has one.
     pub title: Option<String>,
-    /// Its language, where the file says so.
+    /// Its language, if the file names it.
     pub language: Option<Language>,
     /// The text.
     pub text: String,
 }
 
-/// Gains of documents by id, higher for more relevant, each above 0.
+/// Gains of documents by id, higher for more relevant ones, each above 0.
 pub type Gains = HashMap<String, f64>;
 
-/// What is asked, what is searched, and what is to be found.
+/// Queries, documents and relevance judgments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relevance {
     /// Queries.
     pub queries: Vec<Item>,
     /// Documents.
     pub documents: Vec<Item>,
-    /// By query id, the documents that are relevant. A query without any is not here.
+    /// By query id, the relevant documents. A query without any is missing.
     pub gains: HashMap<String, Gains>,
 }
 
-/// How good one list is, in percent.
+/// The measures of one list, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Scores {
     /// Normalized discounted cumulative gain of the first ten.
@@ -49,23 +49,23 @@ pub struct Scores {
     pub recall_at_10: f64,
     /// Share of the relevant documents, of at most a hundred, that is among the first hundred.
     pub recall_at_100: f64,
-    /// One over the rank of the first relevant document, 0 when it is not among the first ten.
+    /// One over the rank of the first relevant document, 0 if it is not among the first ten.
     pub mrr_at_10: f64,
-    /// 100 when the first document is relevant.
+    /// 100 if the first document is relevant.
     pub success_at_1: f64,
 }
 
 /// Means over queries, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct MeanScores {
-    /// Queries that these are means of.
+    /// Number of queries.
     pub queries: usize,
     /// The means.
     #[serde(flatten)]
     pub scores: Scores,
 }
 
-/// Judges one ranked list of ids against the gains of the relevant documents, of which there must be one.
+/// Evaluates one ranked list of ids with the gains of the relevant documents, of which there must be at least one.
 pub fn judge<'a>(ranked: impl IntoIterator<Item = &'a str>, gains: &Gains) -> Scores {
     let discount = |rank: usize| 1.0 / ((rank + 2) as f64).log2();
     let (mut gained, mut found, mut found_deep, mut first) = (0.0, 0, 0, None);

@@ -1,4 +1,4 @@
-//! All measurements of an encoder, as a table for people and as numbers for the manifest.
+//! All evaluations of an encoder, as a table for people and as numbers for the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,29 +18,29 @@ use super::short::{self, ShortReport};
 use super::sts::{self, StsReport};
 use super::tatoeba::{self, TatoebaReport};
 
-/// All measurements. `Display` writes them as Markdown.
+/// All evaluations. `Display` writes them as Markdown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Long, news-like sentences, when there were any.
+    /// Long, news-like sentences, if there were any.
     pub flores: Option<FloresReport>,
-    /// Short everyday sentences, when there were any.
+    /// Short everyday sentences, if there were any.
     pub short: Option<ShortReport>,
-    /// Tatoeba in LASER's layout, when there was any.
+    /// Tatoeba in LASER's layout, if there was any.
     pub tatoeba: Option<TatoebaReport>,
-    /// Mining of translation pairs, when there was something to mine.
+    /// Mining of translation pairs, if there was something to mine.
     pub mining: Option<MiningReport>,
-    /// Retrieval among many candidates, when there were any.
+    /// Retrieval among many candidates, if there were any.
     pub candidates: Option<CandidatesReport>,
-    /// Questions and passages, when there were any.
+    /// Questions and passages, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passages: Option<PassagesReport>,
-    /// Classification, when there were labeled texts.
+    /// Classification, if there were labeled texts.
     pub classification: Option<ClassificationReport>,
-    /// Similarity, when there were scored pairs.
+    /// Similarity, if there were scored pairs.
     pub sts: Option<StsReport>,
 }
 
-/// Measures `encoder` by every task that has files in `folder`; the module of each task says how they are named.
+/// Evaluates `encoder` on every task that has files in `folder`; the module of each task says how they are named.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Report, EvaluationError> {
     let report = Report {
         flores: flores::measure(folder, encoder)?,
@@ -59,7 +59,7 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Repor
 }
 
 impl Report {
-    /// The means, by the names that they have in a bundle's manifest, in percent with two digits.
+    /// The means, under their names in a bundle's manifest, in percent with two digits.
     pub fn quality(&self) -> BTreeMap<String, f64> {
         let mut quality = BTreeMap::new();
         let mut put = |name: &str, value: f64| quality.insert(name.to_owned(), (value * 100.0).round() / 100.0);
@@ -90,7 +90,7 @@ impl Report {
         quality
     }
 
-    /// What stands in one line per language: FLORES, short sentences and SIB-200, and their means; nothing without any of them.
+    /// The tasks with one line per language: FLORES, short sentences and SIB-200, and their means; nothing without any of them.
     pub fn by_language(&self) -> impl fmt::Display {
         ByLanguage(self)
     }
@@ -128,7 +128,7 @@ impl ByLanguage<'_> {
         self.0.classification.as_ref().and_then(ClassificationReport::sib200)
     }
 
-    /// Whether there is something in it besides classification, which has a table of its own.
+    /// Whether it contains anything besides classification, which has its own table.
     fn any(&self) -> bool {
         self.0.flores.is_some() || self.0.short.is_some()
     }

@@ -15,12 +15,12 @@ pub struct Precision {
     pub backward: f64,
 }
 
-/// Measures P@1 between two sides whose rows are translations of each other. Of equally similar candidates the first counts as
-/// found, so a tie is an error unless the right one comes first.
+/// Measures P@1 between two sides whose rows are translations of each other. With equally similar candidates the first counts as
+/// found, so a tie is an error unless the correct one comes first.
 pub fn precision_at_1(first: &Embeddings, second: &Embeddings) -> Result<Precision, EvaluationError> {
     let count = first.len();
     if count == 0 || count != second.len() {
-        let problem = format!("expected two equally long sides of translations, got {count} and {}", second.len());
+        let problem = format!("expected as many texts as translations, got {count} and {}", second.len());
         return Err(EvaluationError::Unusable { problem });
     }
     let (forward, backward) = both_ways(first, second, 1)?;
@@ -33,7 +33,7 @@ fn found(neighbors: &NeighborLists) -> f64 {
     100.0 * (0..neighbors.len()).filter(right).count() as f64 / neighbors.len() as f64
 }
 
-/// The mean; of nothing it is 0.
+/// The mean; 0 for an empty list.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = values.into_iter().fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
     if count == 0 { 0.0 } else { sum / f64::from(count) }

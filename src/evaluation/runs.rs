@@ -1,5 +1,5 @@
-//! Ranked lists in TREC's layout of a run: one line per document, `query id Q0 document id rank score tag`, separated by white space.
-//! Reads those that other programs made, and writes our own for `trec_eval` and its like.
+//! Ranked lists in TREC's layout of a run: one line per document, `query id Q0 document id rank score tag`, separated by white
+//! space. Reads runs of other programs, and writes our own for `trec_eval` and similar tools.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ pub type Scored = (String, f64);
 /// The fields of a line.
 const FIELDS: [&str; 6] = ["query id", "Q0", "document id", "rank", "score", "tag"];
 
-/// Reads a run: by query id the ids of its documents, highest score first, those with the same score by their ranks.
+/// Reads a run: by query id the ids of its documents, highest score first, and by rank for equal scores.
 pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let mut lists: HashMap<String, Vec<(f64, u64, String)>> = HashMap::new();

@@ -1,6 +1,6 @@
 //! Short everyday sentences of one language with English, as on Tatoeba: a bag of tokens does less well here than on news.
 //!
-//! Files `short.xx-en.tsv`, one pair per line, `xx-sentence<TAB>en-sentence`. Each file is a retrieval task of its own.
+//! Files `short.xx-en.tsv`, one pair per line, `xx-sentence<TAB>en-sentence`. Each file is a separate retrieval task.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::flores::ENGLISH;
 use super::lines;
 use super::retrieval::{mean, precision_at_1};
 
-/// What was measured, in percent.
+/// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShortReport {
     /// By language.
@@ -36,7 +36,7 @@ pub struct ShortScore {
     pub from_english: f64,
 }
 
-/// Measures every language that has a file in `folder`. Gives `None` when none has.
+/// Evaluates every language that has a file in `folder`. Returns `None` if none has.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<ShortReport>, EvaluationError> {
     let mut languages = BTreeMap::new();
     let mut absent = Vec::new();

@@ -1,37 +1,37 @@
-//! Whether one way to search is better than another, or only looks so on these queries: the paired bootstrap over queries (Efron and
-//! Tibshirani, 1993; for retrieval, Sakai, 2006).
+//! Whether one way to search is better than another, or only seems so on these queries: the paired bootstrap over queries (Efron
+//! and Tibshirani, 1993; for retrieval, Sakai, 2006).
 
 use serde::Serialize;
 
 use super::retrieval::mean;
 use crate::classify::random::Random;
 
-/// How often queries are drawn anew unless somebody says otherwise.
+/// Default number of resamples.
 pub const RESAMPLES: usize = 10_000;
-/// Where drawing begins unless somebody says otherwise.
+/// Default seed.
 pub const SEED: u64 = 1;
 
-/// How much smaller than the observed difference a drawn one may be and still count as being as large: sums are rounded.
+/// Tolerance when a resampled difference is compared with the observed one, because sums are rounded.
 const ROUNDING: f64 = 1e-9;
 
-/// How a mean over queries differs from that of another way to search.
+/// The difference of a mean over queries from that of another way to search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
     /// The difference of the means; above 0 where the second way is better.
     pub difference: f64,
-    /// Where the 95 % interval of the difference begins.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Where it ends.
+    /// Upper end.
     pub high: f64,
-    /// How often chance alone makes a difference at least as large, either way, if the two are equally good.
+    /// The p-value: how often chance alone makes a difference at least as large, either way, if the two are equally good.
     pub p: f64,
 }
 
 /// Compares the scores of the same queries, in the same order.
 ///
-/// The queries are drawn with replacement, as many as there are, `resamples` times. The interval has the middle 95 % of the means of
-/// the drawn differences; `p` is the share of them, moved so that their mean is 0, that are at least as far from 0 as the observed
-/// one, which counts as drawn too, so that `p` is never 0.
+/// The queries are drawn with replacement, as many as there are, `resamples` times. The interval has the middle 95 % of the means
+/// of the drawn differences; `p` is the share of them, moved so that their mean is 0, that are at least as far from 0 as the
+/// observed one, which counts as drawn too, so that `p` is never 0.
 pub fn paired_bootstrap(first: &[f64], second: &[f64], resamples: usize, seed: u64) -> Difference {
     debug_assert_eq!(first.len(), second.len(), "scores are of the same queries");
     let differences: Vec<f64> = second.iter().zip(first).map(|(second, first)| second - first).collect();

@@ -1,8 +1,8 @@
-//! Semantic textual similarity: Spearman's rank correlation between the cosine of two sentences and how alike people found them.
-//! EMS has no table of it; the correlation is the one that the STS shared tasks (SemEval-2017, task 1) are reported with since.
+//! Semantic textual similarity: Spearman's rank correlation between the cosine of two sentences and human similarity scores.
+//! EMS has no table for it; it is the measure that the STS shared tasks have reported since SemEval-2017, task 1.
 //!
 //! Files `sts.xx-yy.tsv` (or `sts.xx-xx.tsv`), one pair per line: `score<TAB>xx-sentence<TAB>yy-sentence`, a higher score for
-//! more alike.
+//! more similar.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use super::error::EvaluationError;
 use super::lines;
 use super::retrieval::mean;
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StsReport {
-    /// By what stands between `sts.` and `.tsv`.
+    /// By the part of the name between `sts.` and `.tsv`.
     pub pairs: BTreeMap<String, StsScore>,
     /// Mean of the correlations.
     pub mean: f64,
@@ -29,11 +29,11 @@ pub struct StsReport {
 pub struct StsScore {
     /// Sentence pairs.
     pub pairs: usize,
-    /// Spearman's rank correlation times 100; of equal values each has the mean of their ranks.
+    /// Spearman's rank correlation times 100; equal values share the mean of their ranks.
     pub spearman: f64,
 }
 
-/// Measures every file in `folder`. Gives `None` when there is none.
+/// Evaluates every file in `folder`. Returns `None` if there is none.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<StsReport>, EvaluationError> {
     let mut pairs = BTreeMap::new();
     for name in lines::names(folder)? {
@@ -59,12 +59,12 @@ fn measure_file(path: &Path, encoder: &mut dyn SentenceEncoder) -> Result<StsSco
     let cosines: Vec<f64> = left.rows().zip(right.rows()).map(dot).collect();
     let correlation = spearman(&cosines, &gold).ok_or_else(|| EvaluationError::Content {
         path: path.to_owned(),
-        problem: "expected scores, and cosines, that are not all the same".to_owned(),
+        problem: "expected scores and cosines that are not all the same".to_owned(),
     })?;
     Ok(StsScore { pairs: gold.len(), spearman: 100.0 * correlation })
 }
 
-/// Spearman's rank correlation: Pearson's, of the ranks. `None` when the values of one side are all equal.
+/// Spearman's rank correlation: Pearson's, of the ranks. `None` if the values of one side are all equal.
 pub fn spearman(first: &[f64], second: &[f64]) -> Option<f64> {
     pearson(&ranks(first), &ranks(second))
 }
@@ -148,7 +148,7 @@ mod tests {
             ("5\t1\t2\nhigh\t1\t2\n", "sts.en-de.tsv:2: score: expected a number, got high"),
             ("NaN\t1\t2\n", "sts.en-de.tsv:1: score: expected a number, got NaN"),
             ("5\t1\n", "sts.en-de.tsv:1: line: expected 3 tab-separated fields (score, first sentence, second sentence), got 2"),
-            ("5\t1\t2\n5\t1\t9\n", "scores, and cosines, that are not all the same"),
+            ("5\t1\t2\n5\t1\t9\n", "scores and cosines that are not all the same"),
         ] {
             let error = measure_file(content).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");

@@ -1,10 +1,10 @@
 //! Tatoeba similarity search: EMS (2024), section V-A, table IV. P@1 by cosine between English and each other language.
 //!
 //! Files in LASER's layout, `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code. Codes of
-//! languages outside the 62 are passed over and named.
+//! languages outside the 62 are skipped and named.
 //!
 //! The paper's 58 languages count `max` (North Moluccan Malay) as its Malay and `zsm` (Standard Malay) as unseen; here `zsm` is
-//! Malay. So there are two means: one over the codes of table IV, and one over the languages that Dragoman means.
+//! Malay. So there are two means: one over the codes of table IV, and one over Dragoman's languages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::lines;
 use super::retrieval::{mean, precision_at_1};
 use super::short::ShortScore;
 
-/// What was measured, in percent.
+/// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TatoebaReport {
     /// By ISO 639-3 code.
@@ -30,11 +30,11 @@ pub struct TatoebaReport {
     pub to_english_mean: f64,
     /// Of queries in English, over the same.
     pub from_english_mean: f64,
-    /// How many of the codes of table IV there are, of 58.
+    /// How many of the 58 codes of table IV have files.
     pub paper_codes: usize,
-    /// Mean over those, both directions: the number to put beside the paper's.
+    /// Mean over those, both directions: the number to compare with the paper's.
     pub paper_mean: f64,
-    /// Codes that have files here, but are of none of the 62 languages.
+    /// Codes with files that are not among the 62 languages.
     pub passed_over: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct TatoebaScore {
     pub short: ShortScore,
 }
 
-/// Measures every language that has files in `folder`. Gives `None` when none has.
+/// Evaluates every language that has files in `folder`. Returns `None` if none has.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<TatoebaReport>, EvaluationError> {
     let mut codes = BTreeMap::new();
     let mut passed_over = Vec::new();
@@ -108,7 +108,7 @@ impl fmt::Display for TatoebaReport {
             self.paper_codes, self.paper_mean
         )?;
         if !self.passed_over.is_empty() {
-            writeln!(f, "- Tatoeba: other languages passed over: {}", self.passed_over.join(", "))?;
+            writeln!(f, "- Tatoeba: other languages skipped: {}", self.passed_over.join(", "))?;
         }
         Ok(())
     }
@@ -144,7 +144,8 @@ const TABLE_IV: [(&str, &str); 58] = [
     ("urd", "ur"), ("vie", "vi"),
 ];
 
-/// Other codes of the 62 languages: those outside table IV, and the other one where ISO 639-3 has a macrolanguage and its members.
+/// Other codes of the 62 languages: those outside table IV, and the other one where ISO 639-3 has a macrolanguage and its
+/// members.
 #[rustfmt::skip]
 const OTHER_CODES: [(&str, &str); 16] = [
     ("als", "sq"), ("arb", "ar"), ("ekk", "et"), ("fas", "fa"), ("fil", "tl"), ("guj", "gu"), ("khk", "mn"),

@@ -2,7 +2,7 @@
 
 use crate::domain::{Code, Scope};
 
-/// What a request must bring.
+/// The key that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// No key.

@@ -14,7 +14,7 @@ use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use super::operations::{Example, examples};
 use crate::domain::{Alias, Code, CollectionName};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("list_aliases", &[READ_ERRORS, &[Code::InvalidCursor]]),
     ("put_alias", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::CollectionExists, Code::TooManyCollections]]),
@@ -28,7 +28,7 @@ pub const EXAMPLES: &[Example] = examples!["list_aliases.200", "put_alias.reques
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAliasRequest {
-    /// The collection's own name.
+    /// The collection's name.
     pub collection: String,
 }
 
@@ -61,14 +61,14 @@ pub async fn list_aliases(
 
 /// Set an alias
 ///
-/// Makes a name stand for a collection wherever a collection's name can stand, except where it is deleted. An alias of another
-/// collection changes from one to the other at once, so that a collection can be rebuilt under a new name and take over without
+/// Points an alias to a collection. The alias works wherever a collection's name does, except for deleting the collection. An
+/// existing alias switches at once, so you can rebuild a collection under a new name and let it take over without
 /// a gap.
 #[utoipa::path(
     put, path = "/v1/aliases/{alias}", tag = "aliases",
-    params(("alias" = String, Path, description = "The alias, a name like that of a collection.", example = "current")),
+    params(("alias" = String, Path, description = "The alias; it follows the rules for collection names.", example = "current")),
     request_body(content = PutAliasRequest, description = "The collection."),
-    responses((status = 200, description = "The alias stands for the collection.", body = Alias)),
+    responses((status = 200, description = "The alias points to the collection.", body = Alias)),
 )]
 pub async fn put_alias(
     State(api): State<Api>,
@@ -82,11 +82,11 @@ pub async fn put_alias(
 
 /// Delete an alias
 ///
-/// Removes an alias; its collection stays.
+/// Deletes an alias; its collection stays.
 #[utoipa::path(
     delete, path = "/v1/aliases/{alias}", tag = "aliases",
     params(("alias" = String, Path, description = "The alias.", example = "current")),
-    responses((status = 204, description = "The alias is gone.")),
+    responses((status = 204, description = "The alias was deleted.")),
 )]
 pub async fn delete_alias(State(api): State<Api>, AliasPath(name): AliasPath) -> Result<StatusCode, ApiError> {
     api.service.delete_alias(&name).await?;

@@ -1,4 +1,4 @@
-//! What stands before every handler: the drain, the key, its scope and reach, the bounds on traffic, the time limit.
+//! The checks before every handler: the drain, the key, its scope and reach, the limits on traffic, the time limit.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl AuthMiddleware {
         Self { service, settings: Arc::new(settings), traffic, operations }
     }
 
-    /// What all requests share.
+    /// The shared part of all requests.
     pub fn bounds(&self) -> Vec<Arc<Bound>> {
         let mut bounds = self.traffic.bounds().to_vec();
         bounds.extend(self.service.shared_bounds());
@@ -58,14 +58,14 @@ impl AuthMiddleware {
         }
         let refuse = |detail: &str| ApiError::new(Code::Unauthorized, detail);
         let Some(header) = headers.get(AUTHORIZATION) else {
-            return Err(refuse("this server asks for a key, in the header \"authorization: Bearer KEY\"; the request has none"));
+            return Err(refuse("this server needs a key in the header \"authorization: Bearer KEY\"; the request has none"));
         };
         let secret = header.to_str().ok().and_then(|text| {
             let scheme = text.get(..BEARER.len())?;
             scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())
         });
-        // What was sent is not repeated: it may be somebody's secret, mistyped.
-        let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with one space between"))?;
+        // The header is not repeated: it may contain a mistyped secret.
+        let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with a single space"))?;
         Ok(self.service.authenticate(secret)?)
     }
 }
@@ -84,7 +84,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     let admitted = async {
-        // Who watches a server is answered also when all places are taken, which is what it has to see.
+        // Monitoring is answered even if all places are taken, because that is what it has to see.
         let watches = operation.id == "get_metrics";
         if watches && auth.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
@@ -120,28 +120,30 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     let response = memory.clone().scope(run(operation, &auth.settings, request, next)).await;
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
-    // What was written is told in any case; its answer is small beside the request.
+    // The result of a write is reported in any case; its response is small beside the request.
     if let (Err(refusal), Scope::Read) = (held, scope) {
         return refused(refusal).into_response();
     }
     response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
 }
 
-/// Checks what the caller may do and touch.
+/// Checks what the caller may do and access.
 async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Request) -> Result<(), ApiError> {
     if caller.scope() < scope {
         let (has, needs) = (caller.scope().name(), scope.name());
-        return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, this needs {needs}")));
+        return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, but this needs {needs}")));
     }
     if caller.collections().is_none() {
         return Ok(());
     }
     match reach {
         Reach::Server | Reach::Handler => Ok(()),
-        Reach::Everything => Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, this concerns all")),
+        Reach::Everything => {
+            Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this concerns all"))
+        }
         Reach::Path => {
             let params = request.extract_parts::<RawPathParams>().await;
-            let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path names no collection of this key"))?;
+            let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path does not name a collection of this key"))?;
             let value = params.iter().find(|(name, _)| *name == "collection").map_or("", |(_, value)| value);
             match CollectionName::parse(value) {
                 Ok(name) => check_reach(caller, &name),
@@ -151,12 +153,12 @@ async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Reque
     }
 }
 
-/// Refuses a collection that the caller may not touch; says nothing about whether there is one.
+/// Refuses a collection that the caller may not access, without revealing whether it exists.
 pub fn check_reach(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
     if caller.reaches(collection) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to other collections than {collection}")))
+    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}")))
 }
 
 async fn run(operation: &Operation, settings: &Settings, request: Request, next: Next) -> Response {
@@ -168,7 +170,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         Ok(response) => response,
         Err(_) => {
             let detail = format!(
-                "the request took longer than {} s (request_timeout_s); what it was to store may be stored all the same",
+                "the request took longer than {} s (request_timeout_s); its writes may still be stored",
                 limit.as_secs_f64()
             );
             ApiError::new(Code::RequestTimeout, detail).into_response()

@@ -1,4 +1,4 @@
-//! How a collection compares and indexes, on the wire: names, bounds, and what goes together with what.
+//! How a collection compares and indexes, in the API: names, limits, and which settings fit together.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -8,54 +8,54 @@ use super::languages::languages;
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
 
-/// Parameters of the index, an HNSW graph. Those that are left out have their usual values.
+/// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswOptions {
-    /// Neighbors per node: more find more, take more memory and longer to build. 16 when left out.
+    /// Neighbors per node: more neighbors find more, but take more memory and longer to build. Default 16.
     #[serde(default)]
     #[schema(nullable = false, minimum = 4, maximum = 128)]
     pub m: Option<usize>,
-    /// Candidates while adding: more find more and take longer to build. 128 when left out.
+    /// Candidates while building: more candidates find more, but take longer to build. Default 128.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
     pub ef_construction: Option<usize>,
-    /// Candidates while searching: more find more and take longer. 96 when left out.
+    /// Candidates while searching: more candidates find more, but take longer. Default 96.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
 
-/// What may change of the index's parameters.
+/// Changes to the index's parameters.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswChange {
-    /// Candidates while searching: more find more and take longer.
+    /// Candidates while searching: more candidates find more, but take longer.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
 
-/// How texts are cut into passages, each with an embedding of its own.
+/// How texts are split into passages, each with its own embedding.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PassageOptions {
-    /// Tokens of one passage at most, from 8 to what the model reads whole, which it is when left out.
+    /// Maximum tokens per passage, from 8 to what the model reads in full, which is the default.
     #[serde(default)]
     #[schema(nullable = false, minimum = 8)]
     pub tokens_max: Option<usize>,
-    /// Tokens at the end of a passage that the next one repeats, at most: half of `tokens_max` or fewer; none when left out.
+    /// Maximum tokens at the end of a passage that the next one repeats: at most half of `tokens_max`; none by default.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0)]
     pub overlap_tokens: Option<usize>,
 }
 
-/// Where the embeddings come from: a model, or the caller, who says how many values they have.
+/// The source of embeddings: a model, or the caller, who gives their dimension.
 pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
     let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
     if let Some(model) = model {
         let detail = format!(
-            "must be left out with a model, whose dimension is its own: expected one of the two, got {dimension} and model {model:?}"
+            "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
         );
         return Err(ApiError::at(Code::InvalidRequest, "/dimension", detail));
     }
@@ -71,20 +71,22 @@ pub fn values(
     let metric = metric.unwrap_or_default();
     let quantization = quantization.unwrap_or_else(|| Quantization::usual(metric));
     if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
-        let detail =
-            format!("must be cosine for a collection with a model, whose embeddings have unit length, got {}", metric.name());
+        let detail = format!(
+            "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
+            metric.name()
+        );
         return Err(ApiError::at(Code::InvalidRequest, "/metric", detail));
     }
     if quantization.needs_cosine() && metric != Metric::Cosine {
         let (quantization, metric) = (quantization.name(), metric.name());
         let detail =
-            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps directions only");
+            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions");
         return Err(ApiError::at(Code::InvalidRequest, "/quantization", detail));
     }
     Ok((metric, quantization))
 }
 
-/// How texts are cut, within the bounds that the model and each other set.
+/// How texts are split, within the limits of the model and of each other.
 pub fn passage_bounds(
     source: &NewSource,
     options: Option<PassageOptions>,
@@ -92,7 +94,7 @@ pub fn passage_bounds(
 ) -> Result<Option<PassageBounds>, ApiError> {
     let Some(PassageOptions { tokens_max, overlap_tokens }) = options else { return Ok(None) };
     if let NewSource::OwnVectors(_) = source {
-        let detail = "must be left out with a dimension: a vector of the caller's own stands for its whole document";
+        let detail = "must be left out with a dimension, because each vector stands for its whole document";
         return Err(ApiError::at(Code::InvalidRequest, "/passage_bounds", detail));
     }
     let bounds = passages::TOKENS_MIN..=model_tokens_max;
@@ -102,7 +104,7 @@ pub fn passage_bounds(
     Ok(Some(PassageBounds { tokens_max, overlap_tokens }))
 }
 
-/// The parameters of the index, within their bounds.
+/// The parameters of the index, within their limits.
 pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     let options = options.unwrap_or_default();
     let usual = HnswSettings::default();
@@ -119,12 +121,12 @@ pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     }
 }
 
-/// The width of searches, within its bounds.
+/// The search width, within its limits.
 pub fn ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
     asked.map(|asked| within("/hnsw/ef_search", asked, EF)).transpose()
 }
 
-/// The languages that searches look in unless they say otherwise.
+/// The default languages of searches.
 pub fn default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
     languages(codes, "/default_languages")
 }

@@ -1,4 +1,4 @@
-//! `/v1/collections`: create, list, get, change, delete.
+//! `/v1/collections`: creates, lists, reads, changes and deletes collections.
 
 use axum::Json;
 use axum::extract::State;
@@ -24,10 +24,10 @@ use crate::domain::{
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
-/// Paths with an index, in one collection, at most: each costs time with every write.
+/// Maximum indexed paths per collection: each costs time with every write.
 const METADATA_INDEXES_MAX: usize = 16;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "create_collection",
@@ -57,29 +57,29 @@ pub const EXAMPLES: &[Example] = examples![
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCollectionRequest {
-    /// The name, the collection's key in every path: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter
-    /// or digit.
+    /// The name, which every path of the collection contains: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a
+    /// letter or digit.
     #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
-    /// What the collection is for, in the caller's words; at most 4096 bytes.
+    /// What the collection is for, in your words; at most 4096 bytes.
     #[serde(default)]
     #[schema(nullable = false, max_length = 4096)]
     pub description: Option<String>,
-    /// The model that embeds its texts, by a name that `GET /v1/models` lists; the loaded one when this and `dimension` are left
-    /// out.
+    /// The model that embeds its texts, by a name that `GET /v1/models` lists. Without this and without `dimension`, the loaded
+    /// model.
     #[serde(default)]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// For vectors of the caller's own instead of a model: how many values each has. Every document then brings its `vector`, and
+    /// The dimension of your own vectors, for a collection without a model. Every document must then bring its `vector`, and
     /// may do without text.
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, maximum = 8192)]
     pub dimension: Option<usize>,
-    /// How vectors are compared; `cosine` when left out, and always with a model.
+    /// How vectors are compared; `cosine` by default, and always with a model.
     #[serde(default)]
     #[schema(nullable = false)]
     pub metric: Option<Metric>,
-    /// How the index keeps values; when left out, `i8` under `cosine` and `f16` under the others.
+    /// How the index stores values; by default `i8` under `cosine` and `f16` under the other metrics.
     #[serde(default)]
     #[schema(nullable = false)]
     pub quantization: Option<Quantization>,
@@ -87,22 +87,22 @@ pub struct CreateCollectionRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub hnsw: Option<HnswOptions>,
-    /// How its texts are cut into passages; refused with `dimension`, where each vector stands for a whole document.
+    /// How its texts are split into passages; not allowed with `dimension`, where each vector stands for a whole document.
     #[serde(default)]
     #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
-    /// The languages of a search that names none, as BCP 47 tags; all when left out.
+    /// The languages of a search that names none, as BCP 47 tags; all by default.
     #[serde(default)]
     #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
-    /// Paths into the metadata that many filters look at, written as in a filter: each gets an index. At most 16.
+    /// Metadata paths to index, written as in a filter, for fields that many filters use. At most 16.
     #[serde(default)]
     #[schema(nullable = false, max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
-/// What is to change of a collection; what is left out stays. Everything else of a collection is fixed when it is created; only
-/// its model changes when it is embedded anew.
+/// Changes to a collection; what you leave out stays. Everything else about a collection is fixed at creation; only
+/// its model changes when it is re-embedded.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeCollectionRequest {
@@ -118,27 +118,27 @@ pub struct ChangeCollectionRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
-    /// All paths into the metadata that have an index from now on. An index that is new is made before the answer, while other
-    /// writes to the collection wait; one that is not named here is dropped. At most 16.
+    /// All metadata paths to index from now on. A new index is built before the response, while other
+    /// writes to the collection wait; an index that is not named here is dropped. At most 16.
     #[serde(default)]
     #[schema(nullable = false, max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
-/// A collection and what it holds.
+/// A collection and its contents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CollectionInfo {
     /// The name.
     pub name: String,
-    /// What the collection is for; omitted when nothing was said.
+    /// What the collection is for; omitted if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub description: Option<String>,
-    /// The model that embeds its texts; omitted when the caller sends vectors.
+    /// The model that embeds its texts; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// SHA-256 over what decides the model's embeddings, of which a collection never mixes two; omitted without a model.
+    /// SHA-256 over everything that determines the model's embeddings; a collection never mixes two. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,
@@ -147,24 +147,24 @@ pub struct CollectionInfo {
     pub dimension: usize,
     /// How embeddings are compared.
     pub metric: Metric,
-    /// How the index keeps values.
+    /// How the index stores values.
     pub quantization: Quantization,
     /// Parameters of the index.
     pub hnsw: HnswSettings,
-    /// How its texts are cut into passages; omitted without a model.
+    /// How its texts are split into passages; omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub passage_bounds: Option<PassageBounds>,
     /// ISO 639-1 codes of the languages of a search that names none; empty means all.
     pub default_languages: Vec<String>,
-    /// Paths into the metadata that have an index, in order.
+    /// Indexed metadata paths, in order.
     pub metadata_indexes: Vec<String>,
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// Documents that it holds.
+    /// Number of documents.
     pub documents: u64,
-    /// Passages of all its documents.
+    /// Number of passages of all its documents.
     pub passages: u64,
     /// Passages that are stored but not searchable yet.
     pub passages_pending: u64,
@@ -172,15 +172,15 @@ pub struct CollectionInfo {
     pub languages: Vec<LanguageCount>,
     /// Bytes of its database and its index on disk.
     pub disk_bytes: u64,
-    /// True for a collection whose texts an older version of the server cut into passages: `POST
-    /// /v1/collections/{collection}/reembed` cuts and embeds them by today's rules. Omitted otherwise.
+    /// True if an older version of the server split its texts into passages; `POST
+    /// /v1/collections/{collection}/reembed` splits and embeds them by the current rules. Omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub cut_by_older_rules: bool,
     /// Whether searches find everything that is stored.
     pub index_state: IndexStateName,
-    /// Where the collection's database was found damaged since the server started; omitted when it was not. What is damaged is
-    /// not served; requests that meet it get `collection_damaged`.
+    /// Damage in the collection's database found since the server started; omitted if there is none. Damaged data is
+    /// never returned; requests that touch it get `collection_damaged`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub damage: Vec<DamagedPlace>,
@@ -189,8 +189,8 @@ pub struct CollectionInfo {
 /// A place where a collection's database is damaged.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DamagedPlace {
-    /// The document that is damaged: replacing or deleting it mends the damage. Omitted when it is not one document, or its id
-    /// cannot be read.
+    /// The damaged document: replace or delete it to repair the damage. Omitted if the damage is not in one document, or if its
+    /// id cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub document: Option<String>,
@@ -198,10 +198,10 @@ pub struct DamagedPlace {
     pub problem: String,
 }
 
-/// How many documents a language has.
+/// A language and its number of documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LanguageCount {
-    /// ISO 639-1 code; omitted for documents of no recognized language.
+    /// ISO 639-1 code; omitted for documents without a recognized language.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -209,14 +209,14 @@ pub struct LanguageCount {
     pub documents: u64,
 }
 
-/// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after its start.
-/// `damaged`: the database cannot be opened, nothing of it can be read, and the counts are 0.
+/// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after a start.
+/// `damaged`: the database cannot be opened, so nothing can be read, and the counts are 0.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexStateName {
     /// Searches find everything that is stored.
     Ready,
-    /// The server is still loading the collection after its start.
+    /// The server is still loading the collection after a start.
     Recovering,
     /// The database cannot be opened.
     Damaged,
@@ -235,15 +235,15 @@ pub struct CollectionList {
 
 /// Create a collection
 ///
-/// Creates an empty collection, for texts that the loaded model embeds or, with `dimension`, for vectors of the caller's own.
-/// The name must be free. When this is answered, the collection is durable.
+/// Creates an empty collection, for texts that the loaded model embeds or, with `dimension`, for your own vectors.
+/// The name must be free. Once the response arrives, the collection is durable.
 #[utoipa::path(
     post, path = "/v1/collections", tag = "collections",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
     ),
-    request_body(content = CreateCollectionRequest, description = "The collection's name and what it is for."),
+    request_body(content = CreateCollectionRequest, description = "The collection's name and settings."),
     responses((
         status = 201, description = "The collection was created.", body = CollectionInfo,
         headers(("location" = String, description = "Path of the new collection.")),
@@ -268,7 +268,7 @@ pub async fn create_collection(
 
 /// List collections
 ///
-/// Lists collections in the order of their names, page by page; with a restricted key only those that it may touch.
+/// Lists collections in the order of their names, page by page; with a restricted key only those that it may access.
 #[utoipa::path(
     get, path = "/v1/collections", tag = "collections", params(PageParameters),
     responses((status = 200, description = "One page of collections.", body = CollectionList)),
@@ -288,7 +288,7 @@ pub async fn list_collections(
 
 /// Get a collection
 ///
-/// Gives a collection's model, its counts and the state of its index.
+/// Returns a collection's model, its counts and the state of its index.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -303,8 +303,8 @@ pub async fn get_collection(
 
 /// Change a collection
 ///
-/// Changes a collection's description, how wide its searches look, the languages of a search that names none, or which paths
-/// into the metadata have an index. When this is answered, the change is durable.
+/// Changes a collection's description, its search width, the languages of a search that names none, or its indexed metadata
+/// paths. Once the response arrives, the change is durable.
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -338,7 +338,7 @@ pub async fn change_collection(
 #[utoipa::path(
     delete, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    responses((status = 204, description = "The collection is gone.")),
+    responses((status = 204, description = "The collection was deleted.")),
 )]
 pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): CollectionPath) -> Result<StatusCode, ApiError> {
     api.service.delete_collection(&name).await?;
@@ -383,7 +383,7 @@ fn check_description(description: Option<&str>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reads the paths of `metadata_indexes`.
+/// Parses the paths of `metadata_indexes`.
 fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
     let got = texts.len();
     if got > METADATA_INDEXES_MAX {
@@ -394,7 +394,9 @@ fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
         let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
         match Field::parse(text).map_err(refuse)? {
             Field::Metadata(path) if path.is_indexable() => Ok(path),
-            Field::Metadata(_) => Err(refuse("must hold no quotes, backslashes or control characters in its keys".to_owned())),
+            Field::Metadata(_) => {
+                Err(refuse("must not contain quotes, backslashes or control characters in its keys".to_owned()))
+            }
             own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
         }
     };
@@ -408,7 +410,7 @@ impl From<CollectionView> for CollectionInfo {
             language: language.map(|language| language.code().to_owned()),
             documents,
         };
-        // Vectors of one's own stand for whole texts.
+        // A caller's vector stands for a whole text.
         let cut_by_older_rules = counts.cut_by_older_rules && collection.model.is_some();
         let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
         Self {

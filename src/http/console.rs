@@ -1,5 +1,5 @@
-//! The web console at `/`: files inside the program, served to everybody. All that they do goes through the public API, which asks
-//! for keys.
+//! The web console at `/`: files inside the program, served to everybody. It does everything through the public API, which
+//! checks keys.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use super::etags;
 
 /// The page.
 pub const PAGE_PATH: &str = "/";
-/// What the page loads.
+/// Files that the page loads.
 pub const FILE_PATH: &str = "/console/{file}";
 
 /// A file of the console.
@@ -48,7 +48,7 @@ impl File {
         }
     }
 
-    /// The file, or that the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
+    /// The file, or 304 if the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
     fn answer(&'static self, headers: &HeaderMap) -> Response {
         let described = [(ETAG, self.etag.as_str()), (CACHE_CONTROL, "no-cache")];
         if etags::is_known(headers, &self.etag) {

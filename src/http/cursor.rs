@@ -1,7 +1,7 @@
 //! Cursors: where the next page of a list begins, opaque to clients.
 //!
-//! A cursor holds the last row's key, the format's version and the list that it belongs to, so that one of another list is
-//! refused instead of giving wrong rows. It stays valid when the row that it names is deleted.
+//! A cursor contains the last row's key, the format's version and its list, so that a cursor of another list is
+//! refused instead of giving wrong rows. It stays valid if the row that it names is deleted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,7 +22,7 @@ pub enum List<'a> {
     Aliases,
     /// One collection's documents, by id.
     Documents(&'a CollectionName),
-    /// One collection's documents that a filter leaves, in an order; the text says which.
+    /// One collection's documents that match a filter, in an order; the text says which.
     Scroll(&'a CollectionName, &'a str),
     /// All classifiers, by name.
     Classifiers,
@@ -70,9 +70,9 @@ pub fn decode(list: &List<'_>, text: &str) -> Result<String, ApiError> {
     if cursor.v == VERSION && cursor.list == list.key() { Ok(cursor.after) } else { Err(invalid()) }
 }
 
-/// The error of a cursor that is none, or another list's.
+/// The error for a cursor that is not valid, or belongs to another list.
 pub fn invalid() -> ApiError {
-    ApiError::parameter(Code::InvalidCursor, "cursor", "must be the next_cursor of an earlier page of the same list, unchanged")
+    ApiError::parameter(Code::InvalidCursor, "cursor", "must be the unchanged next_cursor of an earlier page of the same list")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/v1/detect`: which language texts are written in.
+//! `/v1/detect`: detects the language of texts.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use super::operation_errors::{BODY_ERRORS, OperationErrors};
 use super::operations::{Example, examples};
 use crate::domain::{Code, DetectedLanguage, Limits};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
     &[("detect_languages", &[BODY_ERRORS, &[Code::InvalidRequest, Code::Unavailable, Code::Internal]])];
 
@@ -36,15 +36,15 @@ pub struct LanguageDetections {
     pub detections: Vec<LanguageDetection>,
 }
 
-/// The language of a text. Empty when it is in none of the supported ones: without letters, in letters of another script, or in another
-/// language, as far as the model tells.
+/// The language of a text. Empty if it is in none of the supported languages: without letters, in letters of another script, or
+/// in another language, as far as the model can tell.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LanguageDetection {
     /// ISO 639-1 code of the most likely language.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub language: Option<&'static str>,
-    /// How sure that is, 0 to 1.
+    /// Confidence, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub confidence: Option<f32>,
@@ -52,7 +52,7 @@ pub struct LanguageDetection {
 
 /// Detect languages
 ///
-/// Recognizes the language of each text, as the server does with documents that come without one. Of a long text it looks at the
+/// Detects the language of each text, as the server does for documents without one. For a long text it reads the
 /// beginning, the middle and the end.
 #[utoipa::path(
     post, path = "/v1/detect", tag = "comparison",

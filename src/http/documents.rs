@@ -1,4 +1,4 @@
-//! `/v1/collections/{collection}/documents`: upsert, list, get, delete.
+//! `/v1/collections/{collection}/documents`: upserts, lists, reads and deletes documents.
 
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use crate::domain::timestamps::rfc3339;
 use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
 use crate::service::document_input::{DocumentProblem, Refusal, check};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "upsert_documents",
@@ -52,7 +52,7 @@ pub const EXAMPLES: &[Example] = examples![
     "get_document.200"
 ];
 
-/// What became of the documents of one request.
+/// The results for the documents of one request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UpsertResult {
     /// One result per document, in the order of the request.
@@ -61,32 +61,32 @@ pub struct UpsertResult {
     pub failed: u64,
 }
 
-/// What became of one document.
+/// The result for one document.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentResult {
-    /// The id, given or made; omitted when the document was refused before it had a valid one.
+    /// The id, given or generated; omitted if the document was rejected before it had a valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub id: Option<String>,
     /// Whether it was created, updated, or not stored at all.
     pub status: DocumentStatus,
-    /// The document's version from now on, which `etag` shows in quotes; omitted when it was not stored.
+    /// The document's new version, which `etag` shows in quotes; omitted if it was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub version: Option<u64>,
-    /// Why it was not stored; omitted when it was.
+    /// Why it was not stored; omitted if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<DocumentFailure>,
 }
 
-/// `created`: the id was new. `updated`: the document of this id was replaced. `failed`: nothing of it was stored.
+/// `created`: the id was new. `updated`: the document with this id was replaced. `failed`: nothing of it was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentStatus {
     /// The id was new.
     Created,
-    /// The document of this id was replaced.
+    /// The document with this id was replaced.
     Updated,
     /// Nothing of it was stored.
     Failed,
@@ -100,7 +100,7 @@ pub struct DocumentFailure {
     pub code: String,
     /// JSON pointer into the request body.
     pub pointer: String,
-    /// The limit, what was expected and what came.
+    /// The limit, what was expected and what was given.
     pub detail: String,
 }
 
@@ -109,41 +109,41 @@ pub struct DocumentFailure {
 pub struct StoredDocument {
     /// The id.
     pub id: String,
-    /// The title as it was sent; omitted when there is none.
+    /// The title as it was sent; omitted if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub title: Option<String>,
     /// The text as it was sent.
     pub text: String,
-    /// ISO 639-1 code of the language, given or detected; omitted when none was recognized.
+    /// ISO 639-1 code of the language, given or detected; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub language: Option<String>,
-    /// How sure the detection of the language is, 0 to 1; omitted when the caller gave the language.
+    /// Confidence of the language detection, 0 to 1; omitted if the caller gave the language.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub language_confidence: Option<f32>,
-    /// What the caller said of the document; empty when nothing.
+    /// The caller's metadata; may be empty.
     pub metadata: MetadataObject,
-    /// How many passages the text was split into; each has an embedding of its own.
+    /// How many passages the text was split into; each has its own embedding.
     #[schema(minimum = 1)]
     pub passages: usize,
     /// Whether all its passages are searchable.
     pub indexed: bool,
-    /// When a document of this id was first stored.
+    /// When a document with this id was first stored.
     #[schema(format = DateTime)]
     pub created_at: String,
     /// When it was last stored.
     #[schema(format = DateTime)]
     pub updated_at: String,
-    /// Grows with every change in the collection: the document's version.
+    /// The document's version; it grows with every change in the collection.
     pub version: u64,
 }
 
 /// One page of documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentList {
-    /// Documents, in the order of their ids or that asked for.
+    /// Documents, in the order of their ids or in the requested order.
     pub documents: Vec<StoredDocument>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,13 +151,13 @@ pub struct DocumentList {
     pub next_cursor: Option<String>,
 }
 
-/// When an upsert is answered: `stored`, once the documents are durable, or `indexed`, once they can be found, too.
+/// When the server answers an upsert: `stored`, once the documents are durable, or `indexed`, once searches also find them.
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum WaitFor {
     /// Once the documents are durable.
     Stored,
-    /// Once they can be found, too.
+    /// Once searches also find them.
     Indexed,
 }
 
@@ -166,28 +166,28 @@ pub enum WaitFor {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UpsertParameters {
-    /// When to answer: `stored`, once the documents are durable, or `indexed`, once searches find them, too.
+    /// When to answer: `stored`, once the documents are durable, or `indexed`, once searches also find them.
     #[param(value_type = Option<WaitFor>, default = "indexed")]
     pub wait: Option<String>,
 }
 
 /// Store documents
 ///
-/// Stores one or many documents; one whose id exists already is replaced, so a request may be sent again after a timeout.
-/// Each document succeeds or fails by itself, with one result per document in the order of the request. The answer is 200 when
-/// all were stored, 207 when only some were, and an error, with every document's place in `errors`, when none was.
+/// Stores one or more documents. A document whose id already exists is replaced, so a request can be sent again after a timeout.
+/// Each document succeeds or fails by itself, with one result per document in the order of the request. The status is 200 if
+/// all were stored and 207 if only some were. If none was, the response is an error with every document's place in `errors`.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
         UpsertParameters,
     ),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),
     responses(
         (status = 200, description = "All documents were stored.", body = UpsertResult),
-        (status = 207, description = "Some documents were stored and some failed; `failed` says how many.", body = UpsertResult),
+        (status = 207, description = "Some documents were stored and `failed` others were not.", body = UpsertResult),
     ),
 )]
 pub async fn upsert_documents(
@@ -221,8 +221,8 @@ pub async fn upsert_documents(
 
 /// List documents
 ///
-/// Lists a collection's documents in the order of their ids, page by page. A page ends early when its titles, texts and metadata are large (more
-/// than 1 MiB, and than 16 KiB for each document that is asked for); `next_cursor` leads on.
+/// Lists a collection's documents in the order of their ids, page by page. A page ends early if its titles, texts and metadata
+/// are large (more than 1 MiB, and than 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), PageParameters),
@@ -243,7 +243,7 @@ pub async fn list_documents(
 
 /// Get a document
 ///
-/// Gives a document as it is stored, with its language and whether it is searchable.
+/// Returns a stored document, with its language and whether it is searchable.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
@@ -265,7 +265,7 @@ pub async fn get_document(
 
 /// Delete a document
 ///
-/// Deletes a document. Once this is answered, no search returns it.
+/// Deletes a document. Once the response arrives, no search returns it.
 #[utoipa::path(
     delete, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
@@ -273,7 +273,7 @@ pub async fn get_document(
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
         ("if-match" = Option<String>, Header, description = "Deletes only a document with one of these entity tags."),
     ),
-    responses((status = 204, description = "The document is gone.")),
+    responses((status = 204, description = "The document was deleted.")),
 )]
 pub async fn delete_document(
     State(api): State<Api>,
@@ -284,7 +284,7 @@ pub async fn delete_document(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Reads when to answer.
+/// Parses when to answer.
 pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
     match wait {
         None | Some("indexed") => Ok(Wait::Indexed),
@@ -295,10 +295,10 @@ pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
     }
 }
 
-/// Puts the refused and the stored together in the order of the request.
+/// Combines the results of rejected and stored documents in the order of the request.
 ///
-/// When nothing at all was stored the request failed, and the answer is an error: a client that looks only at the status must
-/// not take it for a success. Its code is the one that a repetition can mend least: a failure of the server before a full
+/// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status must
+/// not take it for a success. Its code is the one that a retry can help least: a failure of the server before a full
 /// queue, that before a mistake of the client.
 fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let mut outcomes = outcomes.into_iter();

@@ -22,7 +22,7 @@ use crate::domain::{Code, Embedding, Limits, ModelInfo};
 /// The path whose errors are in OpenAI's shape.
 pub const PATH: &str = "/v1/embeddings";
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[(
     "create_embeddings",
     &[BODY_ERRORS, &[Code::InvalidRequest, Code::UnknownModel, Code::Overloaded, Code::Unavailable, Code::Internal]],
@@ -37,30 +37,31 @@ pub const EXAMPLES: &[Example] = examples!["create_embeddings.request", "create_
 pub struct CreateEmbeddingsRequest {
     /// One text or several.
     pub input: EmbeddingInput,
-    /// The model by name; the loaded one when left out.
+    /// Name of the model; the loaded one by default.
     #[serde(default)]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// How embeddings are written: `float` when left out.
+    /// Encoding of embeddings: `float` by default.
     #[serde(default)]
     #[schema(nullable = false, default = "float")]
     pub encoding_format: Option<EncodingFormat>,
-    /// Values per embedding. The model has one size; any other is refused.
+    /// Values per embedding. The model has a single dimension; any other is refused.
     #[serde(default)]
     #[schema(nullable = false, minimum = 1)]
     pub dimensions: Option<usize>,
-    /// What the texts are: `document` when left out. A search by a text embeds it as `query`; do so, too, where you search by vectors of
-    /// your own making.
+    /// What the texts are: `document` by default. Searches embed their text as `query`, so use that for query vectors
+    /// that you make yourself.
     #[serde(default)]
     #[schema(nullable = false, default = "document")]
     pub input_type: Option<EmbeddingInputType>,
-    /// Accepted for OpenAI's clients, without effect.
+    /// Accepted for OpenAI's clients, and ignored.
     #[serde(default)]
     #[schema(nullable = false)]
     pub user: Option<String>,
 }
 
-/// One text, or an array of texts: at least one, none blank, at most the server's limit (2048 unless configured otherwise).
+/// One text, or an array of at least one text. No text may be blank. At most the server's limit (2048 unless configured
+/// otherwise).
 #[derive(Debug)]
 pub enum EmbeddingInput {
     /// One text.
@@ -80,14 +81,14 @@ pub enum EncodingFormat {
     Base64,
 }
 
-/// What a text is embedded as. Some models read both alike.
+/// What a text is embedded as. Some models treat both alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingInputType {
-    /// A text that is found, or compared with others of its kind.
+    /// A text to be found, or compared with others of its kind.
     #[default]
     Document,
-    /// A text that documents are looked for by.
+    /// A text to search with.
     Query,
 }
 
@@ -111,16 +112,16 @@ pub struct EmbeddingItem {
     pub object: &'static str,
     /// The text's place in the request, from 0.
     pub index: usize,
-    /// The embedding, of unit length. With `encoding_format` `base64` it is a string instead, as OpenAI's service has it.
+    /// The embedding, of unit length. With `encoding_format` `base64` it is a string instead, as in OpenAI's service.
     #[schema(value_type = Vec<f32>)]
     pub embedding: EmbeddingValues,
-    /// True when the text was longer than what the model reads, so that its end had no influence; omitted otherwise.
+    /// True if the text was longer than the model reads, so that its end was ignored; omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub truncated: bool,
 }
 
-/// An embedding in the encoding that was asked for.
+/// An embedding in the requested encoding.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum EmbeddingValues {
@@ -135,13 +136,13 @@ pub enum EmbeddingValues {
 pub struct TokenUsage {
     /// Tokens of all texts, after truncation.
     pub prompt_tokens: usize,
-    /// The same, as an embedding produces no tokens.
+    /// The same number, because an embedding produces no tokens.
     pub total_tokens: usize,
 }
 
 /// Embed texts
 ///
-/// Embeds texts with the loaded model, without storing anything. Requests, answers and errors have the shape of OpenAI's
+/// Embeds texts with the loaded model, without storing anything. Requests, responses and errors have the shape of OpenAI's
 /// embeddings endpoint, so that its clients work unchanged.
 #[utoipa::path(
     post, path = "/v1/embeddings", tag = "embeddings",
@@ -190,7 +191,7 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
         return Err(ApiError::at(Code::UnknownModel, "/model", detail));
     }
     if let Some(got) = body.dimensions.filter(|got| *got != model.dimension) {
-        let detail = format!("must be {}, the size of model {}, got {got}", model.dimension, model.name);
+        let detail = format!("must be {}, the dimension of model {}, got {got}", model.dimension, model.name);
         return Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail));
     }
     Ok(())
@@ -213,7 +214,7 @@ fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
 pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
     let (max, got) = (limits.text_bytes_max, text.len());
     let detail = if text.trim().is_empty() {
-        "must hold something besides white space".to_owned()
+        "must contain something besides white space".to_owned()
     } else if got > max {
         format!("must have at most {max} bytes (text_bytes_max), got {got}")
     } else {
@@ -230,7 +231,7 @@ fn encode(embedding: &Embedding, format: EncodingFormat) -> EmbeddingValues {
 }
 
 impl<'de> Deserialize<'de> for EmbeddingInput {
-    /// Reads a string or an array of strings. Derived as an untagged enum it would say only that nothing fits.
+    /// Parses a string or an array of strings. A derived untagged enum would only say that nothing fits.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Texts;
 
@@ -267,8 +268,8 @@ impl PartialSchema for EmbeddingInput {
         let text = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
         let one = text().description(Some("One text."));
         let many = ArrayBuilder::new().items(text()).min_items(Some(1)).description(Some("Several texts."));
-        let about = "One text, or an array of texts: at least one, none blank, at most the server's limit (2048 unless configured \
-                     otherwise).";
+        let about = "One text, or an array of at least one text. No text may be blank. The server limits the number of texts \
+                     (2048 unless configured otherwise).";
         OneOfBuilder::new().item(one).item(many).description(Some(about)).into()
     }
 }

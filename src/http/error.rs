@@ -2,7 +2,7 @@
 //!
 //! An `ApiError` travels to the outermost middleware in the extensions of an empty response. There it meets the request id and
 //! becomes a body: RFC 9457 problem+json, or OpenAI's shape on `/v1/embeddings`. Extractors, handlers, the fallback, caught
-//! panics and refusals of the framework all take this road.
+//! panics and refusals of the framework all take this path.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use crate::service::json::shorten;
 /// The media type of `Problem`.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// What a client is told when the server is to blame.
+/// What a client is told if the server is to blame.
 const FAILED: &str = "the server failed; its log has the cause under this request id";
 
 /// Places that several checks name together, about.
@@ -43,23 +43,23 @@ pub struct ApiError {
     pub errors: Vec<Violation>,
     /// The chain of causes, for the log alone.
     pub cause: Option<String>,
-    /// When to come again, in seconds, where it is known better than by the code.
+    /// Seconds until a retry, if known better than by the code.
     pub retry_after_s: Option<u64>,
 }
 
-/// An error answer, as RFC 9457 defines it, with the members `code`, `request_id` and `errors`.
+/// An error response as in RFC 9457, with the members `code`, `request_id` and `errors`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
     /// Where this kind of error is described, relative to the server.
     #[serde(rename = "type")]
     #[schema(format = "uri-reference")]
     pub kind: String,
-    /// What kind of error it is, in one sentence; the same for every error of one code.
+    /// A summary of this kind of error; the same for every error with this code.
     pub title: String,
-    /// The HTTP status number.
+    /// The HTTP status.
     #[schema(minimum = 400, maximum = 599)]
     pub status: u16,
-    /// What is wrong with this request: the field, the limit, what was expected and what came.
+    /// What is wrong with this request: the field, the limit, what was expected and what was given.
     pub detail: String,
     /// The path of the request.
     #[schema(format = "uri-reference")]
@@ -67,9 +67,9 @@ pub struct Problem {
     /// The kind of error, from a closed list: what programs should switch on.
     #[schema(value_type = Code)]
     pub code: String,
-    /// The id of the request, which the server's log and the header `x-request-id` have too.
+    /// The id of the request, which is also in the server's log and in the header `x-request-id`.
     pub request_id: String,
-    /// Every place in the request that is wrong; omitted when the request as a whole is.
+    /// Every place in the request that is wrong; omitted if the error concerns the request as a whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Violation>,
 }
@@ -77,19 +77,19 @@ pub struct Problem {
 /// One wrong place in a request.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Violation {
-    /// JSON pointer (RFC 6901) into the request body; empty for the whole body, omitted when the place is not in the body.
+    /// JSON pointer (RFC 6901) into the request body; empty for the whole body, omitted if the place is not in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub pointer: Option<String>,
-    /// Name of the path or query parameter or of the header; omitted when the place is in the body.
+    /// Name of the path parameter, query parameter or header; omitted if the place is in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub parameter: Option<String>,
-    /// What was expected and what came.
+    /// What was expected and what was given.
     pub detail: String,
 }
 
-/// An error answer of `/v1/embeddings`, in OpenAI's shape.
+/// An error response of `/v1/embeddings`, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OpenAiProblem {
     /// What is wrong.
@@ -99,13 +99,13 @@ pub struct OpenAiProblem {
 /// What is wrong, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OpenAiProblemDetail {
-    /// The field, the limit, what was expected and what came.
+    /// The field, the limit, what was expected and what was given.
     pub message: String,
     /// `invalid_request_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `overloaded_error` or
     /// `server_error`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The field that is wrong, null when the request as a whole is.
+    /// The field that is wrong; null if the error concerns the request as a whole.
     #[schema(required = true)]
     pub param: Option<String>,
     /// The kind of error, from the same closed list as everywhere.
@@ -113,7 +113,7 @@ pub struct OpenAiProblemDetail {
     pub code: String,
 }
 
-/// The body that an error gets.
+/// The shape of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// RFC 9457.
@@ -191,7 +191,7 @@ impl ApiError {
         Self::several(code, vec![violation])
     }
 
-    /// An error at several places; the detail tells the first and how many more there are.
+    /// An error at several places; the detail has the first one and the number of the others.
     pub fn several(code: Code, errors: Vec<Violation>) -> Self {
         let first = errors.first().map(Violation::summary).unwrap_or_default();
         let detail = match errors.len() {
@@ -319,7 +319,7 @@ impl From<service::Error> for ApiError {
     }
 }
 
-/// What the client is told of an error: nothing of the server's inside when the client is not to blame.
+/// What the client learns of an error: nothing about the server's internals if the client is not to blame.
 fn shown(error: &service::Error, code: Code) -> String {
     use service::Error;
     let fixed = || match code.blame() {
@@ -330,7 +330,7 @@ fn shown(error: &service::Error, code: Code) -> String {
         (_, Error::InBatch { index, source }) => format!("/searches/{index}: {}", shown(source, code)),
         // Its text is fixed, and the client must know that the documents are stored.
         (_, Error::NotIndexed(_)) => error.to_string(),
-        // Nobody can mend what is not named.
+        // Nobody can repair what is not named.
         (_, Error::Damaged { .. }) => error.to_string(),
         (Blame::Server, _) => fixed(),
         (Blame::Client, Error::Store(source)) => source.to_string(),
@@ -342,7 +342,7 @@ fn shown(error: &service::Error, code: Code) -> String {
     }
 }
 
-/// Takes the error out of a failed response. A refusal that the framework made by itself gets a code by its status.
+/// Takes the error out of a failed response. A refusal by the framework itself gets a code from its status.
 pub fn take(response: &mut Response) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
@@ -350,18 +350,18 @@ pub fn take(response: &mut Response) -> Option<ApiError> {
     match response.status() {
         StatusCode::METHOD_NOT_ALLOWED => Some(ApiError::new(
             Code::MethodNotAllowed,
-            "the path exists, but not with this method; the header Allow names those it has",
+            "the path exists, but does not support this method; the header Allow lists those that it supports",
         )),
-        StatusCode::NOT_FOUND => Some(ApiError::new(Code::RouteNotFound, "there is no route for this path")),
+        StatusCode::NOT_FOUND => Some(ApiError::new(Code::RouteNotFound, "there is no route with this path")),
         status if status.is_client_error() => Some(ApiError::new(Code::InvalidRequest, "the request cannot be read")),
         status if status.is_server_error() => Some(ApiError::internal(format!("a handler answered {status} without a cause"))),
         _ => None,
     }
 }
 
-/// Answers a path that no route has.
+/// Answers a path without a route.
 pub async fn route_not_found() -> ApiError {
-    ApiError::new(Code::RouteNotFound, "there is no route for this path; /openapi.json lists them all")
+    ApiError::new(Code::RouteNotFound, "there is no route with this path; /openapi.json lists all routes")
 }
 
 /// Answers for a handler that panicked.
@@ -370,7 +370,7 @@ pub fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     ApiError::internal(format!("a handler panicked: {}", text.unwrap_or("without a text"))).into_response()
 }
 
-/// Seconds after which a refused client should come again: short for a queue, longer for a disk that somebody must mend.
+/// Seconds until a refused client should retry: short for a queue, longer for a disk that somebody must fix.
 pub fn retry_after_s(code: Code) -> Option<u64> {
     match code {
         Code::StorageUnavailable => Some(30),

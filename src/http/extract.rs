@@ -1,5 +1,5 @@
-//! Reads bodies, path parameters and query parameters; what does not fit is refused with its place, what was expected and
-//! what came.
+//! Parses bodies, path parameters and query parameters. Errors name the place, what was expected and
+//! what was given.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ use super::request_body::{INLINE_BYTES_MAX, receive_json};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::service::json::{self, JsonError};
 
-/// Rows on one page of a list when the caller does not say.
+/// Default rows per page of a list.
 pub const PAGE_DEFAULT: usize = 20;
 /// Bytes of a body that is read once more to name all that does not fit: as JSON values it takes many times the memory.
 const EXPLAINED_BYTES_MAX: usize = 1 << 20;
 
-/// The header with a caller's own name for a request.
+/// The header with a caller's name for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What can be read out of a JSON body.
@@ -52,7 +52,7 @@ pub struct DocumentPath(pub CollectionName, pub DocumentId);
 /// The path parameter `key`.
 pub struct KeyPath(pub KeyId);
 
-/// Query parameters, unknown ones refused by name. Their values stay text, so that each is refused in our words.
+/// Query parameters; unknown ones are refused by name. Their values stay text, so that each gets our error message.
 pub struct Parameters<T>(pub T);
 
 /// Which rows of a list.
@@ -60,15 +60,15 @@ pub struct Parameters<T>(pub T);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageParameters {
-    /// Rows at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
     #[param(value_type = Option<u32>, minimum = 1, default = 20)]
     pub limit: Option<String>,
-    /// Where the page begins: `next_cursor` of the page before, unchanged. Left out for the first page.
+    /// Where the page begins: the unchanged `next_cursor` of the previous page. Leave it out for the first page.
     pub cursor: Option<String>,
 }
 
 impl PageParameters {
-    /// The page of `list` that is asked for; `parse` reads the last row's key out of the cursor.
+    /// The requested page of `list`; `parse` reads the last row's key from the cursor.
     pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
         let max = api.service.limits().page_max;
         let limit = match &self.limit {
@@ -155,7 +155,7 @@ impl FromRequestParts<Api> for DocumentPath {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
         let collection = path_param(&params, "collection", CollectionName::parse)?;
-        // On the paths of operations on many documents, which are ids, too, the id is no parameter.
+        // On the paths of operations on many documents, which could also be ids, the id is no parameter.
         let word = parts.uri.path().rsplit('/').next().filter(|_| params.iter().all(|(key, _)| key != "id"));
         match word {
             Some(word) => Ok(Self(collection, DocumentId::parse(word).map_err(|error| invalid_parameter("id", &error))?)),
@@ -245,7 +245,7 @@ pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     })
 }
 
-/// Reads a body, a long one on a thread of its own: those that answer others are not to be busy with it.
+/// Parses a body; a long one on a thread of its own, so that it does not occupy those that answer others.
 async fn off_thread<T: Send + 'static>(
     bytes: Vec<u8>,
     read: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
@@ -260,14 +260,15 @@ async fn off_thread<T: Send + 'static>(
 /// The parameters of the path, its percent-encoding undone.
 pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
     if let Some(at) = malformed_percent(parts.uri.path()) {
-        let detail = format!("byte {at} of the path begins no percent-encoding: '%' must be followed by two hexadecimal digits");
+        let detail =
+            format!("byte {at} of the path is not valid percent-encoding: '%' must be followed by two hexadecimal digits");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
     let read = RawPathParams::from_request_parts(parts, api).await;
-    read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 once its percent-encoding is undone"))
+    read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 after percent-decoding"))
 }
 
-/// Reads one parameter of the path.
+/// Parses one parameter of the path.
 pub fn path_param<T, E: std::fmt::Display>(
     params: &RawPathParams,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Facets on the wire: which fields have their values counted.
+//! Facets in the API: fields whose values to count.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -7,25 +7,25 @@ use super::error::{ApiError, Checks};
 use super::extract::check_limit;
 use crate::domain::{Code, FacetRequest, Field, Limits};
 
-/// Facets in one request at most.
+/// Maximum facets per request.
 pub const FACETS_MAX: usize = 20;
-/// Values of a facet when the caller does not say how many.
+/// Default number of values of a facet.
 const VALUES_DEFAULT: usize = 10;
 
-/// A field whose values are counted.
+/// A field whose values to count.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FacetInput {
     /// `language`, or a metadata value, written as in a filter.
     #[schema(examples("language", "year", "author.name"))]
     pub field: String,
-    /// Values at most, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise).
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, default = 10)]
     pub limit: Option<usize>,
 }
 
-/// Checks the facets of a request, its member `facets`.
+/// Validates the facets of a request, its member `facets`.
 pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
     let got = facets.len();
     if !(1..=FACETS_MAX).contains(&got) {
@@ -37,7 +37,7 @@ pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetReques
         let refuse = |detail: String| ApiError::at(Code::InvalidRequest, format!("/facets/{index}/field"), detail);
         match Field::parse(&input.field).map_err(refuse)? {
             Field::Id | Field::CreatedAt | Field::UpdatedAt => {
-                Err(refuse(format!("must be language or a path into the metadata, got {:?}", input.field)))
+                Err(refuse(format!("must be language or a metadata path, got {:?}", input.field)))
             }
             field => Ok(FacetRequest { field, limit }),
         }

@@ -1,6 +1,6 @@
-//! Filters: a tree of JSON objects with one operator each, read into the domain's conditions and written back.
+//! Filters: a tree of JSON objects with one operator each, parsed into the domain's conditions and written back.
 //!
-//! What does not fit is refused with the path inside the filter, never skipped.
+//! Anything that does not fit is refused with the path inside the filter, never skipped.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
@@ -16,9 +16,9 @@ pub const VALUES_MAX: usize = 10_000;
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///
-/// Every condition is true or false. A value of another type than the one asked for does not match, nor does one that is not
-/// there, with every operator but `ne` and `exists`; `ne` and `not` are exact opposites of what they deny, so they hold for
-/// documents without the value, too. At most 16 nodes deep, 100 conditions, and 10000 values in all its lists.
+/// Every condition is true or false. A value of a type other than the requested one does not match, and neither does a missing
+/// value, with every operator except `ne` and `exists`. `ne` and `not` are exact opposites of what they negate, so they also hold
+/// for documents without the value. At most 16 levels deep, 100 conditions, and 10000 values in all lists.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(no_recursion)]
@@ -35,9 +35,9 @@ pub struct FilterNode {
     #[serde(default, deserialize_with = "node")]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub not: Option<Box<FilterNode>>,
-    /// What the operator looks at: `id`, `language`, `created_at` or `updated_at`, the document's own values, or a metadata
-    /// value, as keys from the outermost to the innermost, joined by dots. A dot or a backslash within a key is written with a
-    /// backslash before it. The prefix `metadata.` may be left out unless the path is one of the four names.
+    /// What the operator tests: `id`, `language`, `created_at` or `updated_at`, which are the document's own, or a metadata
+    /// value, as keys from the outermost to the innermost, joined by dots. Escape a dot or a backslash within a key with a
+    /// backslash. The prefix `metadata.` is optional unless the path is one of the four names.
     #[serde(default)]
     #[schema(nullable = false, examples("year", "author.name", "language", "metadata.language"))]
     pub field: Option<String>,
@@ -46,7 +46,7 @@ pub struct FilterNode {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2020, "Ada", true))]
     pub eq: Option<Value>,
-    /// The value does not equal this, or is not there.
+    /// The value does not equal this, or is missing.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples("draft"))]
     pub ne: Option<Value>,
@@ -74,7 +74,7 @@ pub struct FilterNode {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2029))]
     pub lte: Option<Value>,
-    /// Whether there is a value; null counts as none. For metadata and `language`.
+    /// Whether the value exists; null counts as missing. For metadata and `language`.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<bool>, nullable = false)]
     pub exists: Option<Value>,
@@ -84,11 +84,11 @@ pub struct FilterNode {
     pub prefix: Option<Value>,
 }
 
-/// Reads `filter`, the member of that name of a request. Left out, it is true of every document.
+/// Parses `filter`, the member of that name of a request. Without it, every document matches.
 pub fn parse(filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
     let Some(filter) = filter else { return Ok(Filter::default()) };
     let max = limits.filter_depth_max;
-    // Before it is read, which takes far more stack for each level. A node is two levels in a list, and a value two at most.
+    // Before parsing, which takes far more stack per level. A node is two levels in a list, and a value two at most.
     if nests_deeper(&filter, max.saturating_mul(2).saturating_add(2)) {
         return Err(ApiError::at(Code::InvalidFilter, "/filter", too_deep(max)));
     }
@@ -100,7 +100,7 @@ pub fn parse(filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError>
 }
 
 fn too_deep(max: usize) -> String {
-    format!("a filter may be at most {max} nodes deep (filter_depth_max)")
+    format!("a filter may be at most {max} levels deep (filter_depth_max)")
 }
 
 /// Whether arrays and objects are nested in more than `levels` levels.
@@ -113,7 +113,7 @@ fn nests_deeper(value: &Value, levels: usize) -> bool {
     levels == 0 || inner.any(|value| nests_deeper(value, levels - 1))
 }
 
-/// Writes a filter as `parse` reads it. Equal filters give equal text.
+/// Writes a filter in the form that `parse` reads. Equal filters give equal text.
 pub fn print(filter: &Filter) -> Value {
     let all = |filters: &[Filter]| filters.iter().map(print).collect::<Vec<_>>();
     match filter {
@@ -154,7 +154,7 @@ fn print_scalar(field: &Field, scalar: &Scalar) -> Value {
 /// Operators by their names, in the order in which errors list them.
 const OPERATORS: [&str; 10] = ["eq", "ne", "in", "any", "gt", "gte", "lt", "lte", "exists", "prefix"];
 
-/// Reads one filter and counts what it holds.
+/// Parses one filter and counts its conditions.
 struct Reader<'a> {
     limits: &'a Limits,
     conditions: usize,
@@ -182,17 +182,17 @@ impl Reader<'_> {
             (None, None, None, Some(_), 0) => invalid(format!("a field needs an operator, one of {}", OPERATORS.join(", "))),
             (None, None, None, Some(_), _) => {
                 let got: Vec<_> = operators.iter().map(|(name, _)| *name).collect();
-                invalid(format!("a field needs exactly one operator, got {}; join conditions with and", got.join(" and ")))
+                invalid(format!("a field takes exactly one operator, got {}; join conditions with and", got.join(" and ")))
             }
             (None, None, None, None, 0) => {
                 invalid("a node needs and, or, not, or field with an operator; it is empty".to_owned())
             }
             (None, None, None, None, _) => invalid("an operator needs a field".to_owned()),
-            _ => invalid("a node has one of and, or, not, and field with an operator, not several".to_owned()),
+            _ => invalid("a node takes only one of and, or, not, and field with an operator, got several".to_owned()),
         }
     }
 
-    /// Reads the nodes of `and` or `or`. None at all count as a condition: many empty ones are as much work.
+    /// Parses the nodes of `and` or `or`. An empty list counts as a condition: many of them are as much work.
     fn nodes(&mut self, nodes: Vec<FilterNode>, place: &str, depth: usize) -> Result<Vec<Filter>, ApiError> {
         if nodes.is_empty() {
             self.count(place)?;
@@ -264,7 +264,7 @@ impl Reader<'_> {
 }
 
 impl FilterNode {
-    /// Takes the operators that were given, with their values.
+    /// Takes the given operators with their values.
     fn operators(&mut self) -> Vec<(&'static str, Value)> {
         let values = [
             self.eq.take(),
@@ -292,7 +292,7 @@ fn operators_of(field: &Field) -> &'static [&'static str] {
     }
 }
 
-/// Reads a value that is compared with `field`.
+/// Parses a value to compare with `field`.
 fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
     let text = || value.as_str().ok_or_else(|| format!("must be a string, got {}", kind(value)));
     match field {
@@ -303,9 +303,8 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
         }
         Field::CreatedAt | Field::UpdatedAt => {
             let text = text()?;
-            let time: Timestamp = text
-                .parse()
-                .map_err(|_| format!("must be a time as RFC 3339 has it, such as 2026-01-31T08:00:00Z, got {text:?}"))?;
+            let time: Timestamp =
+                text.parse().map_err(|_| format!("must be an RFC 3339 time, such as 2026-01-31T08:00:00Z, got {text:?}"))?;
             Ok(Scalar::Integer(time.as_millisecond()))
         }
         Field::Metadata(_) => match value {
@@ -315,7 +314,7 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
                 let integer = number.as_i64().map(Scalar::Integer);
                 integer
                     .or_else(|| number.as_f64().map(Scalar::Real))
-                    .ok_or_else(|| format!("{number} is no number that can be compared"))
+                    .ok_or_else(|| format!("must be a number that can be compared, got {number}"))
             }
             other => Err(format!("must be a string, a number or a boolean, got {}", kind(other))),
         },
@@ -333,18 +332,18 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Reads the nodes of `and` and `or`.
+/// Parses the nodes of `and` and `or`.
 fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<FilterNode>>, D::Error> {
     objects(deserializer).map(Some)
 }
 
-/// Reads the node of `not`.
+/// Parses the node of `not`.
 fn node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<FilterNode>>, D::Error> {
     let Object(node) = Object::<FilterNode>::deserialize(deserializer)?;
     Ok(Some(Box::new(node)))
 }
 
-/// Keeps a null that was sent apart from a member that was not.
+/// Distinguishes a null from a missing member.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -427,8 +426,8 @@ mod tests {
         refuse(json!({"field": "a", "gte": 1, "lte": 2}), "/filter", "got gte and lte");
         refuse(json!({"eq": 1}), "/filter", "needs a field");
         refuse(json!({}), "/filter", "empty");
-        refuse(json!({"and": [], "or": []}), "/filter", "not several");
-        refuse(json!({"and": [], "field": "a"}), "/filter", "not several");
+        refuse(json!({"and": [], "or": []}), "/filter", "got several");
+        refuse(json!({"and": [], "field": "a"}), "/filter", "got several");
         refuse(json!([1]), "/filter", "expected an object");
         refuse(json!({"and": [["a"]]}), "/filter/and/0", "expected an object");
         refuse(json!({"not": ["a"]}), "/filter/not", "expected an object");

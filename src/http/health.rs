@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: whether the process lives, whether every collection answers in full.
+//! `/healthz` and `/readyz`: whether the process is alive, and whether every collection can be searched in full.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use super::operation_errors::OperationErrors;
 use super::operations::{Example, examples};
 use crate::domain::Code;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
     &[("check_health", &[&[Code::Internal]]), ("check_readiness", &[&[Code::Unavailable, Code::Internal]])];
 
@@ -21,31 +21,31 @@ pub const EXAMPLES: &[Example] = examples!["check_health.200", "check_readiness.
 /// Whether the server lives or is ready.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Health {
-    /// `ok` when the process answers; `ready` when every collection answers in full.
+    /// `ok` if the process is alive; `ready` if every collection can be searched in full.
     pub status: HealthStatus,
-    /// Collections whose database is damaged; omitted when there are none, and by `/healthz`. They do not keep the server from
-    /// being ready: what is not damaged is served.
+    /// Collections with a damaged database; omitted if there are none, and by `/healthz`. They do not keep the server from
+    /// being ready: everything that is not damaged is served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub damaged_collections: Vec<String>,
 }
 
-/// `ok`: the process answers. `ready`: every collection answers in full.
+/// `ok`: the process is alive. `ready`: every collection can be searched in full.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
-    /// The process answers.
+    /// The process is alive.
     Ok,
-    /// Every collection answers in full.
+    /// Every collection can be searched in full.
     Ready,
 }
 
 /// Check liveness
 ///
-/// Answers as long as the process can answer at all; restart it when this fails.
+/// Answers as long as the process is alive; restart the process if this fails.
 #[utoipa::path(
     get, path = "/healthz", tag = "health",
-    responses((status = 200, description = "The process answers.", body = Health)),
+    responses((status = 200, description = "The process is alive.", body = Health)),
 )]
 pub async fn check_health() -> Json<Health> {
     Json(Health { status: HealthStatus::Ok, damaged_collections: Vec::new() })
@@ -53,11 +53,11 @@ pub async fn check_health() -> Json<Health> {
 
 /// Check readiness
 ///
-/// Answers 200 once every collection answers in full, and 503 while some are still recovering after the start, with each one's
+/// Answers 200 once every collection can be searched in full, and 503 while some are still recovering after a start, with their
 /// progress in `errors`.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
-    responses((status = 200, description = "Every collection answers in full.", body = Health)),
+    responses((status = 200, description = "Every collection can be searched in full.", body = Health)),
 )]
 pub async fn check_readiness(State(api): State<Api>) -> Result<Json<Health>, ApiError> {
     let readiness = api.service.readiness();

@@ -1,8 +1,8 @@
-//! Under which names, and from which web pages, a server without keys may be called.
+//! The host names under which, and the web pages from which, a server without keys may be called.
 //!
-//! Any page that a browser on this machine shows can send requests to 127.0.0.1; and one whose own name its owner lets resolve to
-//! 127.0.0.1 (DNS rebinding) can read the answers too. Where there are keys, no page has one. Where there are none, the check here
-//! stands in their place: the request must name this machine, and must not come from a page of another origin. Operations
+//! Any page that a browser on this machine shows can send requests to 127.0.0.1, and a page whose owner lets its name resolve to
+//! 127.0.0.1 (DNS rebinding) can also read the answers. A server with keys is safe, because no page has a key. Without keys, this
+//! check protects it: the request must name this machine, and must not come from a page of another origin. Operations
 //! that need no key on a server with keys are open to every name.
 
 use std::net::IpAddr;
@@ -15,25 +15,25 @@ use super::error::ApiError;
 use super::origins::Origin;
 use crate::domain::Code;
 
-/// Where the page that sent a request stands to this server; browsers send it, and no page can change it.
+/// The relation of the page that sent a request to this server; browsers send it, and no page can change it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What a request is for: `navigate` when somebody follows a link.
+/// What a request is for: `navigate` if somebody follows a link.
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// The names of this server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts {
     names: Vec<String>,
-    /// Whether every name will do.
+    /// Whether every name is allowed.
     any: bool,
     listen: Option<IpAddr>,
 }
 
-/// What the check looks at of a request.
+/// The parts of a request to check.
 pub struct Addressed<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// Its target, which has an authority of its own in absolute form.
+    /// Its target, which includes an authority in absolute form.
     pub uri: &'a Uri,
     /// Its headers.
     pub headers: &'a HeaderMap,
@@ -69,14 +69,14 @@ impl Hosts {
             return true;
         }
         let Ok(address) = host.parse::<IpAddr>().map(|address| address.to_canonical()) else { return false };
-        // A server that listens on all addresses may have one that it cannot know, behind a published port. No name resolves
-        // to what is an address already, so none of them can be taken by a foreign page.
+        // A server that listens on all addresses may have one that it cannot know, behind a published port. An address does not
+        // resolve to anything else, so no foreign page can take one over.
         address.is_loopback() || self.listen.is_some_and(|listen| listen.is_unspecified() || listen.to_canonical() == address)
     }
 }
 
 impl Addressed<'_> {
-    /// The host that the request names; an error when it names none well, or several.
+    /// The host that the request names; an error if it is malformed, or if there are several.
     pub fn host(&self) -> Result<Option<Authority>, ApiError> {
         let refuse = |detail: &str| ApiError::parameter(Code::InvalidHost, HOST.as_str(), detail);
         let mut sent = self.headers.get_all(HOST).iter();
@@ -85,21 +85,21 @@ impl Addressed<'_> {
             return Err(refuse("must be sent once, got several"));
         }
         let parse = |bytes: &[u8]| Authority::try_from(bytes).ok().filter(is_host);
-        let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host and perhaps a port")));
+        let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host with an optional port")));
         let header = header.transpose()?;
         match (self.uri.authority(), header) {
-            (Some(target), Some(header)) if *target != header => Err(refuse("must be the host of the request's target")),
+            (Some(target), Some(header)) if *target != header => Err(refuse("must match the host of the request target")),
             (Some(target), _) => Ok(Some(target.clone())),
             (None, header) => Ok(header),
         }
     }
 
-    /// Refuses what may come from a foreign page, under a name of its own or of this server.
+    /// Refuses what may come from a foreign page, whether under its own name or this server's.
     pub fn check(&self, hosts: &Hosts, origins: &[Origin]) -> Result<(), ApiError> {
         let host = self.host()?;
         if let Some(other) = host.as_ref().filter(|host| !hosts.has(host.host())) {
             let detail = format!(
-                "a server without keys answers under localhost, its addresses and the names of the setting hosts, got {other}"
+                "a server without keys answers only to localhost, its addresses and the names in its hosts setting, got {other}"
             );
             return Err(ApiError::parameter(Code::HostNotAllowed, HOST.as_str(), detail));
         }
@@ -114,15 +114,15 @@ impl Addressed<'_> {
             });
             if !allowed && !host.as_ref().is_some_and(|host| is_own(origin.to_str().unwrap_or_default(), host)) {
                 let got = String::from_utf8_lossy(origin.as_bytes()).into_owned();
-                let detail = format!("a page of another origin may call only when cors_origins names it, got {got}");
+                let detail = format!("a page of another origin may call only if cors_origins lists it, got {got}");
                 return Err(ApiError::parameter(Code::OriginNotAllowed, ORIGIN.as_str(), detail));
             }
         }
         Ok(())
     }
 
-    /// Refuses what a browser says another site sent, unless somebody followed a link. Browsers leave the header `origin` out of
-    /// some requests that read.
+    /// Refuses what a browser marks as sent by another site, unless somebody followed a link. Browsers omit the header `origin`
+    /// from some requests that read.
     fn check_site(&self) -> Result<(), ApiError> {
         let says = |name: &HeaderName, values: &[&str]| {
             self.headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| values.contains(&value))
@@ -131,12 +131,12 @@ impl Addressed<'_> {
         if !says(&FETCH_SITE, &["cross-site", "same-site"]) || reads && says(&FETCH_MODE, &["navigate"]) {
             return Ok(());
         }
-        let detail = "a page of another origin may call only when cors_origins names it";
+        let detail = "a page of another origin may call only if cors_origins lists it";
         Err(ApiError::parameter(Code::OriginNotAllowed, FETCH_SITE.as_str(), detail))
     }
 }
 
-/// Whether this is a host, perhaps with a port, and nothing else.
+/// Whether this is a host with an optional port, and nothing else.
 fn is_host(authority: &Authority) -> bool {
     let port = authority.as_str().strip_prefix(authority.host());
     port.is_some_and(|port| port.is_empty() || port == ":" || authority.port_u16().is_some())
@@ -154,7 +154,7 @@ fn is_own(origin: &str, host: &Authority) -> bool {
     plain(page.host()) == plain(host.host()) && port(&page) == port(host)
 }
 
-/// A host as it is compared: in lower case, without the brackets of an address and the dot of a full name.
+/// A host in the form to compare: in lower case, without the brackets of an address and the dot of a full name.
 fn plain(host: &str) -> String {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()

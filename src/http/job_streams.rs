@@ -1,4 +1,4 @@
-//! What flows from a job: its progress as server-sent events, and an import's results line by line.
+//! Streams of a job: its progress as server-sent events, and an import's results line by line.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -22,7 +22,7 @@ use super::transfer::NDJSON;
 use crate::domain::{Caller, Code};
 use crate::service::jobs::JobWatch;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
     &[("watch_job", &[READ_ERRORS, &[Code::JobNotFound]]), ("get_job_results", &[READ_ERRORS, &[Code::JobNotFound]])];
 
@@ -32,16 +32,16 @@ pub const EXAMPLES: &[Example] = &[];
 /// Bytes read of a file of results at a time.
 const BYTES_PER_READ: usize = 64 << 10;
 
-/// Server-sent events. The data of each is a job, as `GET /v1/jobs/{job}` gives it: `event: progress` now and whenever it
-/// changed, at most five times a second, and `event: end` once, when the job is over; then the stream ends. It also ends, without
+/// Server-sent events. The data of each is a job, as in `GET /v1/jobs/{job}`: `event: progress` at once and after every
+/// change, at most five times a second, and `event: end` once the job has ended; then the stream ends. It also ends, without
 /// that event, when the server stops.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct JobEvents(pub String);
 
-/// Lines of JSON, one for each line of the import that is stored or refused by now, in order: `line` is the line of the file on
-/// which the document begins, from 1; `id` is the document's, omitted when it has no valid one; `status` is `created`, `updated`
-/// or `failed`; a failed one has `error` with `code`, `pointer` and `detail`.
+/// Lines of JSON, one for each document of the import that has been stored or rejected so far, in order: `line` is the line of
+/// the file on which the document begins, from 1; `id` is the document's, omitted if it has no valid one; `status` is `created`,
+/// `updated` or `failed`; a failed one has `error` with `code`, `pointer` and `detail`.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct JobResults(pub String);
@@ -93,7 +93,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
 
 /// Get an import's results
 ///
-/// Streams what became of each line of an import so far: one line of JSON per document, in the order of the file. A job of
+/// Streams the result of each line of an import so far: one line of JSON per document, in the order of the file. A job of
 /// another type has none. The results are kept as long as the job is.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/results", tag = "job_streams",
@@ -104,7 +104,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
     responses((
         status = 200, description = "The results.", body = JobResults, content_type = "application/x-ndjson",
         example = json!("{\"line\":1,\"id\":\"fr-1\",\"status\":\"created\"}\n{\"line\":2,\"status\":\"failed\",\"error\":\
-            {\"code\":\"invalid_request\",\"pointer\":\"/text\",\"detail\":\"must hold something besides white space\"}}\n"),
+            {\"code\":\"invalid_request\",\"pointer\":\"/text\",\"detail\":\"must contain something besides white space\"}}\n"),
     )),
 )]
 pub async fn get_job_results(
@@ -118,7 +118,7 @@ pub async fn get_job_results(
         let detail = format!("must be created, updated or failed, got {other:?}");
         return Err(ApiError::parameter(Code::InvalidRequest, "status", detail));
     }
-    // Within a text a quotation mark is escaped: this stands nowhere but in the member itself.
+    // Quotation marks within a text are escaped, so this occurs only in the member itself.
     let part = status.map(|status| format!("\"status\":\"{status}\""));
     visible(&api, &caller, &id).await?;
     let body = match api.service.job_results(&id).await? {
@@ -128,7 +128,7 @@ pub async fn get_job_results(
     Ok(([(CONTENT_TYPE, NDJSON)], body))
 }
 
-/// The whole lines of the first `bytes` of a file that have `part`.
+/// The complete lines among the first `bytes` of a file that contain `part`.
 pub fn lines(file: File, bytes: u64, part: Option<String>) -> impl Stream<Item = io::Result<Vec<u8>>> {
     let reader = BufReader::with_capacity(BYTES_PER_READ, file.take(bytes));
     stream::try_unfold(reader, move |reader| {

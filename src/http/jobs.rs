@@ -1,4 +1,4 @@
-//! `/v1/jobs`: list, get, cancel. What flows is in `job_streams`.
+//! `/v1/jobs`: lists, reads and cancels jobs. Their streams are in `job_streams`.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -20,7 +20,7 @@ use crate::domain::{Caller, Code, CollectionName, Job, JobDetails, JobFilter, Jo
 use crate::service::Service;
 use crate::service::jobs::JobReach;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("list_jobs", &[READ_ERRORS, &[Code::InvalidCursor]]),
     ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
@@ -38,19 +38,19 @@ pub struct JobInfo {
     /// What it does.
     #[serde(rename = "type")]
     pub kind: JobType,
-    /// Where it is.
+    /// Its status.
     pub status: JobStatus,
-    /// The collection that it is about; omitted when it is about none or several.
+    /// The collection that it concerns; omitted if there is none or several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub collection: Option<String>,
-    /// How far it is.
+    /// Its progress.
     pub progress: JobProgress,
-    /// What its type has to tell, such as the counts of an import.
+    /// Details of its type, such as the counts of an import.
     pub details: JobDetails,
-    /// Whether somebody asked it to stop.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
-    /// Why it failed; omitted when it did not.
+    /// Why it failed; omitted if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<JobProblem>,
@@ -61,7 +61,7 @@ pub struct JobInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub started_at: Option<String>,
-    /// When it ended; omitted before.
+    /// When it ended; omitted until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub finished_at: Option<String>,
@@ -88,24 +88,24 @@ pub struct JobList {
     pub next_cursor: Option<String>,
 }
 
-/// Which jobs.
+/// Filters of the list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListJobsParameters {
-    /// Only jobs that do this.
+    /// Only jobs of this type.
     #[serde(rename = "type")]
     #[param(rename = "type", value_type = Option<JobType>)]
     pub kind: Option<String>,
-    /// Only jobs that are there.
+    /// Only jobs with this status.
     #[param(value_type = Option<JobStatus>)]
     pub status: Option<String>,
-    /// Only jobs that are about the collection of this name.
+    /// Only jobs that concern the collection with this name.
     pub collection: Option<String>,
-    /// Rows at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
     #[param(value_type = Option<u32>, minimum = 1, default = 20)]
     pub limit: Option<String>,
-    /// Where the page begins: `next_cursor` of the page before, unchanged. Left out for the first page.
+    /// Where the page begins: the unchanged `next_cursor` of the previous page. Leave it out for the first page.
     pub cursor: Option<String>,
 }
 
@@ -117,13 +117,13 @@ pub struct NoParameters {}
 /// The path parameter `job`.
 pub struct JobPath(pub JobId);
 
-/// An accepted job: the status, where to ask for it, and the job.
+/// An accepted job: the status, the path of the job, and the job.
 pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
 
 /// List jobs
 ///
-/// Lists jobs, the newest first, page by page; with a key that is restricted to collections, only those that it may see, so that
-/// a page may have fewer. Finished jobs are forgotten after a week, and earlier when there are many.
+/// Lists jobs, newest first, page by page. A key that is restricted to collections sees only its own, so a page may have
+/// fewer rows. Finished jobs are forgotten after a week, and earlier if there are many.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", params(ListJobsParameters),
     responses((status = 200, description = "One page of jobs.", body = JobList)),
@@ -160,7 +160,7 @@ pub async fn list_jobs(
 
 /// Get a job
 ///
-/// Gives a job with its progress.
+/// Returns a job with its progress.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -177,9 +177,9 @@ pub async fn get_job(
 
 /// Cancel a job
 ///
-/// Asks a job to stop. One that waits is canceled at once; one that runs stops as soon as it can, and until then is still
-/// `running`, with `cancel_requested`. Needs the scope that starting it needs. What it did so far stays, and its details say how far it came. A job that was canceled
-/// already is answered as it is; one that ended otherwise is an error.
+/// Asks a job to stop. A waiting job is canceled at once; a running one stops as soon as it can, and until then is still
+/// `running`, with `cancel_requested`. This needs the same scope as starting it. What the job did so far stays, and its details
+/// say how far it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -195,8 +195,7 @@ pub async fn cancel_job(
     let scope = Service::job_access(&job).scope;
     if caller.scope() < scope {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
-        let detail =
-            format!("the key has scope {has}; a job of type {kind} is canceled by those who may start one, with {needs}");
+        let detail = format!("the key has scope {has}; canceling a job of type {kind} needs {needs}, like starting one");
         return Err(ApiError::new(Code::Forbidden, detail));
     }
     Ok(Json(api.service.cancel_job(&id).await?.into()))
@@ -228,7 +227,7 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     }
 }
 
-/// The answer of an operation that a job goes on with.
+/// The response of an operation that starts a job.
 pub fn accepted(job: Job) -> Accepted {
     let location = format!("/v1/jobs/{}", job.id);
     (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job.into()))

@@ -1,4 +1,4 @@
-//! `/v1/keys`: make, list, revoke.
+//! `/v1/keys`: creates, lists and revokes keys.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,10 +17,10 @@ use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES_MAX: usize = 256;
-/// Collections that one key may name.
+/// Maximum collections that one key may name.
 const COLLECTIONS_MAX: usize = 1_000;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("create_key", &[WRITE_ERRORS, &[Code::TooManyKeys]]),
     ("list_keys", &[&[Code::InvalidRequest, Code::InvalidCursor, Code::Internal]]),
@@ -34,17 +34,17 @@ pub const EXAMPLES: &[Example] = examples!["create_key.request", "create_key.201
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateKeyRequest {
-    /// What the key is for, in the caller's words: 1 to 256 bytes.
+    /// What the key is for, in your words: 1 to 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What it may do.
     pub scope: KeyScope,
-    /// The collections that it may touch, by the names that its requests will use; they need not exist yet. Left out, all,
+    /// The collections that it may access, by the names that its requests will use; they need not exist yet. Without this, all,
     /// and the server as a whole.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 1000)]
     pub collections: Option<Vec<String>>,
-    /// From this time on the key is refused. Left out, never.
+    /// When the key expires. Without this, never.
     #[serde(default)]
     #[schema(nullable = false, format = DateTime)]
     pub expires_at: Option<String>,
@@ -57,7 +57,7 @@ pub struct CreateKeyRequest {
 pub enum KeyScope {
     /// Search, read, predict labels, embed texts.
     Read,
-    /// Also write, import and delete documents, make and delete classifiers, mine, and cancel such jobs.
+    /// Also write, import and delete documents, create and delete classifiers, mine, and cancel such jobs.
     Write,
     /// Also create, change and delete collections and, without `collections`, everything else.
     Admin,
@@ -72,32 +72,32 @@ pub struct KeyInfo {
     pub name: String,
     /// What it may do.
     pub scope: KeyScope,
-    /// The collections that it may touch; omitted when all.
+    /// The collections that it may access; omitted if all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub collections: Option<Vec<String>>,
-    /// When it was made.
+    /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// From this time on it is refused; omitted when never.
+    /// When it expires; omitted if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub expires_at: Option<String>,
 }
 
-/// A key that was just made.
+/// A key that was just created.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedKey {
     /// The key.
     pub key: KeyInfo,
-    /// What requests send as `authorization: Bearer SECRET`. Shown only now: the server keeps its hash alone.
+    /// What requests send as `authorization: Bearer SECRET`. Shown only once: the server stores only its hash.
     pub secret: String,
 }
 
 /// One page of keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyList {
-    /// Keys, first made first; expired ones, too.
+    /// Keys, oldest first, including expired ones.
     pub keys: Vec<KeyInfo>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,12 +107,12 @@ pub struct KeyList {
 
 /// Create a key
 ///
-/// Makes a key and answers its secret, which cannot be read again. From the first key on every request needs one; so the first
+/// Creates a key and returns its secret, which cannot be read again. Once there is a key, every request needs one, so the first
 /// must be an unrestricted admin key that never expires.
 #[utoipa::path(
     post, path = "/v1/keys", tag = "keys",
     request_body(content = CreateKeyRequest, description = "What the key is for and what it may do."),
-    responses((status = 201, description = "The key was made; the answer has its secret.", body = CreatedKey)),
+    responses((status = 201, description = "The key was created; the response has its secret.", body = CreatedKey)),
 )]
 pub async fn create_key(
     State(api): State<Api>,
@@ -124,7 +124,7 @@ pub async fn create_key(
 
 /// List keys
 ///
-/// Lists keys without their secrets, first made first, page by page.
+/// Lists keys without their secrets, oldest first, page by page.
 #[utoipa::path(
     get, path = "/v1/keys", tag = "keys", params(PageParameters),
     responses((status = 200, description = "One page of keys.", body = KeyList)),
@@ -143,12 +143,12 @@ pub async fn list_keys(
 
 /// Revoke a key
 ///
-/// Takes a key back: from this answer on, requests with it are refused. The last key that can make others and never expires
-/// is not revoked, unless the server was started with an admin key.
+/// Revokes a key: once the response arrives, requests with it are refused. The last key that can create others and never expires
+/// cannot be revoked, unless the server was started with an admin key.
 #[utoipa::path(
     delete, path = "/v1/keys/{key}", tag = "keys",
     params(("key" = String, Path, description = "Id of the key.", example = "0198c0de7a117000800000000000000a")),
-    responses((status = 204, description = "The key is refused from now on.")),
+    responses((status = 204, description = "The key was deleted and is refused from now on.")),
 )]
 pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<StatusCode, ApiError> {
     api.service.revoke_key(&id).await?;
@@ -183,11 +183,11 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
     Ok(NewKey { name: body.name, scope: body.scope.into(), collections, expires_at_ms })
 }
 
-/// Reads an RFC 3339 time that is yet to come, as milliseconds since the Unix epoch.
+/// Parses an RFC 3339 time in the future, as milliseconds since the Unix epoch.
 fn future_time(text: &str) -> Result<i64, String> {
     let time: jiff::Timestamp = text.parse().map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?;
     if time <= jiff::Timestamp::now() {
-        return Err(format!("must be a time to come, got {text:?}"));
+        return Err(format!("must be in the future, got {text:?}"));
     }
     Ok(time.as_millisecond())
 }

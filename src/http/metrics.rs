@@ -1,7 +1,7 @@
 //! `/metrics`: what Prometheus reads, as OpenMetrics or in its text format (`exposition`).
 //!
-//! Requests and the encoder count as they go. The state of the collections is read when somebody asks, at most once in
-//! `GAUGES_KEPT`, and of at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
+//! Requests and the encoder count as they go. The state of the collections is read on request, at most once per
+//! `GAUGES_KEPT`, and for at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::service::shares::Bound;
 
 /// What every name begins with.
 const PREFIX: &str = "dragoman";
-/// How long the state of the collections is good for.
+/// How long the state of the collections may be reused.
 const GAUGES_KEPT: Duration = Duration::from_secs(5);
 /// Collections with gauges of their own, the first by name; `dragoman_collections` counts all.
 const COLLECTIONS_MAX: usize = 1_000;
@@ -48,13 +48,13 @@ pub struct RequestMeter {
     running: Gauge,
 }
 
-/// A request that runs; counted as running until it is dropped.
+/// A running request; it counts as running until it is dropped.
 pub struct Running<'a>(&'a RequestMeter);
 
-/// A look at the collections, and when it was taken.
+/// The state of the collections, and when it was read.
 type Seen = (Instant, Arc<Gauges>);
 
-/// What all requests share.
+/// The shared limits of all requests.
 #[derive(Clone, Default)]
 pub struct Bounds {
     /// What is shared fairly.
@@ -63,7 +63,7 @@ pub struct Bounds {
     pub connections: ConnectionMeter,
 }
 
-/// All that `/metrics` shows.
+/// Everything that `/metrics` shows.
 #[derive(Clone)]
 pub struct Metrics {
     counted: Arc<Registry>,
@@ -119,7 +119,7 @@ impl Default for RequestMeter {
 }
 
 impl RequestMeter {
-    /// A request has come.
+    /// A request has arrived.
     pub fn begin(&self) -> Running<'_> {
         self.running.inc();
         Running(self)
@@ -153,24 +153,29 @@ impl Metrics {
         registry.register("build", "The program and its model", Info::new(build.to_vec()));
         let started = Gauge::<f64, AtomicU64>::default();
         started.set(started_at.as_millisecond() as f64 / 1e3);
-        registry.register_with_unit("start_time", "When the server began to serve, since the Unix epoch", Unit::Seconds, started);
+        registry.register_with_unit(
+            "start_time",
+            "When the server started to serve, since the Unix epoch",
+            Unit::Seconds,
+            started,
+        );
 
         registry.register("requests", "Requests answered", requests.answered.clone());
-        let about = "Time from a request's head to its answer's head";
+        let about = "Time from the head of a request to the head of its response";
         registry.register_with_unit("request", about, Unit::Seconds, requests.latency_s.clone());
-        registry.register("requests_running", "Requests that run now", requests.running.clone());
+        registry.register("requests_running", "Running requests", requests.running.clone());
 
         let meter = service.embed_meter().clone();
         registry.register_with_unit("embed_wait", "Time that a text waited for the encoder", Unit::Seconds, meter.wait_s);
-        registry.register_with_unit("embed_batch", "Time of one forward pass", Unit::Seconds, meter.batch_s);
-        registry.register("embed_batch_texts", "Texts of one forward pass", meter.batch_texts);
+        registry.register_with_unit("embed_batch", "Duration of a forward pass", Unit::Seconds, meter.batch_s);
+        registry.register("embed_batch_texts", "Texts in a forward pass", meter.batch_texts);
         registry.register("embed_texts", "Texts embedded", meter.texts);
-        registry.register("embed_tokens", "Tokens embedded, without padding", meter.tokens);
+        registry.register("embed_tokens", "Embedded tokens, without padding", meter.tokens);
         registry.register("embed_failures", "Forward passes that failed", meter.failures);
         Self { counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
     }
 
-    /// The state of the server, a few seconds old at most. Two that ask at once wait for one look.
+    /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
     async fn gauges(&self, service: &Service) -> Result<Arc<Gauges>, ApiError> {
         let mut seen = self.seen.lock().await;
         if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_KEPT) {
@@ -200,7 +205,7 @@ pub async fn serve_metrics(
     Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.of(text)))
 }
 
-/// What is read at the moment of the scrape.
+/// Values read at the moment of the scrape.
 fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let gauge = |value: u64| {
@@ -208,9 +213,9 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         gauge
     };
-    registry.register("embed_queue_texts", "Texts that wait for the encoder", gauge(embed_queue_texts as u64));
+    registry.register("embed_queue_texts", "Texts waiting for the encoder", gauge(embed_queue_texts as u64));
     registry.register("collections", "Collections", gauge(gauges.collections.len() as u64));
-    let damaged = "Collections whose database is damaged somewhere";
+    let damaged = "Collections with a damaged database";
     registry.register("collections_damaged", damaged, gauge(gauges.collections_damaged));
     registry.register("jobs", "Jobs that the server remembers", jobs(gauges));
     if let Some(bytes) = resident_bytes() {
@@ -240,7 +245,7 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     registry
 }
 
-/// How much of each bound there is and is taken, and how often somebody found no room.
+/// Each limit, how much of it is in use, and how often there was no room.
 fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     let (limits, used) = (Family::<BoundLabel, Gauge>::default(), Family::<BoundLabel, Gauge>::default());
     let refused = Family::<BoundLabel, Counter>::default();
@@ -255,12 +260,12 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     }
     let ConnectionCounts { open, limit, gave_way } = &*bounds.connections;
     add("connections_max", [limit, open, gave_way].map(|count| count.load(Ordering::Relaxed)));
-    registry.register("bound_limit", "What all requests share, by the name of its setting", limits);
-    registry.register("bound_used", "How much of it is taken", used);
-    registry.register("bound_refusals", "How often there was no room; connections: closed for another one", refused);
+    registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
+    registry.register("bound_used", "How much of each limit is in use", used);
+    registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
 }
 
-/// Jobs by type and status, also where there are none, so that a rule can compare with what was before the first.
+/// Jobs by type and status, including zeros, so that an alert can compare with the time before the first.
 fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     let family = Family::<JobLabels, Gauge>::default();
     for kind in &JobType::ALL {
@@ -273,7 +278,7 @@ fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     family
 }
 
-/// Memory of this process, where the system tells it as Linux does.
+/// Memory of this process, on systems that report it as Linux does.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! `/v1/mine` and `/v1/collections/{collection}/duplicates`: jobs that find what means the same.
+//! `/v1/mine` and `/v1/collections/{collection}/duplicates`: jobs that find texts with the same meaning.
 
 use axum::extract::State;
 use serde::{Deserialize, Deserializer};
@@ -21,18 +21,18 @@ use crate::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::jobs::mine::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
 use crate::service::json::Object;
 
-/// Neighbors that a request may ask for.
+/// Limits of the number of neighbors.
 const NEIGHBORS_MAX: usize = 255;
-/// Known pairs in one request at most.
+/// Maximum known pairs per request.
 const KNOWN_PAIRS_MAX: usize = 10_000;
-/// Passages of one cluster that a request may ask for.
+/// Limits of the size of a cluster.
 const SIZE_MAX: u32 = 1_000;
 
-/// Codes of both operations.
+/// Errors of both operations.
 const CODES: &[Code] =
     &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict];
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[("mine_pairs", &[WRITE_ERRORS, CODES]), ("find_duplicates", &[WRITE_ERRORS, CODES])];
 
 /// Examples of their bodies.
@@ -43,13 +43,13 @@ pub const EXAMPLES: &[Example] =
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MinePairsRequest {
-    /// The sentences of the one side.
+    /// The sentences of one side.
     #[serde(deserialize_with = "side")]
     pub first: MiningSide,
     /// The sentences of the other side.
     #[serde(deserialize_with = "side")]
     pub second: MiningSide,
-    /// Neighbors that a score looks at, in each direction. Each side must have as many sentences.
+    /// Neighbors in the margin score, in each direction. Each side must have at least as many sentences.
     #[serde(default = "mining_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 4)]
     pub neighbors: usize,
@@ -61,11 +61,11 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(default = "max_score")]
     pub strategy: MiningStrategy,
-    /// Whether each sentence is in one pair at most, the best of those proposed. `intersection` and `max_score` are so anyway.
+    /// Whether each sentence is in at most one pair, the best one proposed. Always so with `intersection` and `max_score`.
     #[serde(default)]
     #[schema(default = false)]
     pub one_to_one: bool,
-    /// What a sentence of a collection is.
+    /// What counts as a sentence of a collection.
     #[serde(default)]
     #[schema(default = "passage")]
     pub unit: MiningUnit,
@@ -74,16 +74,16 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub exact: Option<bool>,
-    /// Whether equal texts of a side are one sentence.
+    /// Whether equal texts of a side count as one sentence.
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub deduplicate: bool,
-    /// Only pairs that score at least this. Excludes `known_pairs`.
+    /// Only pairs with at least this score. Excludes `known_pairs`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub threshold: Option<f64>,
-    /// Translations that are known, 1 to 10000: the threshold is the one that tells them best from the other pairs of their
-    /// sentences (highest F1). Each sentence of theirs should have no other translation on the other side.
+    /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from the other pairs of their
+    /// sentences (highest F1). Their sentences should have no other translation on the other side.
     #[serde(default, deserialize_with = "known_pairs")]
     #[schema(nullable = false, min_items = 1, max_items = 10000)]
     pub known_pairs: Option<Vec<KnownPair>>,
@@ -101,7 +101,7 @@ pub struct MiningSide {
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
-    /// Only documents for which this holds. With `collection`.
+    /// Only documents that match. With `collection`.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
@@ -125,15 +125,16 @@ pub enum MarginName {
     Absolute,
 }
 
-/// `max_score`: the best of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are the
-/// best both ways. `forward`: the best of each sentence of the first side. `backward`: the best of each of the second.
+/// `max_score`: the best pair of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are
+/// the best in both directions. `forward`: the best of each sentence of the first side. `backward`: the best of each of the
+/// second.
 #[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MiningStrategy {
     /// The best of both directions, each sentence once.
     #[default]
     MaxScore,
-    /// The best both ways.
+    /// The best in both directions.
     Intersection,
     /// The best of each of the first side.
     Forward,
@@ -146,9 +147,9 @@ pub enum MiningStrategy {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnownPair {
-    /// The one of the first side.
+    /// The sentence of the first side.
     pub first: String,
-    /// The one of the second side.
+    /// The sentence of the second side.
     pub second: String,
 }
 
@@ -160,7 +161,7 @@ pub struct FindDuplicatesRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
-    /// Only documents for which this holds.
+    /// Only documents that match.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
@@ -172,51 +173,51 @@ pub struct FindDuplicatesRequest {
     #[serde(default = "score_min")]
     #[schema(minimum = -1, maximum = 1, default = 0.9)]
     pub score_min: f32,
-    /// Neighbors of each passage or document that are looked at.
+    /// Neighbors to consider for each passage or document.
     #[serde(default = "duplicate_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
-    /// Passages or documents of one cluster at most. Near-duplicates form chains of which the ends are not alike; a pair that would make a
-    /// cluster larger joins nothing.
+    /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make a
+    /// cluster larger is ignored.
     #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
-    /// Of which languages two passages or documents that belong together are.
+    /// The languages of two duplicate passages or documents.
     #[serde(default)]
     #[schema(default = "any")]
     pub pairs: DuplicateLanguages,
 }
 
-/// `any`: of any languages. `same`: of the same language. `different`: of two languages, so that clusters hold translations.
-/// A document of no recognized language counts with `any` only.
+/// `any`: any languages. `same`: the same language. `different`: two languages, so that clusters contain translations.
+/// Documents without a recognized language count only with `any`.
 #[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DuplicateLanguages {
-    /// Of any.
+    /// Any languages.
     #[default]
     Any,
-    /// Of the same one.
+    /// The same language.
     Same,
-    /// Of two.
+    /// Two different languages.
     Different,
 }
 
 /// Mine translation pairs
 ///
-/// Accepts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts of
-/// the request, or one of each. It works on what is stored and embedded when it is accepted. The answer's details say how much
-/// memory and disk the job will need, about; when that is not there it is refused. `GET /v1/jobs/{job}/pairs` has the pairs when it
-/// has succeeded. A restart of the server keeps the embeddings of texts that are made and begins the rest anew. With a key that
-/// is restricted to collections, a job with texts can be seen by that key alone.
+/// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts
+/// of the request, or one of each. It works on what is stored and embedded at the start. The details in the response estimate the
+/// memory and disk space that the job needs; without enough of them it is refused. Once it has succeeded, `GET
+/// /v1/jobs/{job}/pairs` returns the pairs. After a restart of the server, embeddings of texts are kept and the rest starts over.
+/// With a key that is restricted to collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
     ),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -263,20 +264,20 @@ pub async fn mine_pairs(
 
 /// Find duplicates
 ///
-/// Accepts a job that finds clusters of passages of a collection that say the same: near-duplicates, and translations of each
-/// other. It works on what is stored and embedded when it is accepted. Equal texts belong together whatever their neighbors;
-/// passages of one document are not compared with each other. `GET /v1/jobs/{job}/clusters` has the clusters when it has
-/// succeeded. A restart of the server begins the job anew.
+/// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of each
+/// other. It works on what is stored and embedded at the start. Equal texts belong together whatever their neighbors;
+/// passages of the same document are not compared with each other. Once it has succeeded, `GET /v1/jobs/{job}/clusters` returns
+/// the clusters. After a restart of the server the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -352,7 +353,7 @@ fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T,
 fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
     let refuse = |detail: String| Err(ApiError::at(Code::InvalidRequest, "/known_pairs", detail));
     match (threshold, known) {
-        (Some(_), Some(_)) => refuse("excludes threshold: give one of the two".to_owned()),
+        (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
         (None, Some(known)) if !(1..=KNOWN_PAIRS_MAX).contains(&known.len()) => {
             refuse(format!("must hold 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
@@ -381,8 +382,8 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
                 unit,
             })
         }
-        MiningSide { filter: Some(_), .. } => refuse("/filter", "goes with collection only"),
-        MiningSide { languages: Some(_), .. } => refuse("/languages", "goes with collection only"),
+        MiningSide { filter: Some(_), .. } => refuse("/filter", "works with collection only"),
+        MiningSide { languages: Some(_), .. } => refuse("/languages", "works with collection only"),
         MiningSide { texts: Some(texts), .. } => {
             if texts.is_empty() {
                 return refuse("/texts", "must hold at least one text, got none");
@@ -394,12 +395,12 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
     }
 }
 
-/// A filter reads itself at `/filter`; this one lies deeper.
+/// A filter parses itself at `/filter`; this one lies deeper.
 fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
     filter::parse(filter, limits).map_err(|error| error.within(pointer))
 }
 
-/// The error at the place of the request that it is about.
+/// The error at the place of the request that it concerns.
 fn placed(error: Error) -> ApiError {
     match &error {
         Error::Mine(MineError::KnownPair { index, side, problem }) => {

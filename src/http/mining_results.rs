@@ -1,4 +1,4 @@
-//! What jobs of mining and of duplicates found, as lines of JSON and as tables.
+//! The results of mining and duplicates jobs, as lines of JSON and as tables.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Take};
@@ -27,10 +27,10 @@ const BYTES_PER_READ: usize = 64 << 10;
 const PAIRS: Kind = Kind { what: "pairs", of: JobType::Mine, head: "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n" };
 const CLUSTERS: Kind = Kind { what: "clusters", of: JobType::Duplicates, head: "cluster\tid\trepresentative\tlanguage\ttext\n" };
 
-/// Codes of every operation here.
+/// Errors of every operation here.
 const CODES: &[&[Code]] = &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]];
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("get_mined_pairs", CODES),
     ("get_mined_pairs_table", CODES),
@@ -42,32 +42,32 @@ pub const ERRORS: &[OperationErrors] = &[
 pub const EXAMPLES: &[Example] = &[];
 
 /// Lines of JSON, one for each pair, by falling score: `score`, and `first` and `second` with `id` (the document's, or the text's
-/// place in the request), `language` if one is known, `text`, and, for a document of several passages, the passage's `start` and
+/// position in the request), `language` if known, `text`, and, for a document of several passages, the passage's `start` and
 /// `end` in characters.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct MinedPairs(pub String);
 
-/// A table with a row for each pair, by falling score, below a row of names: `score`, `first_id`, `second_id`, `first_text`,
-/// `second_text`, parted by tabs. Tabs and line ends within a text are spaces.
+/// A table with one row for each pair, by falling score, below a header row: `score`, `first_id`, `second_id`, `first_text`,
+/// `second_text`, separated by tabs. Tabs and line ends within a text become spaces.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct MinedPairsTable(pub String);
 
 /// Lines of JSON, one for each cluster: `size`, `representative` (the id of the document that is nearest to all others) and
-/// `members`, each with `id`, `language` if one is known, `text`, and, for a document of several passages, the passage's `start`
+/// `members`, each with `id`, `language` if known, `text`, and, for a document of several passages, the passage's `start`
 /// and `end` in characters.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DuplicateClusters(pub String);
 
-/// A table with a row for each member of each cluster, below a row of names: `cluster` (a number from 1), `id`, `representative`
-/// (`yes` or nothing), `language`, `text`, parted by tabs. Tabs and line ends within a text are spaces.
+/// A table with one row for each member of each cluster, below a header row: `cluster` (a number from 1), `id`, `representative`
+/// (`yes` or empty), `language`, `text`, separated by tabs. Tabs and line ends within a text become spaces.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct DuplicateClustersTable(pub String);
 
-/// What a job finds.
+/// The results of a type of job.
 #[derive(Clone, Copy)]
 struct Kind {
     what: &'static str,
@@ -102,7 +102,7 @@ struct Sentence {
 
 /// Get mined pairs
 ///
-/// Streams the pairs of a job of type `mine` that has succeeded, the best first. They are kept as long as the job is.
+/// Streams the pairs of a job of type `mine` that has succeeded, best first. They are kept as long as the job is.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/pairs", tag = "mining_results",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -123,7 +123,7 @@ pub async fn get_mined_pairs(
 
 /// Get mined pairs as a table
 ///
-/// Streams the pairs of a job of type `mine` that has succeeded as tab-separated values, the best first.
+/// Streams the pairs of a job of type `mine` that has succeeded as tab-separated values, best first.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/pairs.tsv", tag = "mining_results",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -164,7 +164,7 @@ pub async fn get_duplicate_clusters(
 
 /// Get clusters of duplicates as a table
 ///
-/// Streams the clusters of a job of type `duplicates` that has succeeded as tab-separated values, a row for each member.
+/// Streams the clusters of a job of type `duplicates` that has succeeded as tab-separated values, one row for each member.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/clusters.tsv", tag = "mining_results",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),

@@ -1,4 +1,4 @@
-//! The wire: the whole route table on one screen.
+//! The HTTP API: the whole route table on one screen.
 //!
 //! Handlers read a request, call one use case and shape its answer. What surrounds every request (id, log line, error body,
 //! caught panics) is in `request_middleware`, what stands before them (keys, bounds, time) in `auth_middleware`; every failure is
@@ -87,7 +87,7 @@ pub fn router(service: Service) -> Router {
     router_with(service, Settings::default())
 }
 
-/// The routes over `service`, with request ids, keys, bounds, panics caught and every error in the same form.
+/// The routes over `service`, with request ids, keys, limits, caught panics and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
     let (mut routes, _) = operations().router.split_for_parts();
     for word in ["scroll", "count", "delete"] {

@@ -1,4 +1,4 @@
-//! `/v1/models`: what is loaded, in OpenAI's list with our members added.
+//! `/v1/models`: the loaded model, in OpenAI's list with additional members.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::operation_errors::OperationErrors;
 use super::operations::{Example, examples};
 use crate::domain::{Code, Device, Language, ModelInfo};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[("list_models", &[&[Code::Internal]])];
 
 /// Examples of their bodies.
@@ -35,25 +35,25 @@ pub struct LoadedModel {
     pub id: String,
     /// Always `model`.
     pub object: &'static str,
-    /// When this server began to serve it, in seconds since the Unix epoch.
+    /// When this server started to serve it, in seconds since the Unix epoch.
     pub created: i64,
     /// Always `dragoman`.
     pub owned_by: &'static str,
     /// The version of its bundle.
     pub version: String,
-    /// SHA-256 over what decides its embeddings: models with the same fingerprint give the same embeddings.
+    /// SHA-256 over everything that determines its embeddings: models with the same fingerprint give the same embeddings.
     pub fingerprint: String,
     /// Values per embedding.
     #[schema(minimum = 1)]
     pub dimension: usize,
-    /// Tokens that it reads of one text; longer documents are split into passages, longer queries are cut.
+    /// Maximum tokens that it reads of one text; longer documents are split into passages, longer queries are cut off.
     #[schema(minimum = 1)]
     pub tokens_max: usize,
     /// The languages that it was trained on.
     pub languages: Vec<ModelLanguage>,
     /// Where it runs: `cpu`, or `cuda:` with the number of the device.
     pub device: String,
-    /// Why it does not run where it was asked to; omitted when it does.
+    /// Why it does not run where it was asked to; omitted if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub device_note: Option<String>,
@@ -68,17 +68,17 @@ pub struct ModelLanguage {
     pub code: &'static str,
     /// English name.
     pub name: &'static str,
-    /// ISO 15924 code of the script that it is mostly written in.
+    /// ISO 15924 code of its main script.
     pub script: &'static str,
 }
 
-/// Measured quality: name of the measurement to value.
+/// Measured quality, by the name of the measure.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelQuality(pub BTreeMap<String, f64>);
 
 /// List models
 ///
-/// Lists what is loaded: languages, size, limits, where it runs and how good it was measured to be.
+/// Lists the loaded models: languages, dimension, limits, device and measured quality.
 #[utoipa::path(
     get, path = "/v1/models", tag = "models",
     responses((status = 200, description = "The loaded models.", body = ModelList)),

@@ -1,4 +1,4 @@
-//! The OpenAPI document: assembled from the operations, completed with every error and example, and served.
+//! The OpenAPI document: assembled from the operations, completed with all errors and examples, and served.
 
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
@@ -42,24 +42,24 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
     ),
     servers((url = "/", description = "The server that this document comes from.")),
     tags(
-        (name = "collections", description = "Collections: documents that share one model and one index."),
-        (name = "aliases", description = "Other names of collections."),
+        (name = "collections", description = "Collections: documents that share a model and an index."),
+        (name = "aliases", description = "Aliases: other names of collections."),
         (name = "documents", description = "Documents: texts with an id, a language and metadata."),
         (name = "projections", description = "Maps: the documents of a collection as points on a plane."),
         (name = "search", description = "Searching a collection across languages."),
         (name = "import_export", description = "Documents as files, streamed both ways."),
         (name = "jobs", description = "Jobs: work that outlives its request."),
-        (name = "job_streams", description = "What flows from a job: progress as server-sent events, results line by line."),
-        (name = "snapshots", description = "Snapshots: copies of collections as they were at one moment."),
-        (name = "snapshot_archives", description = "The files of snapshots, to be kept elsewhere or taken to another server."),
-        (name = "classifiers", description = "Classifiers: labels learned in some languages, told in all."),
-        (name = "embeddings", description = "The encoder by itself, as OpenAI's clients call it."),
-        (name = "comparison", description = "Texts by themselves: their languages, and how near they are to each other."),
-        (name = "mining", description = "Jobs that find what means the same: translation pairs, clusters of duplicates."),
-        (name = "mining_results", description = "What jobs of mining and of duplicates found, as lines and as tables."),
-        (name = "models", description = "What is loaded."),
+        (name = "job_streams", description = "Streams of a job: progress as server-sent events, results line by line."),
+        (name = "snapshots", description = "Snapshots: copies of collections, each as of one moment."),
+        (name = "snapshot_archives", description = "Download and upload the files of snapshots."),
+        (name = "classifiers", description = "Classifiers: learn labels in some languages and predict them in all."),
+        (name = "embeddings", description = "Embed texts, as OpenAI's clients do."),
+        (name = "comparison", description = "Detect the languages of texts, and compare their meanings."),
+        (name = "mining", description = "Find texts with the same meaning: translation pairs and clusters of duplicates."),
+        (name = "mining_results", description = "The pairs and clusters that jobs found, as JSON lines and as tables."),
+        (name = "models", description = "The loaded models."),
         (name = "keys", description = "Keys: who may do what."),
-        (name = "health", description = "Liveness and readiness, for whoever runs the server."),
+        (name = "health", description = "Liveness and readiness, for operators and their tools."),
     ),
     components(schemas(Problem, OpenAiProblem, WaitFor, ExportInclude)),
 )]
@@ -76,7 +76,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     document["components"]["securitySchemes"][SCHEME] = json!({
         "type": "http",
         "scheme": "bearer",
-        "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without any key asks for none.",
+        "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without keys needs none.",
     });
     document["security"] = json!([{SCHEME: []}]);
     let mut errors = DocumentedErrors::default();
@@ -124,7 +124,7 @@ fn never_null(schema: &mut Value) {
 }
 
 /// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript takes a member
-/// with a default for one that is always there, and then nobody could leave it out of a request.
+/// with a default for one that is always present, so that nobody could leave it out of a request.
 fn say_defaults_in_words(schema: &mut Value) {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for member in members.into_iter().flat_map(Map::values_mut) {
@@ -153,7 +153,7 @@ pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Respo
     (described, [(CONTENT_TYPE, "application/json")], api.description.text.as_str()).into_response()
 }
 
-/// Serves the list of error codes, where the member `type` of every problem points.
+/// Serves the list of error codes, to which the member `type` of every problem points.
 pub async fn serve_errors_page() -> Html<String> {
     let entry = |code: &Code| {
         let (name, status, summary) = (code.name(), code.status(), code.summary());
@@ -165,7 +165,7 @@ pub async fn serve_errors_page() -> Html<String> {
     Html(format!("{head}<h1>Errors</h1>\n{entries}</body>\n</html>\n"))
 }
 
-/// The browser for the document, its assets inside the program. It loads nothing from elsewhere.
+/// The browser of the document, with its assets inside the program. It loads nothing from elsewhere.
 pub fn swagger_ui() -> SwaggerUi {
     SwaggerUi::new("/docs").config(Config::new(["/openapi.json"]).validator_url("none").show_extensions(true))
 }

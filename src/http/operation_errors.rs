@@ -1,4 +1,4 @@
-//! The error codes that an operation declares, and the groups of codes that many operations share.
+//! The error codes that an operation declares, and groups of codes that many operations share.
 
 use crate::domain::Code;
 

@@ -24,7 +24,7 @@ impl Origin {
         let value = HeaderValue::from_str(text).ok().filter(|_| well_formed);
         let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         value.filter(|_| lower).map(Self::Exactly).ok_or_else(|| {
-            format!("must be * or an origin in lower case such as https://example.com, without a path, got {text:?}")
+            format!("must be * or an origin in lower case, such as https://example.com, without a path, got {text:?}")
         })
     }
 }

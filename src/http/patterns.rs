@@ -1,4 +1,4 @@
-//! What names, ids and cursors look like, said in the document wherever one stands.
+//! The patterns of names, ids and cursors, for the OpenAPI document.
 
 use serde_json::{Map, Value, json};
 

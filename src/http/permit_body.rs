@@ -1,4 +1,4 @@
-//! Answers on their way: a request keeps its places among the bounded ones until the last byte of its answer is handed on, or nobody
+//! Responses in flight: a request keeps its places until the last byte of its response is handed over, or until nobody
 //! waits for it any more.
 
 use std::pin::Pin;
@@ -35,7 +35,7 @@ impl<T: Unpin> hyper::body::Body for PermitBody<T> {
     }
 
     fn is_end_stream(&self) -> bool {
-        // hyper lets go of a body that has ended, its last piece still in memory; of one that has not, when that piece is sent.
+        // hyper drops a body that has ended while its last piece is still in memory; otherwise, once that piece is sent.
         if self.begun { self.places.is_none() } else { self.body.is_end_stream() }
     }
 

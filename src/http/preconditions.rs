@@ -1,4 +1,4 @@
-//! Versions of documents as HTTP has them: `ETag` out, `If-Match` and `If-None-Match` in.
+//! Versions of documents in HTTP: `ETag` in responses, `If-Match` and `If-None-Match` in requests.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -8,7 +8,7 @@ use super::api::Api;
 use super::error::ApiError;
 use crate::domain::{Code, Precondition, Sequence};
 
-/// What the request demands of the document's version.
+/// The condition on the document's version.
 pub struct Demanded(pub Precondition);
 
 impl FromRequestParts<Api> for Demanded {
@@ -25,7 +25,7 @@ impl FromRequestParts<Api> for Demanded {
             (Some(tags), None) => parse_match(&tags).map(Self),
             (None, Some(tags)) if tags.trim() == "*" => Ok(Self(Precondition::Absent)),
             (None, Some(tags)) => Err(malformed_none_match(&tags)),
-            (Some(_), Some(_)) => Err(malformed("if-none-match", "if-match too, of which only one can be demanded")),
+            (Some(_), Some(_)) => Err(malformed("if-none-match", "if-match as well, and only one of them is allowed")),
         }
     }
 }
@@ -53,7 +53,7 @@ fn parse_match(text: &str) -> Result<Precondition, ApiError> {
 }
 
 fn malformed(name: &str, got: &str) -> ApiError {
-    let detail = format!("must be *, or entity tags in double quotes as ETag gives them, joined by commas; got {got}");
+    let detail = format!("must be * or a comma-separated list of entity tags in double quotes, as ETag gives them, got {got}");
     ApiError::parameter(Code::InvalidRequest, name, detail)
 }
 

@@ -124,7 +124,7 @@ pub async fn list_projections(
     CollectionPath(collection): CollectionPath,
     _: Parameters<NoParameters>,
 ) -> Result<Json<ProjectionList>, ApiError> {
-    Ok(Json(ProjectionList { projections: api.service.collection(&collection)?.projections().await? }))
+    Ok(Json(ProjectionList { projections: api.service.collection(&collection)?.list_projections().await? }))
 }
 
 /// Get a projection
@@ -146,7 +146,7 @@ pub async fn get_projection(
     Parameters(parameters): Parameters<GetProjectionParameters>,
 ) -> Result<PointsJson, ApiError> {
     let field = parameters.field.map(|name| field(&name)).transpose()?;
-    let projection = api.service.collection(&collection)?.projection(center, field).await?;
+    let projection = api.service.collection(&collection)?.get_projection(center, field).await?;
     // Large: those that answer others are not to be busy with it.
     let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&projection)).await;
     let json = written.map_err(|error| ApiError::internal(format!("writing a projection failed: {error}")))?;

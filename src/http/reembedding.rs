@@ -1,4 +1,4 @@
-//! `/v1/collections/{collection}/reembed`: a collection gets the server's model.
+//! `/v1/collections/{collection}/reembed`: moves a collection to the server's model.
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use super::operation_errors::{OperationErrors, WRITE_ERRORS};
 use super::operations::{Example, examples};
 use crate::domain::{Code, NewSource};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
     &[("reembed_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NoModel, Code::ModelCurrent, Code::JobRunning]])];
 
@@ -24,28 +24,28 @@ pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembe
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReembedCollectionRequest {
-    /// How its texts are cut into passages from now on, within what the server's model reads. When left out, they are cut as
-    /// before, or into passages of as many tokens as the model reads when those are fewer.
+    /// How to split its texts into passages from now on, within what the server's model reads. By default, as
+    /// before, or into shorter passages if the model reads fewer tokens.
     #[serde(default)]
     #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
 }
 
-/// Embed a collection anew
+/// Re-embed a collection
 ///
-/// Accepts a job that gives a collection of another model the server's, or one that an older version of the server cut into passages
-/// those of today's rules: it cuts and embeds all texts anew beside the collection,
-/// which goes on answering as before (reading, lexical search, `like`, vectors of its old model; texts cannot be written). Documents
-/// may be changed and deleted meanwhile. At its end the job puts the new embeddings in place all at once, with the model and its
-/// dimension; documents keep their ids, versions and times. A job that fails or is canceled leaves the collection as it was. After
-/// a restart of the server it goes on. The answer's details say how much memory and disk it will need, about; when that is not
-/// there it is refused.
+/// Starts a job that moves a collection of another model to the server's model, or applies the current splitting rules to a
+/// collection that an older version of the server split. It splits and embeds all texts again beside the collection, which
+/// keeps answering as before (reading, lexical search, `like`, vectors of its old model; texts cannot be written). Documents
+/// may be changed and deleted meanwhile. At its end the job switches to the new embeddings, model and dimension all at once;
+/// documents keep their ids, versions and times. A job that fails or is canceled leaves the collection as it was. After
+/// a restart of the server it resumes. The details in the response estimate the memory and disk space that it needs;
+/// without enough of them it is refused.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/reembed", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = ReembedCollectionRequest, description = "How to cut its texts; `{}` for as before."),
+    request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),
     responses((
-        status = 202, description = "The job is accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

@@ -6,10 +6,10 @@ use uuid::Uuid;
 /// The header that carries the request id, both ways.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest id that is taken from a client, in bytes.
+/// Longest id accepted from a client, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// The client's id when it is short printable ASCII without spaces, else a new one.
+/// The client's id if it is short printable ASCII without spaces, otherwise a new one.
 pub fn request_id(headers: &HeaderMap) -> String {
     let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let fits = |id: &&str| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());

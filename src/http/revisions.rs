@@ -1,4 +1,4 @@
-//! Writes to one document that may demand a version of it: put it whole, or patch what its text does not decide.
+//! Conditional writes to one document: put it as a whole, or patch everything but its text.
 
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::service::document_input::{DocumentInput, ZERO_IN_KEY, check};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "put_document",
@@ -50,45 +50,45 @@ pub const EXAMPLES: &[Example] =
 #[serde(deny_unknown_fields)]
 pub struct PutDocumentRequest {
     /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
-    /// its words count in a search by words.
+    /// its words count in lexical search.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1, max_length = 1000)]
     pub title: Option<String>,
-    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, unless
-    /// the collection takes vectors: there it may be left out.
+    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
+    /// a collection of vectors.
     #[serde(default)]
     #[schema(nullable = false, min_length = 1)]
     pub text: Option<String>,
-    /// The caller's own vector, which stands for the whole document: required in a collection that was created with a
-    /// `dimension`, and as long; refused in any other.
+    /// Your own vector, which stands for the whole document: required in a collection that was created with a
+    /// `dimension`, with that many values; refused in any other.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
-    /// The text's language, as a BCP 47 tag: one that `GET /v1/models` lists. Of `pt-BR`, `por` or `iw` the language is kept, by its
-    /// ISO 639-1 code. Left out, or `und`, the server detects it.
+    /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
+    /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
-    /// Whatever else is known of the document, to be filtered by and to be given back.
+    /// Anything else about the document, to filter by and to return.
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
 }
 
-/// What to change of a document; at least one member.
+/// Changes to a document; at least one member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchDocumentRequest {
-    /// Another title, as in a document; null removes it. The text is then cut and embedded anew.
+    /// A new title, as in a document; null removes it. The text is then split and embedded again.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 1000)]
     pub title: Option<Option<String>>,
-    /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged into what is there, everything else
-    /// replaces it.
+    /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged with the existing one, everything
+    /// else replaces it.
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
-    /// The language that the text is really in, as a BCP 47 tag.
+    /// The correct language of the text, as a BCP 47 tag.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -96,20 +96,20 @@ pub struct PatchDocumentRequest {
 
 /// Put a document
 ///
-/// Stores one document under the id of the path; a stored document of this id is replaced. `if-match` replaces only the version
-/// that the caller has seen, `if-none-match: *` only creates.
+/// Stores one document under the id of the path, and replaces a stored document with this id. `if-match` replaces only the
+/// version that the caller has seen; `if-none-match: *` only creates.
 #[utoipa::path(
     put, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
-        ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags; `*`: only one that exists."),
-        ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only when there is none of this id."),
+        ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags, or with `*` any that exists."),
+        ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only if none has this id."),
         UpsertParameters,
     ),
     request_body(content = PutDocumentRequest, description = "The document."),
     responses(
-        (status = 200, description = "The document of this id was replaced.", body = DocumentResult,
+        (status = 200, description = "The document was replaced.", body = DocumentResult,
             headers(("etag" = String, description = "The entity tag of the new version."))),
         (status = 201, description = "The document was created.", body = DocumentResult,
             headers(("etag" = String, description = "The entity tag of the new version."))),
@@ -142,20 +142,20 @@ pub async fn put_document(
 
 /// Patch a document
 ///
-/// Changes metadata by a merge patch, corrects the language, sets or removes the title. The text stays; only another title embeds
-/// it anew, which needs the collection's model. Filters see the change at once. A patch that changes nothing leaves the version as
-/// it is.
+/// Changes metadata by a merge patch, corrects the language, and sets or removes the title. The text stays; only a new title
+/// embeds it again, which needs the collection's model. Filters see the change at once. A patch that changes nothing keeps the
+/// version.
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
-        ("if-match" = Option<String>, Header, description = "Changes only a document with one of these entity tags."),
+        ("if-match" = Option<String>, Header, description = "Changes the document only if it has one of these entity tags."),
         UpsertParameters,
     ),
     request_body(content = PatchDocumentRequest, description = "What to change."),
     responses((
-        status = 200, description = "The document as it is now.", body = StoredDocument,
+        status = 200, description = "The changed document.", body = StoredDocument,
         headers(("etag" = String, description = "The document's entity tag.")),
     )),
 )]
@@ -168,7 +168,7 @@ pub async fn patch_document(
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language, the text is changed by PUT"));
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
     }
     let title = match body.title {
         None => TitleChange::Keep,
@@ -196,7 +196,7 @@ pub async fn patch_document(
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
 }
 
-/// Tells a member that is null from one that is left out.
+/// Distinguishes a null member from a missing one.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

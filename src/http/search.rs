@@ -1,5 +1,5 @@
 //! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
-//! hits. What they may ask for is in `request`, `reading` and `recommend`.
+//! hits. Their requests are in `request`, `reading` and `recommend`.
 
 mod checks;
 mod reading;
@@ -36,7 +36,7 @@ const SEARCH_ERRORS: &[Code] = &[
     Code::Overloaded,
 ];
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("search_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
     ("search_batch", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
@@ -58,45 +58,45 @@ pub const EXAMPLES: &[Example] = examples![
 pub struct SearchResult {
     /// Hits, best first; each document at most once.
     pub hits: Vec<Hit>,
-    /// The counts that `facets` asks for, in its order; omitted when it asks for none.
+    /// The counts that `facets` asks for, in its order; omitted if it asks for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub facets: Option<Vec<Facet>>,
-    /// Whether a text to search by was longer than what the model reads, or had more words than are looked for (200), so that
-    /// its end had no influence.
+    /// Whether a query was longer than the model reads, or had more words than are searched for (200), so that
+    /// its end was ignored.
     pub query_truncated: bool,
-    /// True while the collection's index is still catching up after a start of the server: hits that were added shortly before
-    /// it stopped may be missing. Omitted otherwise.
+    /// True while the collection's index is still catching up after a start of the server: documents that were added shortly
+    /// before it stopped may be missing. Omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub incomplete: bool,
-    /// What the search did; omitted unless `explain` asks for it.
+    /// Statistics of the search; omitted unless `explain` asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub explanation: Option<SearchStatistics>,
-    /// Milliseconds from the parsed request to the answer; of a search in a batch, those of its own steps.
+    /// Milliseconds from the parsed request to the response; for a search in a batch, of its own steps.
     #[schema(minimum = 0)]
     pub took_ms: f64,
 }
 
-/// The answers to a batch of searches.
+/// The results of a batch of searches.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchBatchResult {
-    /// One answer per search, in order.
+    /// One result per search, in order.
     pub results: Vec<SearchResult>,
-    /// Milliseconds from the parsed request to the answer.
+    /// Milliseconds from the parsed request to the response.
     #[schema(minimum = 0)]
     pub took_ms: f64,
 }
 
 /// Search documents
 ///
-/// Finds the documents whose passages are nearest in meaning to the query, whatever language each is in, or that share words
+/// Finds the documents whose passages are nearest in meaning to the query, in whatever language, or that share words
 /// with it, or both.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = SearchDocumentsRequest, description = "The query and what restricts its hits."),
+    request_body(content = SearchDocumentsRequest, description = "What to search for, and which hits to return."),
     responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
 pub async fn search_documents(
@@ -115,13 +115,13 @@ pub async fn search_documents(
 
 /// Search several times
 ///
-/// Runs several searches of one collection and answers them in order. Their queries are embedded together, which is faster than
-/// one request each. A search that cannot be answered refuses the whole batch, with its place in the error.
+/// Runs several searches of one collection and returns their results in order. Their queries are embedded together, which is
+/// faster than one request each. If a search is invalid, the whole batch is refused, with its place in the error.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search/batch", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = SearchBatchRequest, description = "The searches."),
-    responses((status = 200, description = "One answer per search, in order.", body = SearchBatchResult)),
+    responses((status = 200, description = "One result per search, in order.", body = SearchBatchResult)),
 )]
 pub async fn search_batch(
     State(api): State<Api>,
@@ -145,12 +145,12 @@ pub async fn search_batch(
 ///
 /// Finds the documents that are like the positive examples and unlike the negative ones: those nearest to the mean of the
 /// positive examples minus the mean of the negative ones. A document counts as the mean of its passages. The documents given
-/// as examples are no hits. Under the metric l2, and with negative examples, hits are nearest to the point that lies as far
+/// as examples are never hits. Under the metric l2, and with negative examples, hits are nearest to the point that lies as far
 /// beyond the mean of the positive examples as that is from the mean of the negative ones.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/recommend", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = RecommendDocumentsRequest, description = "The examples and what restricts the hits."),
+    request_body(content = RecommendDocumentsRequest, description = "The examples, and which hits to return."),
     responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
 pub async fn recommend_documents(
@@ -167,7 +167,7 @@ pub async fn recommend_documents(
     Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
 }
 
-/// The answer without its hits, and these.
+/// The result with these hits instead of its own.
 fn result(answer: SearchAnswer, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
     let SearchAnswer { hits, facets, query_truncated, complete, statistics } = answer;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);

@@ -1,4 +1,4 @@
-//! Documents by what they are: scroll, count and delete those that a filter leaves, and count the values of fields.
+//! Documents selected by a filter: scroll, count and delete them, and count the values of fields.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use super::streamed::Streamed;
 use crate::domain::{Code, DocumentId, DocumentOrder, Facet, Field, Filter, Scalar, ScrollPosition, ScrollRequest, Test};
 use crate::service::json::objects;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
     ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
@@ -43,23 +43,24 @@ pub const EXAMPLES: &[Example] = examples![
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScrollDocumentsRequest {
-    /// Only documents where this holds; all when left out.
+    /// Only documents that match; all by default.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// What they are ordered by.
+    /// The order of the documents.
     #[serde(default)]
     #[schema(default = "id")]
     pub order: ScrollOrder,
-    /// Whether the last comes first.
+    /// Whether to reverse the order.
     #[serde(default)]
     #[schema(default = false)]
     pub descending: bool,
-    /// Documents at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, default = 20)]
     pub limit: Option<usize>,
-    /// Where the page begins: `next_cursor` of the page before, with the same filter and order. Left out for the first page.
+    /// Where the page begins: `next_cursor` of the previous page, with the same filter and order. Leave it out for the first
+    /// page.
     #[serde(default)]
     #[schema(nullable = false)]
     pub cursor: Option<String>,
@@ -83,7 +84,7 @@ pub enum ScrollOrder {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountDocumentsRequest {
-    /// Only documents where this holds; all when left out.
+    /// Only documents that match; all by default.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
@@ -121,11 +122,11 @@ pub struct DeletedDocuments {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
-    /// Only documents where this holds; all when left out.
+    /// Only documents that match; all by default.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// The fields whose values are counted, 1 to 20.
+    /// The fields whose values to count, 1 to 20.
     #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1, max_items = 20)]
     pub facets: Vec<FacetInput>,
@@ -142,9 +143,9 @@ pub struct FacetsResult {
 
 /// Scroll documents
 ///
-/// Lists the documents that a filter leaves, in the order asked for, page by page. Every document that is there from begin to
-/// end and does not change comes exactly once. A page ends early when its texts and metadata are large (more than 1 MiB, and
-/// than 16 KiB for each document that is asked for); `next_cursor` leads on.
+/// Lists the documents that match a filter, in the requested order, page by page. Every document that exists all the time and
+/// does not change appears exactly once. A page ends early if its texts and metadata are large (more than 1 MiB, and
+/// than 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -176,7 +177,7 @@ pub async fn scroll_documents(
 
 /// Count documents
 ///
-/// Counts the documents that a filter leaves.
+/// Counts the documents that match a filter.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/count", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -201,11 +202,11 @@ pub async fn count_documents(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers the same and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
     ),
     request_body(content = DeleteDocumentsRequest, description = "Which documents."),
-    responses((status = 200, description = "They are gone.", body = DeletedDocuments)),
+    responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
 )]
 pub async fn delete_documents(
     State(api): State<Api>,
@@ -228,13 +229,13 @@ pub async fn delete_documents(
 
 /// Count the values of fields
 ///
-/// Counts how many of the documents that a filter leaves have each value of a field: the languages of a collection, say, or the
+/// Counts how many of the documents that match a filter have each value of a field: the languages of a collection, say, or the
 /// most frequent tags.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/facets", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = CountFacetsRequest, description = "Which fields, among which documents."),
-    responses((status = 200, description = "The values, all counted in one state of the collection.", body = FacetsResult)),
+    responses((status = 200, description = "The values, all counted in the same state of the collection.", body = FacetsResult)),
 )]
 pub async fn count_facets(
     State(api): State<Api>,
@@ -262,7 +263,7 @@ fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
 
 fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
     let invalid = || {
-        let detail = "must be the next_cursor of an earlier page of the same list, with the same filter and order, unchanged";
+        let detail = "must be the unchanged next_cursor of an earlier page of the same list, with the same filter and order";
         ApiError::at(Code::InvalidCursor, "/cursor", detail)
     };
     let after = cursor::decode(list, text).map_err(|_| invalid())?;

@@ -1,4 +1,4 @@
-//! What the operator sets about the wire: bounds on traffic, who may call from a browser, what needs a key.
+//! The operator's settings for HTTP: limits on traffic, which browsers may call, what needs a key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::hosts::Hosts;
 use super::origins::Origin;
 use super::request_id::REQUEST_ID;
 
-/// How long a browser may remember what is allowed.
+/// How long a browser may cache what is allowed.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
 /// Headers that a page may send.
 const READ_HEADERS: [HeaderName; 7] = [
@@ -24,29 +24,29 @@ const READ_HEADERS: [HeaderName; 7] = [
     REQUEST_ID,
     HeaderName::from_static("idempotency-key"),
 ];
-/// Headers of answers that a page may look at.
+/// Response headers that a page may read.
 const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
 
-/// The settings of the wire. `Default` is what the server starts with.
+/// The settings for HTTP. `Default` has the server's defaults.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Requests that run at once, over all callers, of one caller at most as many as are left for others; more are refused.
+    /// Maximum requests that run at once, over all callers; one caller may run at most as many as it leaves for others.
     pub requests_max: usize,
-    /// Callers who wait for events at once, over all; more are refused.
+    /// Maximum callers that wait for events at once, over all.
     pub event_streams_max: usize,
-    /// Requests of one caller that run at once; more are refused with 429. `None` means no bound.
+    /// Maximum requests of one caller that run at once; more are refused with 429. `None` means no limit.
     pub caller_requests_max: Option<usize>,
-    /// Requests of one caller in time; more are refused with 429. `None` means no bound.
+    /// Rate limit of one caller; more are refused with 429. `None` means no limit.
     pub rate: Option<Rate>,
-    /// How long a request may take until its answer begins; those that stream are exempt.
+    /// How long a request may take until its response begins; streams are exempt.
     pub request_timeout: Duration,
-    /// Web pages of these origins may call; none when empty.
+    /// Origins of web pages that may call; none if empty.
     pub cors_origins: Vec<Origin>,
-    /// Under which names the server answers while it has no keys.
+    /// The host names that the server answers to while it has no keys.
     pub hosts: Hosts,
     /// Whether `/metrics` needs no key.
     pub metrics_open: bool,
-    /// Turned when the server stops.
+    /// Triggered when the server stops.
     pub drain: Drain,
     /// What the listener counts.
     pub connections: ConnectionMeter,
@@ -61,9 +61,9 @@ pub struct ConnectionMeter(Arc<ConnectionCounts>);
 pub struct ConnectionCounts {
     /// Open now.
     pub open: AtomicU64,
-    /// As many as may be open.
+    /// The maximum.
     pub limit: AtomicU64,
-    /// Closed because another one needed the place.
+    /// Closed to make room for another one.
     pub gave_way: AtomicU64,
 }
 
@@ -84,7 +84,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// A switch that is turned once: from then on new requests are refused while those that run end.
+/// A switch that is triggered once: from then on new requests are refused while running ones finish.
 #[derive(Debug, Clone, Default)]
 pub struct Drain(Arc<AtomicBool>);
 
@@ -106,8 +106,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What lets web pages of the allowed origins in; `None` when there are none. Keys travel in a header, not in cookies, so no
-    /// page can use one that it does not hold.
+    /// The CORS layer for the allowed origins; `None` if there are none. Keys travel in a header, not in cookies, so no
+    /// page can use one that it does not have.
     pub fn cors(&self) -> Option<CorsLayer> {
         let exactly = self.cors_origins.iter().filter_map(|origin| match origin {
             Origin::Any => None,
@@ -125,12 +125,12 @@ impl Settings {
 }
 
 impl Drain {
-    /// Turns it.
+    /// Triggers it.
     pub fn begin(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was turned.
+    /// Whether it was triggered.
     pub fn has_begun(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

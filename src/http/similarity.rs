@@ -1,4 +1,4 @@
-//! `/v1/similarity`: how near texts are in meaning, pair by pair or every one with every other.
+//! `/v1/similarity`: compares texts by meaning, pair by pair or every one with every other.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,10 +15,10 @@ use super::operations::{Example, examples};
 use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
 use crate::service::json::objects;
 
-/// Codes of both operations.
+/// Errors of both operations.
 const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[("compare_pairs", CODES), ("compare_sets", CODES)];
 
 /// Examples of their bodies.
@@ -39,15 +39,15 @@ pub struct ComparePairsRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextPair {
-    /// The one.
+    /// The first text.
     #[schema(min_length = 1)]
     pub first: String,
-    /// The other.
+    /// The second text.
     #[schema(min_length = 1)]
     pub second: String,
 }
 
-/// How near the texts of each pair are.
+/// The similarity of the texts of each pair.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PairSimilarities {
     /// One for each pair, in the order of the request.
@@ -61,7 +61,7 @@ pub struct CompareSetsRequest {
     /// The texts of the rows. Both sets together have at most the server's limit (2048 unless configured otherwise).
     #[schema(min_items = 1)]
     pub first: Vec<String>,
-    /// The texts of the columns; those of the rows when left out.
+    /// The texts of the columns; defaults to those of the rows.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1)]
     pub second: Option<Vec<String>>,
@@ -69,7 +69,7 @@ pub struct CompareSetsRequest {
 
 /// Compare pairs of texts
 ///
-/// Gives the cosine similarity of the two texts of each pair, whatever languages they are in.
+/// Returns the cosine similarity of the two texts of each pair, in whatever languages.
 #[utoipa::path(
     post, path = "/v1/similarity", tag = "comparison",
     request_body(content = ComparePairsRequest, description = "The pairs."),
@@ -97,7 +97,7 @@ pub async fn compare_pairs(
 
 /// Compare sets of texts
 ///
-/// Gives the cosine similarity of every text of one set with every text of another, or of the same one.
+/// Returns the cosine similarity of every text of one set with every text of another, or of the same set.
 #[utoipa::path(
     post, path = "/v1/similarity/matrix", tag = "comparison",
     request_body(content = CompareSetsRequest, description = "The sets."),
@@ -118,7 +118,7 @@ fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<()
     check_texts("/second", second, limits)?;
     let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
     if got > max {
-        let detail = format!("both sets together may hold {max} texts (embedding_inputs_max), got {got}");
+        let detail = format!("both sets together may hold at most {max} texts (embedding_inputs_max), got {got}");
         return Err(ApiError::at(Code::InvalidRequest, "/second", detail));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `/v1/snapshots`: make, list, get, delete and restore; and their archives, to be sent and received.
+//! `/v1/snapshots`: creates, lists, reads, deletes and restores snapshots, and transfers their archives.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -28,7 +28,7 @@ const ZSTD: &str = "application/zstd";
 /// Bytes read of an archive at a time.
 const BYTES_PER_READ: usize = 256 << 10;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("create_snapshot", &[WRITE_ERRORS, &[Code::CollectionNotFound]]),
     ("list_snapshots", &[READ_ERRORS, &[Code::InvalidCursor, Code::InvalidSnapshot]]),
@@ -69,26 +69,26 @@ pub const EXAMPLES: &[Example] = examples![
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshotRequest {
-    /// Names of the collections that it should hold. When left out or empty, it is of the whole server: all collections, their
-    /// aliases, and the classifiers that have learned. Keys are in no snapshot.
+    /// Names of the collections to include. By default, or if empty, the snapshot is of the whole server: all collections, their
+    /// aliases, and all trained classifiers. No snapshot contains keys.
     #[serde(default)]
     pub collections: Vec<String>,
 }
 
-/// What to restore of a snapshot.
+/// What to restore from a snapshot.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreSnapshotRequest {
-    /// The name of one collection of the snapshot. When left out, all that it holds is restored, aliases and classifiers too.
+    /// The name of one collection of the snapshot. By default everything is restored, including aliases and classifiers.
     #[serde(default)]
     #[schema(nullable = false)]
     pub collection: Option<String>,
-    /// The name that this collection gets, instead of its own. Only together with `collection`.
+    /// A new name for this collection. Only together with `collection`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub rename_to: Option<String>,
-    /// Whether collections, aliases and classifiers that have these names already are replaced, with all that is in them. Without
-    /// it they are an error. A collection never gives way to an alias, nor an alias to a collection.
+    /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
+    /// it they are an error. An alias never replaces a collection, nor a collection an alias.
     #[serde(default)]
     pub replace: bool,
 }
@@ -104,8 +104,8 @@ pub struct SnapshotList {
     pub next_cursor: Option<String>,
 }
 
-/// The archive of a snapshot: a tar file packed with Zstandard that holds the databases and, at its end, a manifest with their
-/// checksums.
+/// The archive of a snapshot: a tar file compressed with Zstandard that contains the databases and, at its end, a manifest with
+/// their checksums.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct SnapshotArchive(pub String);
@@ -113,15 +113,15 @@ pub struct SnapshotArchive(pub String);
 /// The path parameter `snapshot`.
 pub struct SnapshotPath(pub SnapshotId);
 
-/// Make a snapshot
+/// Create a snapshot
 ///
-/// Accepts a job that copies the named collections, or the whole server with its aliases and classifiers, into a new snapshot,
-/// whose id is in the job's details. Writes and searches go on; each collection is copied as it is at one moment.
+/// Starts a job that copies the named collections, or the whole server with its aliases and classifiers, into a new snapshot,
+/// whose id is in the job's details. Writes and searches continue; each collection is copied as of one moment.
 #[utoipa::path(
     post, path = "/v1/snapshots", tag = "snapshots",
     request_body(content = CreateSnapshotRequest, description = "What the snapshot should hold."),
     responses((
-        status = 202, description = "The job that makes the snapshot.", body = JobInfo,
+        status = 202, description = "The job that creates the snapshot.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -134,7 +134,7 @@ pub async fn create_snapshot(
     for (index, name) in body.collections.iter().enumerate() {
         let name = collection_name(&format!("/collections/{index}"), name)?;
         if collections.contains(&name) {
-            let detail = format!("names {name} a second time");
+            let detail = format!("repeats {name}");
             return Err(ApiError::at(Code::InvalidRequest, format!("/collections/{index}"), detail));
         }
         collections.push(name);
@@ -144,7 +144,7 @@ pub async fn create_snapshot(
 
 /// List snapshots
 ///
-/// Lists snapshots, the newest first, page by page.
+/// Lists snapshots, newest first, page by page.
 #[utoipa::path(
     get, path = "/v1/snapshots", tag = "snapshots", params(PageParameters),
     responses((status = 200, description = "One page of snapshots.", body = SnapshotList)),
@@ -160,7 +160,7 @@ pub async fn list_snapshots(
 
 /// Get a snapshot
 ///
-/// Gives what a snapshot holds.
+/// Returns the contents of a snapshot.
 #[utoipa::path(
     get, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -176,11 +176,11 @@ pub async fn get_snapshot(
 
 /// Delete a snapshot
 ///
-/// Deletes a snapshot with its archive. Collections that were restored of it stay.
+/// Deletes a snapshot with its archive. Collections restored from it stay.
 #[utoipa::path(
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 204, description = "The snapshot is gone.")),
+    responses((status = 204, description = "The snapshot was deleted.")),
 )]
 pub async fn delete_snapshot(
     State(api): State<Api>,
@@ -193,8 +193,8 @@ pub async fn delete_snapshot(
 
 /// Restore a snapshot
 ///
-/// Accepts a job that makes collections, aliases and classifiers of a snapshot. Everything is checked, unpacked and indexed beside
-/// what there is; then all of it takes its place at once, or, after a failure or a crash, not at all.
+/// Starts a job that restores collections, aliases and classifiers from a snapshot. Everything is checked, decompressed and
+/// indexed beside the existing data; then all of it takes effect at once, or, after a failure or a crash, not at all.
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -217,7 +217,7 @@ pub async fn restore_snapshot(
         return Err(ApiError::at(
             Code::InvalidRequest,
             "/rename_to",
-            "needs collection beside it: one name is for one collection",
+            "works with collection only, because one name fits one collection",
         ));
     }
     Ok(accepted(api.service.restore_snapshot(&id, RestoreRequest { collection, rename_to, replace }).await?))
@@ -225,8 +225,8 @@ pub async fn restore_snapshot(
 
 /// Download a snapshot
 ///
-/// Streams the archive of a snapshot, with its length. Another server can take it; with another model it can read
-/// the collections, and embed them anew.
+/// Streams the archive of a snapshot, with its length. You can upload it to another server. With another model, that server can
+/// read the collections and re-embed them.
 #[utoipa::path(
     get, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -250,8 +250,8 @@ pub async fn download_snapshot(
 
 /// Upload a snapshot
 ///
-/// Receives the archive of a snapshot that was made here or by another server, under an id that is free. All of it is checked
-/// against its checksums before this is answered; a damaged one leaves nothing.
+/// Receives the archive of a snapshot from this or another server, under a free id. All of it is verified
+/// against its checksums before the response; a damaged archive leaves nothing behind.
 #[utoipa::path(
     put, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -274,7 +274,7 @@ pub async fn upload_snapshot(
     Ok((StatusCode::CREATED, [(LOCATION, format!("/v1/snapshots/{id}"))], Json(snapshot)))
 }
 
-/// Checks what the headers say of an archive; gives its bytes, if they say that.
+/// Checks the headers of an archive; returns its size, if they include it.
 fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let media_type = header(CONTENT_TYPE).unwrap_or("none");

@@ -1,5 +1,5 @@
-//! Answers with one long array, written piece by piece while they are sent: their JSON is never in memory as a whole, and no thread
-//! that answers others is busy for long with writing it.
+//! Responses with one long array, written piece by piece while they are sent: their JSON is never in memory as a whole, and no
+//! thread that answers others is busy with it for long.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Serialize;
 
-/// Bytes of a piece, about: an item is not divided.
+/// Approximate size of a piece in bytes; an item is never divided.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// JSON that is written while it is sent.
@@ -30,9 +30,9 @@ impl<T: Serialize> Streamed<T> {
         Self::nested(frame, items)
     }
 
-    /// The same with items that are such answers themselves.
+    /// The same with items that are such responses themselves.
     pub fn nested(frame: &impl Serialize, items: impl IntoIterator<Item = Self>) -> Self {
-        // Values of this program's own can always be written as JSON.
+        // The program's own values can always be written as JSON.
         let mut head = serde_json::to_vec(frame).unwrap_or_default();
         let at = head.iter().position(|byte| *byte == b'[').map_or(head.len(), |at| at + 1);
         debug_assert_eq!(head.get(at), Some(&b']'), "the first array of the frame is empty");

@@ -1,4 +1,4 @@
-//! The header `traceparent`: a request's span becomes part of its caller's trace.
+//! The header `traceparent`: makes a request's span part of its caller's trace.
 
 use axum::http::HeaderMap;
 use opentelemetry::global;
@@ -18,7 +18,7 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// Makes the caller's span the parent of `span`, when the headers name one.
+/// Makes the caller's span the parent of `span`, if the headers name one.
 pub(super) fn adopt(span: &Span, headers: &HeaderMap) {
     let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Headers(headers)));
     // Without a collector there is nothing that could have a parent.

@@ -1,7 +1,8 @@
-//! Bounds on traffic: how many requests run at once and how many callers wait for events, over all with fair shares; how many
-//! requests a caller may run at once, and send in time.
+//! Limits on traffic, shared fairly: how many requests run at once, how many callers wait for events, how many
+//! requests a caller may run at once, and its rate.
 //!
-//! A caller is a key; without keys, or with a wrong one, the client's address (of IPv6 its /64, which one subscriber has).
+//! A caller is a key; without keys, or with a wrong one, the client's address (for IPv6 its /64, which belongs to one
+//! subscriber).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,9 +17,9 @@ use crate::domain::{Code, Payer};
 use crate::service;
 use crate::service::shares::{Bound, Held, Refusal};
 
-/// Callers with an account of their own. When so many are active, further ones share one.
+/// Maximum callers with an account of their own. Beyond that, further callers share one.
 const ACCOUNTS_MAX: usize = 10_000;
-/// How long it is taken for true that all accounts are in use.
+/// How long to assume that all accounts are in use.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The address that a request came from; the listener puts it into the request's extensions.
@@ -38,11 +39,11 @@ pub struct Traffic {
 #[derive(Default)]
 struct Accounts {
     by_payer: HashMap<Payer, Account>,
-    /// When a look through all of them last found none to forget.
+    /// When the last search for an account to forget found none.
     full_at: Option<Instant>,
 }
 
-/// A request's place among the bounded ones. Dropping it makes room for another.
+/// A request's place within the limits. Dropping it makes room for another.
 pub struct Admission {
     traffic: Arc<Traffic>,
     payer: Option<Payer>,
@@ -71,13 +72,13 @@ impl Traffic {
         self.requests.take(payer, 1).map_err(refused)
     }
 
-    /// A place among those who wait for events: they do nothing, but for long, and are not to take the places of requests that
+    /// A place among those who wait for events: they do nothing, but for long, so they must not take the places of requests that
     /// work.
     pub fn listen(&self, payer: Payer) -> Result<Held, ApiError> {
         self.event_streams.take(payer, 1).map_err(refused)
     }
 
-    /// The bounds on what runs at once.
+    /// The limits on concurrency.
     pub fn bounds(&self) -> [Arc<Bound>; 2] {
         [Arc::clone(&self.requests), Arc::clone(&self.event_streams)]
     }
@@ -97,7 +98,7 @@ impl Traffic {
         let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
         let account = accounts.entry(payer.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
         if let Some(max) = self.caller_running_max.filter(|max| account.running >= *max) {
-            let detail = format!("{max} requests of this caller run already, the most that may (caller_requests_max)");
+            let detail = format!("this caller already has {max} requests running, the most that it may (caller_requests_max)");
             return Err(ApiError::new(Code::RateLimited, detail));
         }
         if let Some(rate) = self.rate {
@@ -116,7 +117,7 @@ impl Traffic {
         Ok(Admission { traffic: Arc::clone(self), payer: Some(payer) })
     }
 
-    /// Makes room by forgetting accounts that are as a new one would be. Looking through all of them in vain is not repeated within
+    /// Makes room by forgetting accounts that equal a new one. After a search in vain, it waits for
     /// `LOOK_AGAIN`, so that a flood of new addresses does not make each request pay for it.
     fn room_for(&self, payer: Payer, accounts: &mut Accounts, now: Instant) -> Payer {
         if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
@@ -140,7 +141,7 @@ impl Traffic {
     }
 }
 
-/// The answer to who finds no room.
+/// The error if there is no room.
 pub fn refused(refusal: Refusal) -> ApiError {
     service::Error::from(refusal).into()
 }

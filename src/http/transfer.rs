@@ -24,7 +24,7 @@ use crate::service::jobs::import::ImportFile;
 /// The media type of lines of JSON.
 pub const NDJSON: &str = "application/x-ndjson";
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "import_documents",
@@ -50,13 +50,13 @@ pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentFile(pub String);
 
-/// Documents as lines of JSON: `id`, `title` and `text` if there is any, `language` if one is known, `metadata` if there is any, and
-/// `vector` if it was asked for. An import takes them as they are: with vectors where the collection takes vectors, else without.
+/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` if present, and
+/// `vector` on request. An import accepts them as they are: with vectors in a collection of vectors, otherwise without.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentLines(pub String);
 
-/// What is exported besides the documents.
+/// What to export besides the documents.
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum ExportInclude {
@@ -69,7 +69,7 @@ pub enum ExportInclude {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExportParameters {
-    /// `vector`: adds the embedding to each document that is one passage and is embedded already.
+    /// `vector`: adds the embedding to each document that is a single embedded passage.
     #[param(value_type = Option<ExportInclude>)]
     pub include: Option<String>,
 }
@@ -80,7 +80,7 @@ struct ExportLine {
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// None in a collection of vectors, where a document may do without.
+    /// None in a collection of vectors, where text is optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,10 +93,10 @@ struct ExportLine {
 
 /// Import documents
 ///
-/// Receives a file of any size and accepts a job that stores its documents; one whose id exists already is replaced. The body
-/// may be packed with gzip or zstd, as `Content-Encoding` says. When this is answered, the file is durable: the job goes on after
-/// a restart of the server, and no line is lost. A line that is no valid document does not stop the others: the job's results say
-/// what became of each line. The job has succeeded when all of its documents can be found.
+/// Receives a file of any size and starts a job that stores its documents; a document whose id already exists is replaced. The
+/// body may be compressed with gzip or zstd, as `Content-Encoding` says. Once the response arrives, the file is durable: the job
+/// resumes after a restart of the server, and no line is lost. An invalid line does not stop the others: the job's results have
+/// the outcome of each line. The job has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -128,10 +128,10 @@ pub async fn import_documents(
 
 /// Export documents
 ///
-/// Streams all documents in the order of their ids, packed with zstd or gzip when `Accept-Encoding` has one of them. The
-/// documents are read page by page: one that is there all the time comes exactly once; one that is stored or deleted meanwhile
-/// may come or not. An export that ends early is cut, which HTTP clients report. For one moment of the whole collection make a
-/// snapshot.
+/// Streams all documents in the order of their ids, compressed with zstd or gzip if `Accept-Encoding` lists one of them. The
+/// documents are read page by page: a document that exists all the time appears exactly once; one that is stored or deleted
+/// meanwhile may or may not appear. An export that ends early is cut off, which HTTP clients report. For a copy as of one moment,
+/// make a snapshot.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/export", tag = "import_export",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ExportParameters),
@@ -170,7 +170,7 @@ pub async fn export_documents(
 /// Documents of an export with their embeddings.
 type Exported = Vec<(Document, Option<Embedding>)>;
 
-/// The pages of an export, packed. A failure cuts the stream, so that the client cannot take it for whole.
+/// The pages of an export, compressed. A failure cuts the stream, so that the client cannot take it for complete.
 fn pages(first: Exported, export: Export, packer: Packer) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold((Some(first), export, Some(packer)), |(mut first, mut export, packer)| async move {
         let Some(mut packer) = packer else { return Ok(None) };
@@ -189,7 +189,7 @@ fn pages(first: Exported, export: Export, packer: Packer) -> impl Stream<Item = 
                 packer.add(&line(document, embedding))?;
             }
             let packed = packer.take();
-            // A packer may keep a page to itself for a while.
+            // A compressor may keep a page to itself for a while.
             if !packed.is_empty() {
                 return Ok(Some((packed, (None, export, Some(packer)))));
             }
@@ -212,7 +212,7 @@ fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
     json
 }
 
-/// Packs what is added into what can be taken.
+/// Compresses what is added.
 enum Packer {
     Identity(Vec<u8>),
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
@@ -254,7 +254,7 @@ impl Packer {
     }
 }
 
-/// What the headers say of the body.
+/// What the headers say about the body.
 fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
     let read = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase());
     let refuse = |name: &str, detail: String| ApiError::parameter(Code::UnsupportedMediaType, name, detail);
@@ -282,7 +282,7 @@ fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
     Ok(ImportFile { format, encoding, announced })
 }
 
-/// The best packing that the client can undo.
+/// The best compression that the client accepts.
 fn accepted_encoding(headers: &HeaderMap) -> FileEncoding {
     let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let offered: Vec<String> = values.flat_map(|value| value.split(',')).map(|part| part.trim().to_ascii_lowercase()).collect();

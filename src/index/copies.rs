@@ -1,12 +1,12 @@
-//! Near-copies: passages so alike that one node of the graph stands for all of them.
+//! Near-duplicates: passages so alike that one node of the graph stands for all of them.
 //!
-//! HNSW gives a node a bounded list of neighbors and lets go of a far one when a nearer one is at hand (usearch: `refine_`, called
+//! HNSW gives a node a bounded list of neighbors and drops a far one if a nearer one is available (usearch: `refine_`, called
 //! by `form_links_to_closest_` for a new node and by `form_reverse_links_` for those that it links to). Among thousands of
 //! vectors that are equal or nearly so, each list fills with them: at a distance of zero no candidate is nearer to another than
-//! to the node, so all pass the heuristic. Then no list holds a link that leads away, and a walk that enters there, or whose
-//! candidates are all of there, never comes out. Every other vector is lost to it, whatever its own links. So a vector that
-//! lies within `GAP` of a node becomes no node. It is kept here with its values, beside those of its kind, and whenever
-//! a search meets the node, it is compared as itself: its score is exact, not that of the node.
+//! to the node, so all pass the heuristic. Then no list has a link that leads away, and a search that enters there, or whose
+//! candidates are all from there, never leaves. Every other vector is lost to it, whatever its own links. So a vector
+//! within `GAP` of a node does not become a node. It is kept here with its values, grouped with others like it, and whenever
+//! a search meets the node, it is compared itself: its score is exact, not that of the node.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -14,35 +14,35 @@ use std::io::{Read, Write};
 use super::engine::Scored;
 use crate::domain::{Embedding, Metric};
 
-/// The largest distance of a near-copy to its node, in lengths of the vector: the root of twice 0.01, which is a cosine of 0.99.
-/// Measured with 4,000 passages around two centers and 1,000 others, in several orders: up to this spread some of the others were
-/// lost without near-copies, none with them. Wider clusters are beyond this rule: at a spread of 0.3, up to 13 of the 1,000 were
-/// lost with near-copies and without.
+/// The largest distance of a near-duplicate to its node, in lengths of the vector: the root of twice 0.01, which is a cosine of
+/// 0.99. Measured with 4,000 passages around two centers and 1,000 others, in several orders: up to this spread some of the
+/// others were lost without near-duplicates, none with them. Wider clusters are beyond this rule: at a spread of 0.3, up to 13 of
+/// the 1,000 were lost with near-duplicates and without.
 pub(super) const GAP: f32 = 0.141_421_36;
 
-/// Different values beside one node at most: bounds the comparisons of a search that meets it. Equal ones count once.
+/// Maximum different values beside one node: bounds the comparisons of a search that meets it. Equal ones count once.
 const MEMBERS_MAX: usize = 4_096;
 
-/// All near-copies of an index.
+/// All near-duplicates of an index.
 #[derive(Debug)]
 pub(super) struct Copies {
     dimension: usize,
     groups: HashMap<u32, Group>,
     /// The group of a node, if it has one.
     nodes: HashMap<u64, u32>,
-    /// The group of a near-copy.
+    /// The group of a near-duplicate.
     homes: HashMap<u64, u32>,
     next_group: u32,
-    /// Groups whose node stands for no passage of its own.
+    /// Groups whose node no longer stands for a passage of its own.
     hollow: usize,
 }
 
-/// A node's near-copies.
+/// A node's near-duplicates.
 #[derive(Debug)]
 struct Group {
-    /// The node's key, always that of a passage which is there.
+    /// The node's key, which always belongs to an existing passage.
     node: u64,
-    /// Whether the passage that the node was made for is gone. Then the node bears the key of one of the members.
+    /// Whether the passage that the node was created for is gone. Then the node has the key of one of the members.
     hollow: bool,
     /// No member is farther from the node.
     radius: f32,
@@ -52,28 +52,28 @@ struct Group {
     passages: Vec<Vec<u64>>,
 }
 
-/// What a node stood for.
+/// The passages of a removed group.
 #[derive(Debug)]
 pub(super) struct Dissolved {
-    /// Whether the passage that the node was made for was gone.
+    /// Whether the passage that the node was created for was gone.
     pub(super) hollow: bool,
-    /// Its near-copies, with their values.
+    /// Its near-duplicates, with their values.
     pub(super) members: Vec<(Embedding, Vec<u64>)>,
 }
 
-/// What must happen to the graph so that a passage is gone.
+/// What the graph must do to remove a passage.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Removal {
-    /// Nothing: it was a near-copy that no node bears the key of.
+    /// Nothing: it was a near-duplicate whose key no node has.
     Done,
     /// A node must take another key.
     Rename {
         /// Its key now.
         from: u64,
-        /// The key of a near-copy.
+        /// The key of a near-duplicate.
         to: u64,
     },
-    /// If there is a node of its key, that must go.
+    /// Remove the node with its key, if there is one.
     Node,
 }
 
@@ -83,7 +83,7 @@ impl Copies {
         Self { dimension, groups, nodes, homes, next_group: 0, hollow: 0 }
     }
 
-    /// Passages that are here and are not counted by the graph's nodes.
+    /// The number of passages here that the graph's nodes do not count.
     pub(super) fn beyond_nodes(&self) -> usize {
         self.homes.len() - self.hollow
     }
@@ -92,12 +92,12 @@ impl Copies {
         self.groups.is_empty()
     }
 
-    /// Whether a passage is a near-copy.
+    /// Whether a passage is a near-duplicate.
     pub(super) fn contains(&self, passage: u64) -> bool {
         self.homes.contains_key(&passage)
     }
 
-    /// Takes a passage in beside `node`, at the distance `gap`; says whether there was room.
+    /// Adds a passage beside `node`, at the distance `gap`; returns whether there was room.
     pub(super) fn attach(&mut self, passage: u64, embedding: &Embedding, node: u64, gap: f32) -> bool {
         let id = *self.nodes.entry(node).or_insert(self.next_group);
         if id == self.next_group {
@@ -124,8 +124,8 @@ impl Copies {
         true
     }
 
-    /// Takes a passage out, and says what the graph has to do. A node that loses its passage while it has near-copies stays and
-    /// stands for them.
+    /// Removes a passage, and returns what the graph has to do. A node that loses its passage while it has near-duplicates stays
+    /// and stands for them.
     pub(super) fn take_out(&mut self, passage: u64) -> Removal {
         if let Some(id) = self.homes.remove(&passage) {
             return self.take_out_member(passage, id);
@@ -137,7 +137,7 @@ impl Copies {
         self.rename(id)
     }
 
-    /// Takes a node's near-copies away from it.
+    /// Removes and returns a node's near-duplicates.
     pub(super) fn dissolve(&mut self, node: u64) -> Dissolved {
         let group = self.nodes.remove(&node).and_then(|id| self.groups.remove(&id));
         let Some(group) = group else { return Dissolved { hollow: false, members: Vec::new() } };
@@ -149,12 +149,12 @@ impl Copies {
         Dissolved { hollow: group.hollow, members }
     }
 
-    /// The node that a near-copy is beside.
+    /// The node of a near-duplicate.
     pub(super) fn host(&self, passage: u64) -> Option<u64> {
         self.homes.get(&passage).and_then(|id| self.groups.get(id)).map(|group| group.node)
     }
 
-    /// The values of a near-copy, and the passages that have the same.
+    /// The values of a near-duplicate, and the passages that share them.
     pub(super) fn member(&self, passage: u64) -> Option<(Embedding, Vec<u64>)> {
         let group = self.groups.get(self.homes.get(&passage)?)?;
         let mut members = group.members(self.dimension);
@@ -162,11 +162,11 @@ impl Copies {
         Some((values, passages.to_vec()))
     }
 
-    /// One passage of each member of groups that reach farther than `GAP`: of those that no walk led to.
+    /// One passage of each member of groups that reach farther than `GAP`: of those that no search reached.
     pub(super) fn far(&self) -> Vec<(u64, Embedding)> {
         let wide = |group: &&Group| {
             let norm = group.members(self.dimension).map(|(values, _)| values.norm()).fold(f32::INFINITY, f32::min);
-            // What was rounded to be compared may seem a little farther than it is.
+            // Rounded values may seem a little farther away than they are.
             group.radius > 1.01 * GAP * norm
         };
         let members = self.groups.values().filter(wide).flat_map(|group| group.members(self.dimension));
@@ -186,7 +186,7 @@ impl Copies {
         if bears_its_key { self.rename(id) } else { Removal::Done }
     }
 
-    /// Gives a group's node the key of its last near-copy: removals mostly come in the order of keys.
+    /// Gives a group's node the key of its last near-duplicate: removals mostly come in the order of keys.
     fn rename(&mut self, id: u32) -> Removal {
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Done };
         let Some(to) = group.passages.last().and_then(|passages| passages.last()).copied() else { return Removal::Done };
@@ -204,8 +204,8 @@ impl Copies {
         }
     }
 
-    /// Puts the passages of a node that `accept` accepts among the nearest. `slack` is how much a score of the graph may be
-    /// wrong: near-copies that cannot be among the nearest are not compared.
+    /// Adds the accepted passages of a node to the nearest. `slack` is the possible error of the graph's scores:
+    /// near-duplicates that cannot be among the nearest are not compared.
     pub(super) fn offer(
         &self,
         (node, score): Scored,
@@ -240,7 +240,7 @@ impl Copies {
         }
     }
 
-    /// Offers those of `keys` that are near-copies, each by its own score, and takes them out of the list.
+    /// Offers those of `keys` that are near-duplicates, each with its own score, and removes them from the list.
     pub(super) fn take_scored(
         &self,
         keys: &mut Vec<u64>,
@@ -270,7 +270,7 @@ impl Copies {
         }
     }
 
-    /// Hands over each near-copy with its values.
+    /// Passes on each near-duplicate with its values.
     pub(super) fn for_each(&self, mut take: impl FnMut(u64, &[f32])) {
         for group in self.groups.values() {
             for (values, passages) in group.values.chunks_exact(self.dimension).zip(&group.passages) {
@@ -279,7 +279,7 @@ impl Copies {
         }
     }
 
-    /// Writes them all: numbers in little-endian order.
+    /// Writes all of them: numbers in little-endian order.
     pub(super) fn write_to(&self, file: &mut impl Write) -> std::io::Result<()> {
         write_number(file, self.groups.len())?;
         for group in self.groups.values() {
@@ -296,7 +296,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Reads what `write_to` wrote. The bytes must be checked before.
+    /// Reads the output of `write_to`. The bytes must be verified before.
     pub(super) fn read_from(file: &mut impl Read, dimension: usize) -> std::io::Result<Self> {
         let mut copies = Self::new(dimension);
         for _ in 0..read_number(file)? {

@@ -1,13 +1,13 @@
 //! One usearch graph: values quantized as its parameters say, distances turned into scores.
 //!
-//! usearch's own conversion to i8 scales by the length of the vector, which leaves a value of 256 dimensions some eight levels.
-//! Under cosine any scale will do, so here the largest value becomes 127. usearch takes bits in whole bytes; a dimension that
-//! fills no byte is padded with zeros in every vector, which changes no distance.
+//! usearch's own conversion to i8 scales by the length of the vector, which leaves a value in 256 dimensions some eight levels.
+//! Under cosine any scale works, so here the largest value becomes 127. usearch takes bits in whole bytes; a dimension that
+//! is not a multiple of eight is padded with zeros in every vector, which changes no distance.
 //!
-//! A node is never removed. usearch would give its slot to the next vector and clear its links, and with them the way to those that
-//! only it led to: after ten rounds of replacing 5,000 of 20,000 passages, 0.3 to 0.5 % were found no more. So a removed node keeps
-//! its values and links for others to be reached by, and takes a key from `GRAVES` on, which no search gives. `hnsw::compact` makes
-//! the graph anew when there are many.
+//! A node is never removed. usearch would give its slot to the next vector and clear its links, and with them the only path to
+//! some nodes: after ten rounds of replacing 5,000 of 20,000 passages, 0.3 to 0.5 % were no longer found. So a removed node keeps
+//! its values and links, through which others are reached, and gets a key from `GRAVES` on, which no search returns.
+//! `hnsw::compact` rebuilds the graph when there are many.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::domain::{Embedding, Metric, Quantization};
 /// The first key of a removed node; the others follow without a gap, so that a loaded graph needs no list of them.
 pub(super) const GRAVES: u64 = 1 << 63;
 
-/// A graph without any lock: see `hnsw` for what may run beside what.
+/// A graph without any lock: see `hnsw` for what may run concurrently.
 pub(super) struct Engine {
     usearch: usearch::Index,
     dimension: usize,
@@ -34,10 +34,10 @@ pub(super) struct Engine {
     graves: AtomicU64,
 }
 
-/// By how much the arithmetic of a cosine may be wrong.
+/// The possible arithmetic error of a cosine.
 const ROUNDING: f32 = 1e-5;
 
-/// A node and how near it is.
+/// A node with its score.
 pub(super) type Scored = (u64, f32);
 
 /// Room for the values of one node.
@@ -46,11 +46,11 @@ pub(super) struct Reading {
     bits: Vec<i16>,
     halves: Vec<half::f16>,
     values: Vec<f32>,
-    /// The shortest vector of integers that was read.
+    /// The shortest integer vector read so far.
     shortest: f32,
 }
 
-/// Values as a node keeps them.
+/// Values in the form that a node keeps.
 pub(super) enum Values<'a> {
     Floats(Cow<'a, [f32]>),
     Integers(Vec<i8>),
@@ -68,9 +68,9 @@ impl Reading {
         }
     }
 
-    /// How wrong a cosine by what was read may be, as integers were rounded: each by at most a half. So the root of a quarter of the
-    /// dimension is the largest distance between the integers and what they stand for, which bounds the sine of the angle between
-    /// the two, and the chord of that angle bounds what any cosine changes by.
+    /// The possible error of a cosine by what was read, because integers were rounded, each by at most a half. So the root of a
+    /// quarter of the dimension is the largest distance between the integers and the exact values, which bounds the sine of the
+    /// angle between the two, and the chord of that angle bounds the change of any cosine.
     pub(super) fn error(&self) -> f32 {
         if self.shortest.is_infinite() {
             return 0.0;
@@ -99,7 +99,7 @@ impl Engine {
             quantization: scalar_kind(parameters.quantization),
             connectivity: parameters.m,
             expansion_add: parameters.ef_construction,
-            // usearch takes the larger of this and the number of nodes asked for, which is the caller's ef.
+            // usearch uses the larger of this and the number of requested nodes, which is the caller's ef.
             expansion_search: 1,
             multi: false,
         };
@@ -108,21 +108,21 @@ impl Engine {
         Ok(Self { usearch, dimension, metric, quantization, graves: AtomicU64::new(0) })
     }
 
-    /// Reads a saved graph into memory. The bytes must be checked before: usearch trusts them.
+    /// Loads a saved graph into memory. The bytes must be verified before: usearch trusts them.
     pub(super) fn load(&self, path: &Path) -> Result<(), IndexError> {
         self.usearch.load(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
         self.count_graves();
         Ok(())
     }
 
-    /// Searches a saved graph where it lies, without changing it.
+    /// Searches a saved graph in its file, without changing it.
     pub(super) fn view(&self, path: &Path) -> Result<(), IndexError> {
         self.usearch.view(utf8(path)?).map_err(|source| failed("map the saved index", source))?;
         self.count_graves();
         Ok(())
     }
 
-    /// By halving, as their keys have no gap.
+    /// By bisection, because their keys have no gap.
     fn count_graves(&self) {
         let (mut low, mut high) = (0, self.usearch.size() as u64);
         while low < high {
@@ -144,12 +144,12 @@ impl Engine {
         self.usearch.serialized_length() as u64
     }
 
-    /// Nodes that stand for a passage; those of removed keys do not count.
+    /// The number of nodes that stand for a passage, without removed ones.
     pub(super) fn size(&self) -> usize {
         self.usearch.size() - self.graves()
     }
 
-    /// Nodes of removed keys.
+    /// The number of removed nodes.
     pub(super) fn graves(&self) -> usize {
         self.graves.load(Ordering::Relaxed) as usize
     }
@@ -171,7 +171,7 @@ impl Engine {
         self.add_values(key, &self.quantize(embedding))
     }
 
-    /// Adds values that another graph of the same parameters keeps.
+    /// Adds values from another graph with the same parameters.
     pub(super) fn add_values(&self, key: u64, values: &Values<'_>) -> Result<(), IndexError> {
         let added = match values {
             Values::Floats(values) => self.usearch.add(key, values),
@@ -181,8 +181,8 @@ impl Engine {
         added.map_err(|source| failed("add", source))
     }
 
-    /// Takes a node out of all answers; says whether it was there. Searches still pass through it. Nothing else may use the engine
-    /// meanwhile.
+    /// Removes a node from all results; returns whether it existed. Searches still pass through it. Nothing else may use the
+    /// engine meanwhile.
     pub(super) fn bury(&self, key: u64) -> Result<bool, IndexError> {
         if !self.contains(key) {
             return Ok(false);
@@ -197,12 +197,12 @@ impl Engine {
         self.usearch.rename(from, to).map(drop).map_err(|source| failed("rename", source))
     }
 
-    /// Walks the graph with `count` candidates and gives them, nearest first.
+    /// Searches the graph with `count` candidates and returns them, nearest first.
     pub(super) fn search(&self, query: &Embedding, count: usize) -> Result<Vec<Scored>, IndexError> {
         self.search_values(&self.quantize(query), count)
     }
 
-    /// The same for values that a node keeps.
+    /// The same for values in the form that a node keeps.
     pub(super) fn search_values(&self, query: &Values<'_>, count: usize) -> Result<Vec<Scored>, IndexError> {
         if self.graves() > 0 {
             return self.search_accepted(query, count, |key| key < GRAVES);
@@ -214,7 +214,7 @@ impl Engine {
         })
     }
 
-    /// Compares with all nodes and gives the nearest `count`, nearest first.
+    /// Compares with all nodes and returns the nearest `count`, nearest first.
     pub(super) fn search_exact(&self, query: &Embedding, count: usize) -> Result<Vec<Scored>, IndexError> {
         self.compare_all(&self.quantize(query), count)
     }
@@ -231,7 +231,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Walks the graph until `count` candidates are accepted, and gives them, nearest first.
+    /// Searches the graph until `count` candidates are accepted, and returns them, nearest first.
     pub(super) fn search_matching(
         &self,
         query: &Embedding,
@@ -249,7 +249,7 @@ impl Engine {
         })
     }
 
-    /// Some node that a walk comes to, if there is any.
+    /// Any node that a search reaches, if there is one.
     pub(super) fn any_reached(&self) -> Result<Option<u64>, IndexError> {
         let found = self.search_values(&self.anywhere(), 1)?;
         Ok(found.first().map(|(key, _)| *key))
@@ -260,7 +260,7 @@ impl Engine {
         Ok(self.compare_all(&self.anywhere(), self.size())?.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// A query for when it does not matter which.
+    /// A query for when any will do.
     fn anywhere(&self) -> Values<'static> {
         match self.quantization {
             Quantization::B1 => Values::Bits(vec![0; self.dimension.div_ceil(8)]),
@@ -269,14 +269,15 @@ impl Engine {
         }
     }
 
-    /// Puts the keys that a node links to in the lowest layer into `links`, removed ones among them. Nothing may be added meanwhile.
+    /// Writes the keys that a node links to in the lowest layer into `links`, including removed ones. Nothing may be added
+    /// meanwhile.
     pub(super) fn read_links(&self, key: u64, links: &mut Vec<u64>) {
         let mut cursor = self.usearch.neighbors(key, 0);
         links.resize(cursor.total(), 0);
         cursor.drain_into(links);
     }
 
-    /// The values of a node as it keeps them, bit by bit.
+    /// The values of a node in its own form, bit by bit.
     pub(super) fn stored(&self, key: u64) -> Result<Option<Values<'static>>, IndexError> {
         if !self.contains(key) {
             return Ok(None);
@@ -299,8 +300,8 @@ impl Engine {
         Ok(there.then_some(values))
     }
 
-    /// The values of a node, as it keeps them; `None` when it is not there. Not for signs alone. Those of f16 are read as
-    /// they are stored and widened here: usearch would do that value by value, which takes ten times as long as comparing.
+    /// The values of a node in its own form; `None` if it does not exist. Not for signs alone. Values of f16 are read as
+    /// stored and widened here: usearch would do that value by value, which takes ten times as long as comparing.
     pub(super) fn read<'r>(&self, key: u64, reading: &'r mut Reading) -> Result<Option<&'r [f32]>, IndexError> {
         let got = match self.quantization {
             Quantization::F16 => self.usearch.get(key, usearch::f16::from_mut_i16s(&mut reading.bits)),
@@ -323,7 +324,7 @@ impl Engine {
         Ok(Some(&reading.values))
     }
 
-    /// The score of values by themselves, less what rounding may hide; `None` where nothing scores higher.
+    /// The score of values with themselves, minus the possible rounding error; `None` if nothing scores higher.
     pub(super) fn own_score(&self, values: &Values<'_>) -> Option<f32> {
         match (self.metric, values) {
             (Metric::Dot, Values::Floats(values)) => {
@@ -334,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// The values of a node as numbers; of signs alone, each as large as in a vector of unit length.
+    /// The values of a node as numbers; for signs alone, each as large as in a vector of unit length.
     pub(super) fn values_of(&self, key: u64) -> Result<Option<Embedding>, IndexError> {
         if self.quantization != Quantization::B1 {
             let mut reading = Reading::new(self.dimension);
@@ -346,12 +347,12 @@ impl Engine {
         Ok(Embedding::unscaled((0..self.dimension).map(sign).collect()))
     }
 
-    /// Whether the scores of its nodes are no more than a first guess.
+    /// Whether the scores of its nodes are only a first guess.
     pub(super) fn is_coarse(&self) -> bool {
         self.quantization.keeps_signs_only()
     }
 
-    /// The Euclidean distance of an embedding and a node that a search gave this score, by the node's rounded values.
+    /// The Euclidean distance between an embedding and a node with this search score, by the node's rounded values.
     pub(super) fn gap(&self, embedding: &Embedding, (key, score): Scored) -> Result<f32, IndexError> {
         match self.metric {
             Metric::Cosine => Ok((2.0 * (1.0 - score)).max(0.0).sqrt()),
@@ -397,7 +398,7 @@ impl Engine {
 
     fn score(&self, distance: f32) -> f32 {
         match (self.metric, self.quantization) {
-            // Of random directions, the part of the signs that differ is their angle by half a turn.
+            // For random directions, the share of differing signs is their angle divided by half a turn.
             (Metric::Cosine, Quantization::B1) => (std::f32::consts::PI * distance / self.dimension as f32).cos(),
             (Metric::Cosine, _) => (1.0 - distance).clamp(-1.0, 1.0),
             (Metric::Dot, _) => 1.0 - distance,
@@ -406,7 +407,7 @@ impl Engine {
     }
 }
 
-/// Checks that a saved graph has these parameters; gives what else its head says.
+/// Checks that a saved graph has these parameters; returns the rest of its header.
 pub(super) fn check_head(path: &Path, parameters: &IndexParameters) -> Result<IndexMetadata, IndexError> {
     let head = usearch::Index::metadata(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
     let refuse = |what, expected: String, got: String| Err(IndexError::Parameters { what, expected, got });
@@ -414,7 +415,7 @@ pub(super) fn check_head(path: &Path, parameters: &IndexParameters) -> Result<In
     if head.dimensions != dimension as u64 {
         return refuse("dimension", dimension.to_string(), head.dimensions.to_string());
     }
-    // A graph of halves that was saved when they were compared by cosine says the same, and goes on as it was.
+    // A graph of f16 that was saved when it was compared by cosine says the same, and continues as it was.
     let same_order = parameters.metric == Metric::Cosine && head.metric == MetricKind::Cos;
     let metric_fits = head.metric == metric_kind(parameters) || (same_order && parameters.quantization == Quantization::F16);
     if head.quantization != scalar_kind(parameters.quantization) || !metric_fits {
@@ -434,8 +435,9 @@ fn engine_dimension(parameters: &IndexParameters) -> usize {
 fn metric_kind(parameters: &IndexParameters) -> MetricKind {
     match (parameters.metric, parameters.quantization) {
         (Metric::Cosine, Quantization::B1) => MetricKind::Hamming,
-        // Of vectors of unit length the product is the cosine. It takes a quarter less time to add with it, for usearch need not
-        // work out both lengths each time. Halves keep the length to a few parts in 100,000; bf16 does not, and i8 scales it away.
+        // For vectors of unit length the product is the cosine. Adding takes a quarter less time with it, because usearch need
+        // not compute both lengths each time. f16 keeps the length to a few parts in 100,000; bf16 does not, and i8 scales it
+        // away.
         (Metric::Cosine, Quantization::F16) => MetricKind::IP,
         (Metric::Cosine, _) => MetricKind::Cos,
         (Metric::Dot, _) => MetricKind::IP,

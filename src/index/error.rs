@@ -1,19 +1,19 @@
-//! What can go wrong in the index. Every error of `load` means the same to the caller: rebuild the index from the store.
+//! Errors of the index. Every error of `load` means the same to the caller: rebuild the index from the database.
 
 use std::path::PathBuf;
 
 /// An error of the index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// An embedding of another dimension.
-    #[error("the index holds embeddings of dimension {expected}, got {got}")]
+    /// An embedding has the wrong dimension.
+    #[error("the index holds embeddings of {expected} values, got {got}")]
     Dimension {
         /// The index's.
         expected: usize,
         /// The embedding's.
         got: usize,
     },
-    /// usearch failed; most often memory ran out.
+    /// usearch failed; most often for lack of memory.
     #[error("usearch failed to {action}")]
     Engine {
         /// What it was asked to do.
@@ -37,13 +37,13 @@ pub enum IndexError {
         /// The path.
         path: PathBuf,
     },
-    /// There is no saved index, or half of one.
+    /// The saved index is missing or incomplete.
     #[error("there is no {}", path.display())]
     Missing {
         /// The file that is not there.
         path: PathBuf,
     },
-    /// `index.json` is no description of an index.
+    /// `index.json` does not describe an index.
     #[error("{} does not describe an index", path.display())]
     Description {
         /// The file.
@@ -52,8 +52,9 @@ pub enum IndexError {
         #[source]
         source: serde_json::Error,
     },
-    /// `index.usearch` has another length than `index.json` says: a crash or a copy cut it short, or the two do not belong together.
-    #[error("{} has {got} bytes, its description says {expected}", path.display())]
+    /// `index.usearch` does not have the length that `index.json` says: a crash or a copy cut it short, or the two do not belong
+    /// together.
+    #[error("{} has {got} bytes, but its description says {expected}", path.display())]
     Torn {
         /// The file.
         path: PathBuf,
@@ -62,8 +63,8 @@ pub enum IndexError {
         /// Bytes on disk.
         got: u64,
     },
-    /// `index.usearch` has another content than `index.json` says.
-    #[error("{} has CRC-32 {got:08x}, its description says {expected:08x}", path.display())]
+    /// `index.usearch` does not have the content that `index.json` says.
+    #[error("{} has CRC-32 {got:08x}, but its description says {expected:08x}", path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
@@ -72,8 +73,8 @@ pub enum IndexError {
         /// Of the bytes on disk.
         got: u32,
     },
-    /// The index was saved by another format or with other parameters.
-    #[error("the saved index has {what} {got}, this program wants {expected}")]
+    /// The index was saved in another format or with other parameters.
+    #[error("the saved index has {what} {got}, but this program needs {expected}")]
     Parameters {
         /// Which parameter.
         what: &'static str,

@@ -1,10 +1,10 @@
-//! Brute force: the oracle of the recall tests, and the way to search the few rows that a selective filter leaves.
+//! Exact search: the reference of the recall tests, and the way to search the few rows that a selective filter leaves.
 
 use super::Neighbor;
 use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
 
-/// Gives the `limit` nearest of `items`, nearest first; of equal scores the lower key first. All must have the query's dimension,
+/// Returns the `limit` nearest of `items`, nearest first, and by lower key for equal scores. All must have the query's dimension,
 /// and under cosine unit length.
 pub fn search_exact<'a>(
     metric: Metric,

@@ -1,9 +1,9 @@
-//! The index of a collection: a graph and the near-copies beside it, with locks where usearch asks its caller for them.
+//! The index of a collection: a graph and the near-duplicates beside it, with the locks that usearch expects from its caller.
 //!
-//! usearch lets `add` and `search` run side by side, each in one of a fixed number of thread contexts (`Permits`). It forbids
-//! everything else beside them: growing, renaming, and reusing the node of a key that it removed itself (whose vector it overwrites
+//! usearch lets `add` and `search` run concurrently, each in one of a fixed number of thread contexts (`Permits`). Nothing else
+//! may run beside them: growing, renaming, and reusing the node of a key that it removed itself (whose vector it overwrites
 //! in place). Comparing with all nodes is not safe beside adding either: it would meet a node's slot before it is filled. These
-//! take the graph's lock exclusively; plain adding and searching share it.
+//! operations take the graph's lock exclusively; plain adding and searching share it.
 
 mod adding;
 mod among;
@@ -28,70 +28,70 @@ use super::scan::{Among, Scan};
 use super::{IndexError, IndexParameters, Neighbor};
 use crate::domain::{Embedding, Metric, PassageId};
 
-/// An index of at most so many nodes is searched by comparing with all of them, which is as fast as walking the graph and misses
-/// nothing.
+/// An index with at most this many nodes is searched by comparing with all of them, which is as fast as searching the graph and
+/// misses nothing.
 const EXACT_SIZE_MAX: usize = 1_000;
 
-/// A search for at least this part of all passages compares with all of them too: the walk would take longer.
+/// A search for at least this share of all passages also compares with all of them: the graph search would take longer.
 const EXACT_FRACTION: usize = 8;
 
-/// Candidates of the search for a near-copy before each add. With eight, 5,000 of 5,000 clustered vectors found themselves
+/// Candidates of the search for a near-duplicate before each add. With eight, 5,000 of 5,000 clustered vectors found themselves
 /// (4,724 with one), and adding takes a tenth longer.
 const NEAR_EF: usize = 8;
 
-/// How wrong the score of a node may be by rounding, for the bound on the scores of its near-copies.
+/// The possible rounding error of a node's score, to bound the scores of its near-duplicates.
 const SLACK: f32 = 0.01;
 
 /// Nodes that an empty index has room for; it doubles when they are used up.
 const CAPACITY_MIN: usize = 64;
 
-/// Locks over keys, so that two threads adding the same passage do not make two nodes of it.
+/// Locks over keys, so that two threads that add the same passage do not create two nodes.
 const KEY_LOCKS: usize = 64;
 
-/// An HNSW index. Searching and adding take `&self` and may run side by side.
+/// An HNSW index. Searching and adding take `&self` and may run concurrently.
 ///
-/// Locks are taken in the order of the fields; within the graph, that of the near-copies last.
+/// Locks are taken in the order of the fields; within the graph, the near-duplicates' lock last.
 pub struct Index {
     upkeep: Mutex<Upkeep>,
     keys: [Mutex<()>; KEY_LOCKS],
-    /// Shared by what changes the graph, exclusive for saving it: searches go on meanwhile.
+    /// Shared by changes to the graph, exclusive for saving it: searches continue meanwhile.
     changes: RwLock<()>,
     permits: Permits,
     graph: RwLock<Graph>,
     parameters: IndexParameters,
-    /// Nodes added since `check` last looked which ones links lead to: each may have taken the place of the last link to another.
+    /// Nodes added since `check` last followed the links: each may have replaced the last link to another.
     added: AtomicU64,
-    /// Nodes that `check` still has to walk to.
+    /// Nodes that `check` still has to search for.
     unwalked: AtomicU64,
-    /// The rows of all passages, once a search wanted them.
+    /// The rows of all passages, once a search needed them.
     scan: RwLock<Option<Scan>>,
 }
 
-/// Where the walks of `check` in turn are.
+/// The position of `check`'s searches in turn.
 #[derive(Debug, Default)]
 struct Upkeep {
     /// The nodes that links led to when they were last followed.
     reached: RoaringTreemap,
-    /// How many of them were walked to.
+    /// How many of them were searched for.
     walked: u64,
 }
 
 struct Graph {
     engine: Engine,
-    /// The file that the engine only looks at, until the first change.
+    /// The file that the engine only reads, until the first change.
     viewed: Option<PathBuf>,
-    /// Nodes in use or promised to a running `add`; those of removed keys count. At most the engine's capacity.
+    /// Nodes in use or promised to a running `add`, including removed ones. At most the engine's capacity.
     nodes: AtomicUsize,
-    /// Nodes that an earlier version of the program removed: usearch gives their slots to the next ones that are added. Changes only
+    /// Nodes that an earlier version of the program removed: usearch gives their slots to the next added nodes. Changes only
     /// under the exclusive lock; `compact` ends it.
     free: usize,
     copies: RwLock<Copies>,
-    /// Keys whose nodes changed while `compact` makes the graph anew.
+    /// Keys whose nodes changed while `compact` rebuilds the graph.
     moved: Mutex<Option<HashSet<u64>>>,
 }
 
 impl Index {
-    /// Makes an empty index.
+    /// Creates an empty index.
     pub fn create(parameters: &IndexParameters) -> Result<Self, IndexError> {
         let graph = Graph {
             engine: Engine::create(parameters)?,
@@ -106,7 +106,7 @@ impl Index {
         Ok(Self::over(graph, permits, parameters))
     }
 
-    /// Removes a passage; says whether it was there.
+    /// Removes a passage; returns whether it existed.
     pub fn remove(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
@@ -115,12 +115,13 @@ impl Index {
         Ok(removed)
     }
 
-    /// Gives up to `limit` neighbors, nearest first: exactly the nearest of a small index or for a large limit, else very likely.
+    /// Returns up to `limit` neighbors, nearest first: exactly the nearest in a small index or for a large limit, otherwise very
+    /// likely.
     pub fn search(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         self.search_wider(query, limit, self.parameters.ef_search)
     }
 
-    /// Searches with so many candidates instead of the index's own `ef_search`: more find more and take longer.
+    /// Searches with this many candidates instead of the index's own `ef_search`: more find more, but take longer.
     pub fn search_wider(&self, query: &Embedding, limit: usize, ef: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
@@ -143,7 +144,7 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
     }
 
-    /// Gives up to `limit` neighbors, nearest first, by comparing with all passages; nothing changes meanwhile.
+    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages; nothing changes meanwhile.
     pub fn search_all(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
@@ -152,33 +153,33 @@ impl Index {
         if wanted == 0 { Ok(Vec::new()) } else { graph.search_all(self.metric_of(query), wanted) }
     }
 
-    /// How many passages it holds.
+    /// The number of passages.
     pub fn len(&self) -> usize {
         self.graph.read().len()
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it was made with.
+    /// Its parameters.
     pub fn parameters(&self) -> &IndexParameters {
         &self.parameters
     }
 
-    /// Whether it still lies in the file that it was loaded from, for nothing changed since.
+    /// Whether it is still mapped from its file, because nothing has changed since.
     pub fn is_viewed(&self) -> bool {
         self.graph.read().viewed.is_some()
     }
 
-    /// Writes the graph to one path and the near-copies to another; gives the number of passages in them. Changes wait meanwhile,
-    /// searches do not.
+    /// Writes the graph to one path and the near-duplicates to another; returns the number of passages in them. Changes wait
+    /// meanwhile, searches do not.
     pub(super) fn write_to(&self, path: &Path, copies_path: &Path) -> Result<usize, IndexError> {
         let _no_changes = self.changes.write();
         let graph = self.graph.read();
         graph.engine.save(path)?;
-        // usearch does not look at the outcome of closing the file, which is where a full disk may show.
+        // usearch ignores the result of closing the file, which is where a full disk may show.
         let got = std::fs::metadata(path).map_err(|source| IndexError::File { path: path.to_owned(), source })?.len();
         let expected = graph.engine.saved_bytes();
         if got != expected {
@@ -193,8 +194,8 @@ impl Index {
         Ok(graph.len())
     }
 
-    /// Reads what `write_to` wrote; with `view`, the graph stays in its file until the first change. The bytes must be checked
-    /// before: usearch trusts them.
+    /// Reads the output of `write_to`; with `view`, the graph stays in its file until the first change. The bytes must be
+    /// verified before: usearch trusts them.
     pub(super) fn read_from(
         path: &Path,
         copies_path: &Path,
@@ -218,7 +219,7 @@ impl Index {
         };
         let permits = Permits::new(contexts());
         if view {
-            // The contexts are made before, and kept: a graph that is only looked at cannot be given more.
+            // The contexts are created before, and kept: a graph that is only viewed cannot be given more.
             graph.engine.reserve(0, permits.total)?;
             graph.engine.view(path)?;
         } else {
@@ -246,8 +247,8 @@ impl Index {
         (self.parameters.metric, query)
     }
 
-    /// Reads the graph into memory before the first change of one that lies in its file. That file is as it was: a save
-    /// puts another in its place, and there is none before a change.
+    /// Loads a viewed graph into memory before its first change. Its file stays as it was: a save
+    /// replaces it, and there is none before a change.
     fn make_writable(&self) -> Result<(), IndexError> {
         if self.graph.read().viewed.is_none() {
             return Ok(());
@@ -313,14 +314,14 @@ impl Graph {
         self.copies.get_mut()
     }
 
-    /// Tells a running compaction that it must look at a node again.
+    /// Tells a running compaction to revisit a node.
     fn note_moved(&self, key: u64) {
         if let Some(moved) = self.moved.lock().as_mut() {
             moved.insert(key);
         }
     }
 
-    /// The node that an embedding is a near-copy of, and their distance.
+    /// The node that an embedding nearly duplicates, and their distance.
     fn near(&self, embedding: &Embedding) -> Result<Option<(u64, f32)>, IndexError> {
         if self.engine.size() == 0 {
             return Ok(None);
@@ -337,7 +338,7 @@ impl Graph {
 
     /// Compares with all nodes. Nothing may be added meanwhile.
     fn search_all(&self, query: (Metric, &Embedding), limit: usize) -> Result<Vec<Neighbor>, IndexError> {
-        // A near-copy may be among the nearest though its node is not.
+        // A near-duplicate may be among the nearest though its node is not.
         let size = self.engine.size();
         let count = if self.copies.read().is_empty() { limit.min(size) } else { size };
         let nodes = self.engine.search_exact(query.1, count)?;
@@ -368,7 +369,7 @@ impl std::fmt::Debug for Index {
     }
 }
 
-/// usearch's thread contexts. Two per core: with one, most of several searches at once would be put to sleep and woken for theirs.
+/// usearch's thread contexts. Two per core: with one, most concurrent searches would have to sleep until theirs is free.
 fn contexts() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }

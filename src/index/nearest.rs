@@ -1,4 +1,4 @@
-//! The best of what a search comes by, as a list that never grows far beyond its limit.
+//! The best results of a search, as a list that never grows far beyond its limit.
 
 use super::neighbor::{Neighbor, nearer_first};
 use crate::domain::PassageId;
@@ -8,7 +8,7 @@ use crate::domain::PassageId;
 pub(super) struct Nearest {
     limit: usize,
     found: Vec<Neighbor>,
-    /// Below this nothing can be among the nearest any more.
+    /// Below this score, nothing can be among the nearest any more.
     floor: f32,
 }
 
@@ -21,7 +21,7 @@ impl Nearest {
         self.limit
     }
 
-    /// Whether something of this score could be among the nearest.
+    /// Whether something with this score could be among the nearest.
     pub(super) fn wants(&self, score: f32) -> bool {
         score >= self.floor
     }

@@ -1,4 +1,4 @@
-//! A passage that is near a query, and the order of all lists of them.
+//! A passage near a query, and the order of all lists of them.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ pub struct Neighbor {
     pub score: f32,
 }
 
-/// The order of every list of neighbors: the higher score first, of equal scores the lower key.
+/// The order of every list of neighbors: the higher score first, and by lower key for equal scores.
 pub(super) fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
     b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage))
 }

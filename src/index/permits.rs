@@ -1,15 +1,15 @@
-//! Counts usearch's thread contexts, of which there is a fixed number: usearch fails when none is free, this makes the caller wait.
+//! Counts usearch's thread contexts, of which there is a fixed number: usearch fails if none is free; this makes the caller wait.
 
 use parking_lot::{Condvar, Mutex};
 
-/// At most one caller in each context. Who waits for the exclusive lock needs none, for then all are free.
+/// At most one caller in each context. The holder of the exclusive lock needs none, because all are free then.
 pub(super) struct Permits {
     pub(super) total: usize,
     left: Mutex<usize>,
     given_back: Condvar,
 }
 
-/// The right to one context; gives it back when it is dropped.
+/// The right to one context; returns it when dropped.
 pub(super) struct Permit<'a>(&'a Permits);
 
 impl Permits {

@@ -1,10 +1,10 @@
-//! All passages of an index as rows of 8-bit integers, to compare with one after the other: of some ten thousand that takes no longer
-//! than a walk through the graph that finds as much, and nothing is missed, whatever a filter leaves.
+//! All passages of an index as rows of 8-bit integers, to compare one after the other: for some ten thousand, that takes no
+//! longer than a graph search of the same quality, and misses nothing, whatever a filter leaves.
 //!
-//! A row keeps x as s q, where q are integers from -127 to 127 and s is the step of that row. What rounding took away changes the
-//! product of two unit vectors of 256 values by some 0.001, so the scores are good for a choice and no more: whoever needs the order
-//! compares a few more than are wanted by their whole values. Of distances it would lose too much where vectors lie far from zero, so
-//! it is for cosines and products alone.
+//! A row stores x as s q, where q are integers from -127 to 127 and s is the step of that row. Rounding changes the product of
+//! two unit vectors of 256 values by some 0.001, so the scores only make a first selection: a caller that needs the order
+//! compares a few more than requested by their exact values. With distances it would lose too much where vectors lie far from
+//! zero, so it is only for cosines and products.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use crate::domain::{Embedding, Metric, PassageId};
 /// The largest integer.
 const LARGEST: f32 = 127.0;
 
-/// Which passages are compared.
+/// Which passages to compare.
 pub enum Among<'a> {
     /// All there are.
     All,
-    /// All are looked at, and compared if this says so. It must not block.
+    /// All that this accepts. It must not block.
     Where(&'a dyn Fn(PassageId) -> bool),
-    /// These, as far as they are there: the better way for few.
+    /// These, as far as they exist: better for a few.
     Each(&'a mut dyn Iterator<Item = PassageId>),
 }
 
@@ -31,12 +31,12 @@ pub enum Among<'a> {
 pub(super) struct Scan {
     dimension: usize,
     metric: Metric,
-    /// Where the row of a passage is.
+    /// The row of a passage.
     places: HashMap<u64, u32>,
     keys: Vec<u64>,
     /// [passages, dimension]
     integers: Vec<i8>,
-    /// What 1 stands for in each row; under cosine in a vector of unit length.
+    /// The value of 1 in each row; under cosine in a vector of unit length.
     steps: Vec<f32>,
 }
 
@@ -45,12 +45,12 @@ impl Scan {
         Self { dimension, metric, places: HashMap::new(), keys: Vec::new(), integers: Vec::new(), steps: Vec::new() }
     }
 
-    /// How many passages it has.
+    /// The number of passages.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Takes a passage in, or its new values.
+    /// Adds a passage, or its new values.
     pub(super) fn put(&mut self, key: u64, values: &[f32]) {
         let (step, integers) = self.round(values);
         match self.places.get(&key) {
@@ -68,7 +68,7 @@ impl Scan {
         }
     }
 
-    /// Takes a passage out.
+    /// Removes a passage.
     pub(super) fn remove(&mut self, key: u64) {
         let Some(place) = self.places.remove(&key) else { return };
         let (place, last) = (place as usize, self.keys.len() - 1);
@@ -82,7 +82,7 @@ impl Scan {
         }
     }
 
-    /// About the nearest `limit` passages of those, nearest first.
+    /// Approximately the nearest `limit` of those passages, nearest first.
     pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
         let (asked, integers) = self.round(query.as_slice());
         let mut nearest = Nearest::new(limit);

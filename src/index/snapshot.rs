@@ -1,7 +1,7 @@
-//! The index on disk: `index.usearch`, the graph, and `index.copies`, the near-copies, beside `index.json`, which has their
-//! checksums, the parameters and the change sequence that they reach. Each is written under another name, synced and renamed, so
-//! that a crash leaves the old files or some whose checksum does not fit; then `load` refuses them and the index is
-//! rebuilt from the store.
+//! The index on disk: `index.usearch`, the graph, and `index.copies`, the near-duplicates, beside `index.json`, which has their
+//! checksums, the parameters and the sequence number that they reach. Each is written under another name, synced and renamed, so
+//! that a crash leaves the old files, or some whose checksum does not match; then `load` refuses them and the index is
+//! rebuilt from the database.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -20,8 +20,8 @@ const DESCRIPTION: &str = "index.json";
 /// In the order in which they are renamed: the description last.
 const FILES: [&str; 3] = [GRAPH, COPIES, DESCRIPTION];
 
-/// A graph of at least so many bytes stays in its file, mapped into memory, until its collection changes: a collection that is
-/// only searched starts sooner, and the system may take the memory back that it does not use.
+/// A graph of at least this many bytes stays in its file, mapped into memory, until its collection changes: a collection that is
+/// only searched starts sooner, and the system can reclaim unused memory.
 const VIEW_BYTES_MIN: u64 = 64 << 20;
 
 /// A saved index.
@@ -29,16 +29,17 @@ const VIEW_BYTES_MIN: u64 = 64 << 20;
 pub struct Loaded {
     /// The index.
     pub index: Index,
-    /// The change that it reaches.
+    /// The last change that it contains.
     pub sequence: Sequence,
 }
 
-/// Saves `index` as reaching `sequence` of the database `origin`: every change up to it must be in the index, later ones may.
+/// Saves `index` as reaching `sequence` of the database `origin`: it must contain every change up to that, and may contain later
+/// ones.
 pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> Result<(), IndexError> {
     let new = FILES.map(|name| unfinished(folder, name));
     let written = write_files(index, (sequence, origin), &new);
     if written.is_err() {
-        // What is half-written may be what filled the disk.
+        // Partial files may be what filled the disk.
         for path in &new {
             let _ = std::fs::remove_file(path);
         }
@@ -51,18 +52,18 @@ pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> R
     sync(folder)
 }
 
-/// Where a file is written before it takes its place.
+/// The temporary path of a file.
 fn unfinished(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.new"))
 }
 
-/// The change that the index saved in `folder` reaches, if there is one that can be read.
+/// The last change in the index saved in `folder`, if there is one that can be read.
 pub fn saved_sequence(folder: &Path) -> Option<Sequence> {
     Description::read(&folder.join(DESCRIPTION)).ok().map(|description| Sequence(description.sequence))
 }
 
-/// Loads the index saved in `folder`. An error names why it must be rebuilt: missing, torn, other parameters, of
-/// another database than `origin`.
+/// Loads the index saved in `folder`. An error says why it must be rebuilt: missing, torn, other parameters, or from
+/// a database other than `origin`.
 pub fn load(folder: &Path, parameters: &IndexParameters, origin: &str) -> Result<Loaded, IndexError> {
     load_or_view(folder, parameters, origin, VIEW_BYTES_MIN)
 }
@@ -96,7 +97,7 @@ fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_
 #[serde(deny_unknown_fields)]
 struct Description {
     format: u32,
-    /// The database that it was made of.
+    /// The identity of its database.
     origin: String,
     sequence: u64,
     count: usize,
@@ -112,14 +113,14 @@ struct Description {
     graph: FileSum,
     /// `index.copies`.
     copies: FileSum,
-    /// Whether every node was known to be found. A saved index of before this was written is looked through.
+    /// Whether every node was known to be found. An index saved before this field existed is checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     checked: bool,
     /// CRC-32 of this description with 0 in this place: a flipped digit of `sequence` would lose documents from searches.
     description_crc32: u32,
 }
 
-/// What a file must be like.
+/// The expected length and checksum of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileSum {
@@ -165,7 +166,7 @@ impl Description {
         Ok(crc32fast::hash(&bytes))
     }
 
-    /// Refuses what shaped the graph. How wide a search looks is the reader's own choice.
+    /// Refuses parameters that shaped the graph differently. The search width is the reader's own choice.
     fn check_parameters(&self, parameters: &IndexParameters) -> Result<(), IndexError> {
         let wanted = [
             ("format", FORMAT.to_string(), self.format.to_string()),
@@ -184,7 +185,7 @@ impl Description {
 
 fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[PathBuf; 3]) -> Result<(), IndexError> {
     let [graph, copies, description] = paths;
-    // What is added from here on is in doubt, whether it is still saved or not.
+    // Later nodes are in doubt, whether or not they are still saved.
     let checked = index.is_checked();
     let count = index.write_to(graph, copies)?;
     sync(graph)?;

@@ -1,11 +1,11 @@
-//! The nearest neighbors of two sets both ways by comparing every sentence of one with every one of the other, block by block, each
-//! comparison serving both of its sentences. This is exact, and up to hundreds of thousands of sentences on the smaller side it takes
-//! less time than walking a graph.
+//! The nearest neighbors between two sets in both directions, by comparing every sentence of one with every one of the other,
+//! block by block; each comparison serves both of its sentences. This is exact, and up to hundreds of thousands of sentences on
+//! the smaller side it takes less time than searching a graph.
 //!
-//! Most pairs are compared by rounded values only (`super::rounded`): where even the largest cosine that two rounded embeddings
-//! may have is too small for both sentences, the pair is done with. The cosines of all others are computed from the values as they
-//! are, so that what is found is what comparing all of them would find. Until all sentences of two blocks have neighbors, and where
-//! so many are alike that rounding spares nothing, cosines come from products of matrices.
+//! Most pairs are compared by rounded values only (`super::rounded`): if even the largest possible cosine of two rounded
+//! embeddings is too small for both sentences, the pair is skipped. The cosines of all others are computed from the exact values,
+//! so the result is the same as comparing all of them exactly. Until all sentences of two blocks have neighbors, and where so
+//! many are alike that rounding saves nothing, cosines come from matrix products.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
@@ -16,13 +16,13 @@ use super::neighbors::NEIGHBORS_MAX;
 use super::rounded::{Rounded, RoundedRows};
 use crate::domain::embedding::dot;
 
-/// Sentences of a block: two blocks and their products stay in the caches of a core.
+/// Sentences per block: two blocks and their products stay in the caches of a core.
 pub const BLOCK_SENTENCES: usize = 512;
-/// Products or cosines that are looked at together, so that the compiler may use vector instructions.
+/// Products or cosines that are tested together, so that the compiler can use vector instructions.
 const LANES: usize = 16;
-/// Looking at one pair more closely takes as long as so many cosines of a product of matrices.
+/// Computing one pair exactly takes as long as this many cosines of a matrix product.
 const CLOSER_LOOK_COST: usize = 8;
-/// After rounding has spared nothing, so many blocks are compared without it before it is tried again.
+/// After rounding has saved nothing, this many blocks are compared without it before it is tried again.
 const BLOCKS_WITHOUT_ROUNDING: usize = 64;
 
 /// Embeddings of some sentences.
@@ -35,17 +35,17 @@ pub struct Block {
     rounded: Rounded,
 }
 
-/// The nearest of another set that were found so far for each sentence of a block.
+/// The nearest of another set found so far for each sentence of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearest {
     per_query: usize,
     /// [sentences] How many are known.
     counts: Vec<u8>,
-    /// [sentences, per_query] Nearest first, of equally near ones the lower number first.
+    /// [sentences, per_query] Nearest first, by lower number for equal cosines.
     found: Vec<(u32, f32)>,
-    /// [sentences] The cosine that another one must reach.
+    /// [sentences] The minimum cosine of a new neighbor.
     bars: Vec<f32>,
-    /// Sentences that have less than `per_query`.
+    /// Number of sentences with fewer than `per_query`.
     unfilled: usize,
 }
 
@@ -55,9 +55,9 @@ pub struct Comparison<'b> {
     rows: RoundedRows,
     /// Room for cosines, [sentences, sentences of another block].
     cosines: Vec<f32>,
-    /// Room for the products that sentences of another block must reach.
+    /// Room for the minimum products of sentences of another block.
     least: Vec<i32>,
-    /// Whether pairs may be left out by their rounded values.
+    /// Whether pairs may be skipped by their rounded values.
     rounds: bool,
     /// Blocks to compare before rounding is tried again.
     unrounded_next: usize,
@@ -84,7 +84,7 @@ impl Block {
         number + dimension as u64 * (value + rounded)
     }
 
-    /// How many sentences it has.
+    /// The number of sentences.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -99,8 +99,8 @@ impl Block {
         &self.numbers
     }
 
-    /// The cosines of all its sentences with all of another block, [sentences, sentences of the other], as a product of matrices.
-    /// They are written into `room`, whatever it held.
+    /// The cosines of all its sentences with all of another block, [sentences, sentences of the other], as a matrix product.
+    /// They overwrite `room`.
     fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
         within("dimension", other.dimension, self.dimension, self.dimension)?;
         room.resize(self.len() * other.len(), 0.0);
@@ -122,18 +122,18 @@ impl Block {
 }
 
 impl<'b> Comparison<'b> {
-    /// Of a block with others of its dimension.
+    /// Compares a block with others of its dimension.
     pub fn new(block: &'b Block) -> Result<Self, MiningError> {
         let rows = RoundedRows::new(block.dimension, &block.values)?;
         Ok(Self { block, rounds: rows.are_usable(), rows, cosines: Vec::new(), least: Vec::new(), unrounded_next: 0 })
     }
 
-    /// Makes it compute all cosines by products of matrices, which finds the same more slowly.
+    /// Makes it compute all cosines by matrix products, which finds the same more slowly.
     pub fn by_products(self) -> Self {
         Self { rounds: false, ..self }
     }
 
-    /// Takes the cosines with all of another block into the nearest of both, but for pairs that `skip` holds of, by their numbers
+    /// Adds the cosines with all of another block to the nearest of both, except for pairs that `skip` accepts, by their numbers
     /// (of this block, of the other).
     pub fn with(
         &mut self,
@@ -165,13 +165,13 @@ struct Pairs<'p, F> {
     one: (&'p Block, &'p mut Nearest),
     other: (&'p Block, &'p mut Nearest),
     skip: F,
-    /// Pairs whose cosine was computed from the values as they are.
+    /// Pairs whose cosine was computed from the exact values.
     looked_at: usize,
 }
 
 impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
     fn take_cosines(&mut self, cosines: &[f32]) {
-        // What a product of matrices may differ from a sum in another order.
+        // The possible difference of a matrix product from a sum in another order.
         let slack = self.one.0.dimension as f32 * f32::EPSILON;
         for (place, row) in cosines.chunks_exact(self.other.0.len()).enumerate() {
             for (part, cosines) in row.chunks(LANES).enumerate() {
@@ -214,8 +214,8 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
         Ok(())
     }
 
-    /// Computes a cosine and offers it to both sentences. Every cosine that is kept is computed here, so that it does not depend on
-    /// the way on which the pair was found.
+    /// Computes a cosine and offers it to both sentences. Every kept cosine is computed here, so that it does not depend on
+    /// how the pair was found.
     fn look_at(&mut self, place: usize, at: usize) {
         let (first, second) = (self.one.0.numbers[place], self.other.0.numbers[at]);
         self.looked_at += 1;
@@ -232,11 +232,11 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
     }
 }
 
-/// A bit for each score that reaches the one bar, or, within `slack`, its own.
+/// A bit for each score that reaches the one threshold, or, within `slack`, its own.
 fn reaching<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, bars: &[T], slack: T) -> u32 {
     let reaches = |score: T, own: T| (score >= bar) | (score >= own - slack);
     if let (Ok(scores), Ok(bars)) = (<&[T; LANES]>::try_from(scores), <&[T; LANES]>::try_from(bars)) {
-        // Nearly always there is none. Asked so, that takes some vector instructions.
+        // There is nearly always none. Tested this way, that takes some vector instructions.
         let mut any = false;
         for lane in 0..LANES {
             any |= reaches(scores[lane], bars[lane]);
@@ -262,7 +262,7 @@ impl Nearest {
         })
     }
 
-    /// The nearest known of the sentence at a place of the block: (number, cosine).
+    /// The known nearest of the sentence at a position of the block: (number, cosine).
     pub fn of(&self, place: usize) -> &[(u32, f32)] {
         let begin = place * self.per_query;
         &self.found[begin..begin + usize::from(self.counts[place])]
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(of_one.of(0), [(7, 0.5)]);
     }
 
-    /// Some near-copies among many others: rounding spares most pairs, and must not lose one.
+    /// Some near-duplicates among many others: rounding spares most pairs, and must not lose one.
     #[test]
     fn rounding_changes_nothing_that_is_found() {
         let row = |number: usize, copy: usize| {

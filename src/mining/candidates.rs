@@ -1,24 +1,25 @@
-//! From candidates to proposed pairs (Artetxe and Schwenk, 2019, section 3). The strategies are those of the evaluation in `training`.
+//! From candidates to proposed pairs (Artetxe and Schwenk, 2019, section 3). The strategies are those of the evaluation in
+//! `training`.
 
 use std::cmp::Ordering;
 
 use super::{Candidate, Margin, MarginScores, NeighborLists};
 
-/// How candidate pairs become proposed pairs.
+/// Strategies: how candidate pairs become proposed pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strategy {
     /// The best of each sentence of the first language; one of the second may be proposed many times.
     Forward,
     /// The best of each sentence of the second language; one of the first may be proposed many times.
     Backward,
-    /// Pairs that are the best both ways. One to one.
+    /// Pairs that are the best in both directions. One to one.
     Intersection,
-    /// All of forward and backward by falling score, each sentence once. One to one; what EMS is measured with.
+    /// All of forward and backward by falling score, each sentence once. One to one; EMS's strategy.
     #[default]
     MaxScore,
 }
 
-/// The pairs that a strategy proposes, by falling score; of equal scores the lower first number first, then the lower second.
+/// The pairs that a strategy proposes, by falling score, then by lower first number, then by lower second number.
 pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> {
     let (first, second) = scores.sizes();
     let mut pairs: Vec<Candidate> = match strategy {
@@ -39,8 +40,8 @@ pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> 
     pairs
 }
 
-/// All pairs that are neighbors in either direction, each once, by falling score as `propose`. With `one_to_one` a sentence whose
-/// best is taken gets the next; takes up to 12 bytes per neighbor, where `propose` takes 12 per sentence.
+/// All pairs that are neighbors in either direction, each once, by falling score as in `propose`. With `one_to_one`, a sentence
+/// whose best is taken gets the next; takes up to 12 bytes per neighbor, while `propose` takes 12 per sentence.
 pub fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
     let (first, second) = scores.sizes();
     let forward = (0..first).flat_map(|first| scores.of_first(first));
@@ -53,7 +54,7 @@ pub fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
     pairs
 }
 
-/// Takes pairs by falling score and leaves out those with a sentence that was already taken: greedy matching. Of equal scores the
+/// Takes pairs by falling score and skips those with a sentence that was already taken: greedy matching. For equal scores the
 /// lower first number is taken first, then the lower second. Numbers are below `first` and `second`.
 pub fn one_to_one(mut pairs: Vec<Candidate>, first: usize, second: usize) -> Vec<Candidate> {
     pairs.sort_unstable_by(higher_first);
@@ -69,9 +70,9 @@ pub fn one_to_one(mut pairs: Vec<Candidate>, first: usize, second: usize) -> Vec
     pairs
 }
 
-/// Bytes that mining takes at its height besides texts and embeddings, for `first` and `second` sentences with `per_query` neighbors
-/// each: what a job says before it starts. Grouping texts comes before, takes up to 72 bytes per different text, and gives most of it
-/// back.
+/// Peak memory of mining in bytes, besides texts and embeddings, for `first` and `second` sentences with `per_query` neighbors
+/// each: the estimate of a job before it starts. Grouping texts comes before, takes up to 72 bytes per different text, and frees
+/// most back.
 pub fn bytes_needed(first: u64, second: u64, per_query: u64, margin: Margin) -> u64 {
     let sentences = first.saturating_add(second);
     let mean_bytes = if margin == Margin::Absolute { 0 } else { 8 };
@@ -80,7 +81,7 @@ pub fn bytes_needed(first: u64, second: u64, per_query: u64, margin: Margin) -> 
     lists.saturating_add(sentences.saturating_mul(mean_bytes + 12 + 1 + 4))
 }
 
-/// Takes room for `most` pairs at once: a vector that grows holds up to three times what is in it.
+/// Allocates room for `most` pairs at once: a growing vector holds up to three times its content.
 fn gather(most: usize, pairs: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
     let mut gathered = Vec::with_capacity(most);
     gathered.extend(pairs);

@@ -1,23 +1,23 @@
-//! Clusters of near-duplicates and of translations, out of scored pairs.
+//! Clusters of near-duplicates and of translations, from scored pairs.
 
 use super::MiningError;
 use super::error::{below, within};
 use super::neighbors::SENTENCES_MAX;
 
-/// What belongs together.
+/// The rule for clusters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DuplicateRule {
-    /// Pairs below this score do not count.
+    /// Minimum score of a pair.
     pub score_min: f32,
-    /// Sentences in a cluster at most, at least 2. Near-duplicates form chains of which the ends are not alike; a pair that would
-    /// make a cluster larger joins nothing.
+    /// Maximum sentences per cluster, at least 2. Near-duplicates form chains whose ends are not alike; a pair that would
+    /// make a cluster larger is ignored.
     pub size_max: u32,
 }
 
-/// Sentences that belong together.
+/// A cluster of sentences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster<'a> {
-    /// The one to keep: the sum of its scores with the others is highest; of equal sums the lowest number.
+    /// The representative: the one with the highest sum of scores with the others, or the lowest number of several.
     pub representative: u32,
     /// All of them, ascending; at least 2.
     pub members: &'a [u32],
@@ -36,7 +36,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// How many clusters there are.
+    /// The number of clusters.
     pub fn len(&self) -> usize {
         self.representatives.len()
     }
@@ -53,11 +53,11 @@ impl Clusters {
     }
 }
 
-/// Clusters `sentences` sentences by pairs (one, other, score), in any order, of which one may occur twice, the other way round too.
+/// Clusters `sentences` sentences by pairs (one, other, score), in any order; a pair may occur twice, also the other way round.
 ///
-/// Sentences are numbered from 0 through all sets: those of a second language follow those of the first. Pairs join by falling score,
-/// of equal scores the lower numbers first, so that the order in which they come does not matter. Takes 12 bytes per pair that
-/// counts, up to 36 while their list grows, and 20 per sentence.
+/// Sentences are numbered from 0 through all sets: those of a second language follow those of the first. Pairs join by falling
+/// score, and by lower numbers for equal scores, so that the order in which they come does not matter. Takes 12 bytes per pair
+/// that counts, up to 36 while their list grows, and 20 per sentence.
 pub fn cluster(
     sentences: usize,
     pairs: impl IntoIterator<Item = (u32, u32, f32)>,
@@ -93,7 +93,7 @@ pub fn cluster(
 
 fn collect(forest: &mut Forest, centrality: &[f64], refused: usize) -> Clusters {
     let sentences = centrality.len() as u32;
-    // By root; the clusters then go in the order in which their lowest members come up.
+    // By root; the clusters then appear in the order of their lowest members.
     let mut place = vec![u32::MAX; centrality.len()];
     let mut sizes = Vec::new();
     for sentence in 0..sentences {
@@ -143,7 +143,7 @@ impl Forest {
         sentence
     }
 
-    /// Whether the two are in one tree afterwards.
+    /// Returns whether the two are in one tree afterwards.
     fn join(&mut self, one: u32, other: u32, size_max: u32) -> bool {
         let (one, other) = (self.root(one), self.root(other));
         if one == other {

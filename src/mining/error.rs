@@ -1,4 +1,4 @@
-//! What can go wrong in mining.
+//! Errors of mining.
 
 /// An error of mining.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum MiningError {
         /// What was given.
         got: u64,
     },
-    /// The number of a sentence that is not there.
+    /// The number of a sentence that does not exist.
     #[error("{name}: expected less than {sentences}, got {got}")]
     Sentence {
         /// What it is.
@@ -34,20 +34,20 @@ pub enum MiningError {
         second: u32,
     },
     /// A sentence that is twice among the neighbors of another.
-    #[error("sentence {query} has neighbor {neighbor} twice")]
+    #[error("sentence {query} lists neighbor {neighbor} twice")]
     Repeated {
         /// The number of the sentence.
         query: u32,
         /// The number of its neighbor.
         neighbor: u32,
     },
-    /// Embeddings whose values are no whole rows.
-    #[error("embeddings of a block are no whole rows")]
+    /// Embeddings whose values are not whole rows.
+    #[error("the embeddings of a block are not whole rows")]
     Shape,
     /// Rounded embeddings that cannot be held or multiplied.
     #[error("rounded embeddings: {problem}")]
     Rounded {
-        /// What the library says.
+        /// The library's message.
         problem: String,
     },
     /// Lists that are not the two directions of one pair of sets.

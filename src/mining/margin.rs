@@ -1,13 +1,13 @@
-//! Margin scoring of translation candidates (Artetxe and Schwenk, 2019, "Margin-based parallel corpus mining", section 3, equations 1
-//! and 2; EMS, 2024, sections V-C and V-D).
+//! Margin scoring of translation candidates (Artetxe and Schwenk, 2019, "Margin-based parallel corpus mining", section 3,
+//! equations 1 and 2; EMS, 2024, sections V-C and V-D).
 //!
-//! A cosine alone says little across sentences: some are near to everything. So the cosine a of a pair is compared with how near the
-//! neighbors of both are on the average:
+//! A cosine alone says little across sentences: some are near to everything. So the cosine a of a pair is compared with the
+//! average cosine of the neighbors of both:
 //!
 //! b = Σ cos(x, z) / 2k over the k nearest z of x + Σ cos(y, z) / 2k over the k nearest z of y
 //!
-//! Neighbors are looked for in the other language. A sentence with fewer than k counts those that it has. With the margin "ratio"
-//! these are the scores of the evaluation in `training`, but for rounding: here they have 32 bits.
+//! Neighbors are searched for in the other language. A sentence with fewer than k uses those that it has. With the margin "ratio"
+//! these are the scores of the evaluation in `training`, except for rounding: here they have 32 bits.
 
 use super::{MiningError, NeighborLists};
 
@@ -37,7 +37,7 @@ pub struct Candidate {
     pub score: f32,
 }
 
-/// Scores pairs, given the neighbors of both directions.
+/// Scores pairs, given the neighbors in both directions.
 #[derive(Debug)]
 pub struct MarginScores<'a> {
     forward: &'a NeighborLists,
@@ -49,8 +49,8 @@ pub struct MarginScores<'a> {
 }
 
 impl Margin {
-    /// The score of a pair with the cosine `cosine`, given the mean cosines of the neighborhoods of both. Where the neighborhoods
-    /// point away from both sentences a ratio has nothing to compare with: 0.
+    /// The score of a pair with the cosine `cosine`, given the mean cosines of the neighborhoods of both. If the neighborhoods
+    /// point away from both sentences, a ratio has nothing to compare with: 0.
     pub fn score(self, cosine: f64, first_mean: f64, second_mean: f64) -> f64 {
         let neighborhood = (first_mean + second_mean) / 2.0;
         match self {
@@ -80,17 +80,17 @@ impl<'a> MarginScores<'a> {
         Ok(Self { forward, backward, margin, first_means: means(forward), second_means: means(backward) })
     }
 
-    /// How many sentences the two languages have.
+    /// The number of sentences of the two languages.
     pub fn sizes(&self) -> (usize, usize) {
         (self.forward.len(), self.backward.len())
     }
 
-    /// How many neighbors all sentences of both languages have.
+    /// The number of neighbors of all sentences of both languages.
     pub fn neighbors(&self) -> usize {
         self.forward.filled() + self.backward.filled()
     }
 
-    /// For each sentence of the first language, the one among its neighbors that scores highest; of equal ones the nearest. Sentences
+    /// For each sentence of the first language, its neighbor with the highest score, or the nearest of several. Sentences
     /// without neighbors are left out.
     pub fn best_forward(&self) -> impl Iterator<Item = Candidate> {
         (0..self.forward.len()).filter_map(|first| highest(self.of_first(first)))

@@ -1,19 +1,20 @@
-//! The nearest neighbors of each sentence of one set among another set, in compact arrays: 8 bytes per neighbor and one per sentence.
+//! The nearest neighbors of each sentence of one set among another set, in compact arrays: 8 bytes per neighbor and one per
+//! sentence.
 
 use super::MiningError;
 use super::error::{below, within};
 
-/// Sentences that a set may have: their numbers have 32 bits.
+/// Maximum sentences per set: their numbers have 32 bits.
 pub(super) const SENTENCES_MAX: usize = u32::MAX as usize;
-/// Neighbors that a sentence may have.
+/// Maximum neighbors per sentence.
 pub(super) const NEIGHBORS_MAX: usize = 255;
 
-/// The nearest neighbors of each sentence, nearest first, of equally near ones the lower number first.
+/// The nearest neighbors of each sentence, nearest first, by lower number for equal cosines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NeighborLists {
     per_query: usize,
     others: usize,
-    /// [queries] How many of its places each has filled.
+    /// [queries] How many neighbors each has.
     counts: Vec<u8>,
     /// [queries, per_query]
     numbers: Vec<u32>,
@@ -22,7 +23,8 @@ pub struct NeighborLists {
 }
 
 impl NeighborLists {
-    /// Room for `per_query` neighbors (1 to 255) of each of `queries` sentences, among `others` sentences. All memory is taken here.
+    /// Room for `per_query` neighbors (1 to 255) of each of `queries` sentences, among `others` sentences. Allocates all memory
+    /// at once.
     pub fn new(queries: usize, others: usize, per_query: usize) -> Result<Self, MiningError> {
         within("sentences", queries, 0, SENTENCES_MAX)?;
         within("sentences", others, 0, SENTENCES_MAX)?;
@@ -36,8 +38,8 @@ impl NeighborLists {
         queries.saturating_mul(per_query.saturating_mul(8).saturating_add(1))
     }
 
-    /// Puts the neighbors of sentence number `query` in, (number, cosine) in any order; keeps the nearest that there is room for.
-    /// Replaces what it had. Sentences that are never put in have no neighbors.
+    /// Stores the neighbors of sentence number `query`, (number, cosine) in any order; keeps the nearest that there is room for.
+    /// Replaces earlier ones. Other sentences have no neighbors.
     pub fn put(&mut self, query: u32, neighbors: &[(u32, f32)]) -> Result<(), MiningError> {
         below("query", query, self.counts.len())?;
         let mut sorted = neighbors.to_vec();
@@ -63,7 +65,7 @@ impl NeighborLists {
         Ok(())
     }
 
-    /// How many sentences there are whose neighbors these are.
+    /// The number of sentences with neighbors here.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
@@ -73,12 +75,12 @@ impl NeighborLists {
         self.counts.is_empty()
     }
 
-    /// How many sentences the neighbors are among.
+    /// The number of sentences that the neighbors are among.
     pub fn others(&self) -> usize {
         self.others
     }
 
-    /// How many neighbors all sentences have.
+    /// The number of neighbors of all sentences.
     pub fn filled(&self) -> usize {
         self.counts.iter().map(|count| usize::from(*count)).sum()
     }
@@ -89,7 +91,7 @@ impl NeighborLists {
         self.numbers[place.clone()].iter().copied().zip(self.cosines[place].iter().copied())
     }
 
-    /// The mean cosine of the neighbors of sentence number `query`; 0 when it has none.
+    /// The mean cosine of the neighbors of sentence number `query`; 0 if it has none.
     pub fn mean_cosine(&self, query: usize) -> f64 {
         let neighbors = self.of(query);
         let count = neighbors.len().max(1);
@@ -125,7 +127,7 @@ mod tests {
         check(2, &[], "query: expected less than 2, got 2");
         check(0, &[(0, 0.1), (3, 0.1)], "neighbor: expected less than 3, got 3");
         check(0, &[(2, f32::NAN)], "the score of 0 and 2 is not finite");
-        check(0, &[(2, 0.4), (1, 0.3), (2, 0.2)], "sentence 0 has neighbor 2 twice");
+        check(0, &[(2, 0.4), (1, 0.3), (2, 0.2)], "sentence 0 lists neighbor 2 twice");
         assert_eq!(NeighborLists::new(1, 1, 0).unwrap_err().to_string(), "neighbors: expected 1 to 255, got 0");
     }
 

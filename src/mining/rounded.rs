@@ -1,7 +1,7 @@
-//! Embeddings rounded to 8-bit integers, and what their products say of the cosines of the embeddings themselves.
+//! Embeddings rounded to 8-bit integers, and what their products say about the cosines of the exact embeddings.
 //!
-//! Let x = s q + d for an embedding x, its integers q, the step s of its block and what rounding took away, d. For unit vectors x
-//! and y, x y = s t q r + d y + (s q) e, so by Cauchy and Schwarz it differs from s t q r by no more than |d| + |e| (1 + |d|). Where
+//! Let x = s q + d for an embedding x, its integers q, the step s of its block and the rounding error d. For unit vectors x
+//! and y, x y = s t q r + d y + (s q) e, so by Cauchy and Schwarz it differs from s t q r by at most |d| + |e| (1 + |d|). If
 //! that product and this bound stay below a cosine, the embeddings do.
 //!
 //! The products are those of NumKong, which the index uses too: 64 at a time with VNNI, a matrix at a time with AMX.
@@ -31,21 +31,21 @@ pub(super) struct RoundedRows {
     usable: bool,
 }
 
-/// What the integers of a block stand for.
+/// The meaning of the integers of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scale {
     /// The value of 1.
     step: f64,
-    /// The length of the longest difference between an embedding and what its integers stand for.
+    /// The length of the longest rounding error of an embedding.
     error: f64,
 }
 
-/// What a product of integers of two blocks says of the cosine.
+/// What a product of integers of two blocks says about the cosine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
-    /// The cosine that a product of 1 stands for.
+    /// The cosine of a product of 1.
     step: f64,
-    /// By how much a cosine may be larger than its product says.
+    /// By how much a cosine may exceed its product's.
     error: f64,
 }
 
@@ -62,7 +62,7 @@ impl Rounded {
 impl RoundedRows {
     /// Rounds embeddings of unit length, or zero: [sentences, dimension].
     pub(super) fn new(dimension: usize, values: &[f32]) -> Result<Self, MiningError> {
-        // Where the system refuses the registers of AMX, the products that need them must not run.
+        // If the system refuses the registers of AMX, the products that need them must not run.
         let usable = available() & (cap::SAPPHIREAMX | cap::GRANITEAMX) == 0 || configure_thread();
         let (integers, scale) = round(dimension, values);
         let part = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]);
@@ -71,14 +71,14 @@ impl RoundedRows {
         Ok(Self { parts, scale, room: None, usable })
     }
 
-    /// Whether this machine can make products of integers.
+    /// Whether this machine can compute products of integers.
     pub(super) fn are_usable(&self) -> bool {
         self.usable
     }
 
     /// What products with these columns say.
     pub(super) fn bound(&self, other: &Rounded) -> Bound {
-        // What the arithmetic of f32 itself may add: lengths that are not quite 1, sums of so many values that are rounded.
+        // The possible error of f32 arithmetic itself: lengths that are not quite 1, sums of many rounded values.
         let arithmetic = other.columns.dims().1 as f64 * f64::from(f32::EPSILON);
         let (one, other) = (self.scale, other.scale);
         Bound { step: one.step * other.step, error: one.error + other.error * (1.0 + one.error) + arithmetic }
@@ -104,9 +104,9 @@ impl RoundedRows {
 }
 
 impl Bound {
-    /// The least product whose cosine may reach this one, or one or two less.
+    /// The smallest product whose cosine may reach this one, or one or two less.
     pub(super) fn least(self, cosine: f32) -> i32 {
-        // Cut off toward zero and made less by one, it is never too large. What is beyond an i32 becomes the nearest: no product
+        // Truncated toward zero and reduced by one, it is never too large. Values beyond an i32 become the nearest: no product
         // reaches the one, all reach the other.
         (((f64::from(cosine) - self.error) / self.step) as i32).saturating_sub(1)
     }

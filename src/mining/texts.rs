@@ -19,8 +19,8 @@ pub struct TextGroups {
 }
 
 impl TextGroups {
-    /// Groups texts that are equal byte by byte; whoever wants spaces or case ignored gives normalized texts. Holds a 128-bit part of
-    /// the SHA-256 of each different text while it runs, with its place up to 72 bytes, and no text.
+    /// Groups texts that are equal byte by byte; a caller that wants to ignore spaces or case passes normalized texts. While it
+    /// runs, it holds 128 bits of the SHA-256 of each different text, up to 72 bytes with its position, and no text.
     pub fn of<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, MiningError> {
         let mut first_with: HashMap<[u8; 16], u32> = HashMap::new();
         let mut representatives = Vec::new();
@@ -48,7 +48,7 @@ impl TextGroups {
         self.representatives.is_empty()
     }
 
-    /// How many different texts there are.
+    /// The number of different texts.
     pub fn different(&self) -> usize {
         self.different
     }
@@ -58,14 +58,14 @@ impl TextGroups {
         self.representatives[number as usize]
     }
 
-    /// The numbers of sentences that are the first with their text, ascending: those to embed and to look for neighbors of.
+    /// The numbers of sentences that are the first with their text, ascending: those to embed and to search neighbors for.
     pub fn representatives(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.representatives).filter(|(number, representative)| number == *representative).map(|(number, _)| number)
     }
 }
 
-/// Keeps of all pairs with the same two texts the best, and gives it the numbers of the first sentences with these texts; by falling
-/// score as `propose`. Where only `TextGroups::representatives` were mined there is nothing left to do.
+/// Keeps the best of all pairs with the same two texts, and gives it the numbers of the first sentences with these texts; by
+/// falling score as in `propose`. If only `TextGroups::representatives` were mined, nothing is left to do.
 pub fn deduplicate(pairs: Vec<Candidate>, first: &TextGroups, second: &TextGroups) -> Vec<Candidate> {
     let mut pairs = pairs;
     for pair in &mut pairs {

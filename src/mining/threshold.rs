@@ -1,24 +1,25 @@
-//! Which score a pair must have to be believed, out of pairs that are known.
+//! Estimates the score threshold of pairs from known pairs.
 
 use std::collections::HashSet;
 
 use super::Candidate;
 
-/// Translation pairs that are known, and what that says about the others.
+/// Known translation pairs, and what they say about the others.
 #[derive(Debug, Clone, Copy)]
 pub enum KnownPairs<'a> {
-    /// All that there are: a proposed pair that is not among them is wrong. As in BUCC, and in the evaluation in `training`.
+    /// All translations: a proposed pair that is not among them is wrong. As in BUCC, and in the evaluation in `training`.
     All(&'a HashSet<(u32, u32)>),
-    /// Some, each with the only translation of its sentences: a proposed pair is judged only if it has a sentence of a known pair.
+    /// Some, each with the only translation of its sentences: a proposed pair is evaluated only if it has a sentence of a known
+    /// pair.
     Some(&'a HashSet<(u32, u32)>),
 }
 
-/// Right and proposed pairs.
+/// Precision and recall of the pairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgment {
-    /// Pairs that were judged.
+    /// Number of evaluated pairs.
     pub judged: usize,
-    /// Of the judged pairs, the share that is known; 0 without any.
+    /// Of the evaluated pairs, the share that is known; 0 without any.
     pub precision: f64,
     /// Of the known pairs, the share that is proposed; 0 without any.
     pub recall: f64,
@@ -26,18 +27,19 @@ pub struct Judgment {
     pub f1: f64,
 }
 
-/// A threshold and how well the pairs that score at least it do.
+/// A threshold and the quality of the pairs that reach it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThresholdFit {
-    /// Pairs that score at least this are proposed. Finer than scores, so that it can stand between any two.
+    /// Minimum score of proposed pairs. Finer than scores, so that it can lie between any two.
     pub threshold: f64,
-    /// On the pairs that it was found with.
+    /// On the pairs that it was estimated from.
     pub judgment: Judgment,
 }
 
-/// Finds the threshold with the highest F1 for `pairs`, which fall in score: halfway between the last judged pair that it lets
-/// through and the next one. Of equally good ones the highest; pairs of equal score stand or fall together. `None` when no known pair
-/// is proposed at all. The definition is that of the evaluation in `training`, whose known pairs are `KnownPairs::All`.
+/// Finds the threshold with the highest F1 for `pairs`, which fall in score: halfway between the last evaluated pair that it
+/// accepts and the next one. Of equally good thresholds, the highest; pairs with equal scores are accepted together. `None` if no
+/// known pair is proposed at all. The definition is that of the evaluation in `training`, whose known pairs are
+/// `KnownPairs::All`.
 pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<ThresholdFit> {
     let judged: Vec<&Candidate> = known.judged(pairs).collect();
     let mut best: Option<ThresholdFit> = None;
@@ -54,7 +56,7 @@ pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<Thre
     best
 }
 
-/// How well the pairs that score at least `threshold` do.
+/// The quality of the pairs with at least the score `threshold`.
 pub fn judge(pairs: &[Candidate], known: KnownPairs<'_>, threshold: f64) -> Judgment {
     let proposed = known.judged(pairs).filter(|pair| f64::from(pair.score) >= threshold);
     let (count, right) = proposed.fold((0, 0), |(count, right), pair| (count + 1, right + usize::from(known.has(pair))));

@@ -1,13 +1,13 @@
-//! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of a model's token table: every token of the question looks
-//! for its nearest token in the passage, s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The table is the same for every text,
-//! so a passage needs its token ids and no vectors. The trainer's objective of the same name teaches the table for it. A server weighs
-//! tokens by their rarity in the collection besides (`scorer`); here there is none.
+//! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of a model's token table: every token of the question
+//! looks for its nearest token in the passage, s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The table is the same for
+//! every text, so a passage needs its token ids and no vectors. The trainer's objective of the same name teaches the table for
+//! it. A server weighs tokens by their rarity in the collection besides (`scorer`); here there is none.
 
 use std::collections::HashMap;
 
 use ndarray::ArrayView2;
 
-/// The directions of the vocabulary's token vectors, and how much each token weighs in a question.
+/// The directions of the vocabulary's token vectors, and the weight of each token in a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LateInteraction {
     dimension: usize,
@@ -18,8 +18,8 @@ pub struct LateInteraction {
 }
 
 impl LateInteraction {
-    /// Takes the rows of a token table. [vocabulary, dimension] Without weights, one for each token, a token weighs as much as
-    /// its row is long: a bag of tokens learns to make a row long when its token says much.
+    /// Takes the rows of a token table. [vocabulary, dimension] Without weights, one for each token, a token's weight is the
+    /// length of its row: a bag of tokens learns long rows for tokens that say much.
     pub fn new(mut rows: Vec<f32>, dimension: usize, weights: Option<Vec<f32>>) -> Self {
         let mut lengths = Vec::with_capacity(rows.len() / dimension.max(1));
         for row in rows.chunks_exact_mut(dimension) {
@@ -33,7 +33,7 @@ impl LateInteraction {
         Self { dimension, directions: rows, weights }
     }
 
-    /// Scores each passage for each question, all given by their token ids. [questions, passages], -1 to 1; 0 where a question or
+    /// Scores each passage for each question, all given by their token ids. [questions, passages], -1 to 1; 0 if a question or
     /// a passage has no tokens.
     pub fn scores(&self, questions: &[Vec<u32>], passages: &[Vec<u32>]) -> Vec<f32> {
         let pool = Pool::new(self, passages);

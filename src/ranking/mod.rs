@@ -22,11 +22,11 @@ pub use word_index::{WordIndex, WordScores};
 
 use crate::domain::PassageId;
 
-/// Scores that are looked at in one step.
+/// Scores that are tested in one step.
 const CHUNK: usize = 32;
 
-/// The `limit` passages with the highest scores above 0, highest first; of equal ones the older first. `passage` gives the passage in a
-/// slot, `None` for one that does not count; few are asked for.
+/// The `limit` passages with the highest scores above 0, highest first, older first for equal scores. `passage` returns the
+/// passage in a slot, `None` for one that does not count; it is called for few.
 fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usize) -> Vec<(PassageId, f32)> {
     let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     let (mut kept, mut least) = (Vec::new(), f32::MIN_POSITIVE);

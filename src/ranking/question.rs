@@ -6,16 +6,16 @@ use super::rows::{Factor, LANES, NEAR, NearToken, ONE, Rows, ScorerError, dot};
 use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
-/// Passages that are looked at for each passage there is, counted once for each token that leads to them; and that many always.
-/// Beyond, those tokens of the question that say least for what they cost find nothing by themselves.
+/// Maximum visits of passages, per passage of the collection, counted once for each token that leads to them; with the minimum
+/// below. Beyond that, those tokens of the question that say least for their cost find nothing by themselves.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
-/// From this cosine on two tokens are taken for the same one, when it is asked whether that says anything.
+/// From this cosine on, two tokens count as the same, when deciding whether a match says anything.
 const SAME: f32 = 0.98;
-/// What a token of the question says at least, in parts of what all say on average, so that finding it means something.
+/// Minimum weight of a token, as a share of the average, for a match with it to mean something.
 const TELLING: f32 = 0.5;
 
-/// A question against the vocabulary of a collection.
+/// A question compared with the vocabulary of a collection.
 pub struct Question {
     table: Arc<Rows>,
     /// Its distinct tokens; lane `n` is token `n`.
@@ -24,13 +24,13 @@ pub struct Question {
     own: Option<Factor>,
     /// The weight of each of these, with sum 1; 0 where there is no token. In groups of `LANES`.
     weights: Vec<[f32; LANES]>,
-    /// For each token of the question those with a cosine of `SCANNED` or more, nearest first.
+    /// For each token of the question, those with a cosine of `SCANNED` or more, nearest first.
     near: Vec<Arc<[NearToken]>>,
     /// Of tokens of passages.
     cosines: Cosines,
 }
 
-/// About how well each passage of an index answers a question.
+/// Estimates of how well each passage of an index answers a question.
 #[derive(Debug, Clone, Default)]
 pub struct LateEstimates {
     /// By slot.
@@ -38,21 +38,21 @@ pub struct LateEstimates {
 }
 
 impl LateEstimates {
-    /// The `limit` passages that answer best, of those that `accept` accepts and that have a token near to one of the question, best first.
+    /// The best `limit` passages that `accept` accepts and that have a token near one of the question, best first.
     pub fn nearest(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
         best(&self.scores, |slot| index.passage(slot as u32).filter(|&passage| accept(passage)), limit)
     }
 
-    /// The estimate of a passage; 0 for one that is not there.
+    /// The estimate of a passage; 0 for a missing one.
     pub fn get(&self, index: &TokenIndex, passage: PassageId) -> f32 {
         index.slot(passage).and_then(|slot| self.scores.get(slot as usize)).copied().unwrap_or(0.0)
     }
 }
 
-/// What a token of a passage is to a question.
+/// The relation of a passage's token to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenMatch {
-    /// The nearest there is to a token of the question that says much.
+    /// The nearest one to a token of the question that says much.
     Near,
     /// A token of the question that says little: "the", or what most passages have.
     Light,
@@ -60,9 +60,9 @@ pub enum TokenMatch {
     Other,
 }
 
-/// The cosines of some tokens with those of a question, as parts of `ONE`. Below 0 is 0.
+/// The cosines of some tokens with those of a question, as parts of `ONE`. Negative ones are 0.
 struct Cosines {
-    /// For each token id one more than its place; 0 for one that has none.
+    /// For each token id its position plus one; 0 if it has none.
     places: Vec<u32>,
     /// By place, `groups` of `LANES` each.
     rows: Vec<[i16; LANES]>,
@@ -74,13 +74,13 @@ impl Cosines {
         Self { places: vec![0; vocabulary], rows: Vec::new(), groups }
     }
 
-    /// A token's cosines with a group; `None` for one that has no place.
+    /// A token's cosines with a group; `None` for one without a position.
     fn get(&self, token: u16, group: usize) -> Option<&[i16; LANES]> {
         let place = self.places.get(usize::from(token)).filter(|place| **place > 0)?;
         self.rows.get((*place as usize - 1) * self.groups + group)
     }
 
-    /// A token's cosines with all groups, of one that the vocabulary has: zeros at first.
+    /// A token's cosines with all groups, for one of the vocabulary: zeros at first.
     fn entry(&mut self, token: u16) -> &mut [[i16; LANES]] {
         let place = &mut self.places[usize::from(token)];
         if *place == 0 {
@@ -92,7 +92,7 @@ impl Cosines {
 }
 
 impl Question {
-    /// `weights` are those of the tokens `ids`, and `near` is what is near to each.
+    /// `weights` are those of the tokens `ids`, and `near` has the near tokens of each.
     pub(super) fn new(
         table: Arc<Rows>,
         ids: &[u16],
@@ -110,7 +110,7 @@ impl Question {
         Ok(Self { table, ids: ids.to_vec(), own, weights: grouped, near, cosines })
     }
 
-    /// Takes in the tokens of passages that will be scored: all at once is faster than each when it comes.
+    /// Adds the tokens of passages that will be scored: all at once is faster than one by one.
     pub fn read<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut new = Vec::new();
@@ -133,14 +133,14 @@ impl Question {
         Ok(())
     }
 
-    /// How well a passage answers: the sum over the question's tokens of weight times the greatest cosine among the passage's tokens,
-    /// 0 to 1.
+    /// How well a passage answers: the sum over the question's tokens of weight times the highest cosine among the passage's
+    /// tokens, 0 to 1.
     pub fn score(&self, tokens: &[u16]) -> f32 {
         let own = |token, group| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
         self.sum(tokens, own)
     }
 
-    /// The same of any cosines of a token with a group.
+    /// The same for any cosines of a token with a group.
     fn sum(&self, tokens: &[u16], cosines: impl Fn(u16, usize) -> [i16; LANES]) -> f32 {
         let mut score = 0.0;
         for (group, weights) in self.weights.iter().enumerate() {
@@ -155,7 +155,7 @@ impl Question {
         score / ONE
     }
 
-    /// The cosines of a token that was not read before. One that the table does not have is near to none.
+    /// The cosines of a new token. One that the table does not have is near to none.
     fn compare(&self, token: u16, group: usize) -> [i16; LANES] {
         let mut cosines = [0; LANES];
         if let Some(row) = self.table.row(token) {
@@ -166,7 +166,7 @@ impl Question {
         cosines
     }
 
-    /// What each token of a passage is to the question.
+    /// The relation of each token of a passage to the question.
     pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
         let asked = self.weights.iter().flatten().filter(|&&weight| weight > 0.0).count();
         let telling = TELLING / asked.max(1) as f32;
@@ -189,11 +189,12 @@ impl Question {
         matches
     }
 
-    /// Compares with all passages by the tokens near to those of the question. Cosines below `SCANNED` count as none, and so do tokens
-    /// that lead to too many passages for what they say (`VISITS_PER_PASSAGE`), so scores may be lower than those of `score`.
+    /// Compares with all passages by the tokens near those of the question. Cosines below `SCANNED` count as none, and so do
+    /// tokens that lead to too many passages for what they say (`VISITS_PER_PASSAGE`), so scores may be lower than those of
+    /// `score`.
     pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
         let mut scores = vec![0.0_f32; index.slots()];
-        // Which token of the question has last found the passage of a slot: the first that does is the nearest.
+        // The token of the question that last found the passage of a slot: the first one to do so is the nearest.
         let mut found_by = vec![0_u8; index.slots()];
         for lane in self.affordable(index) {
             let (own, weight) = (lane as u8 + 1, self.weights[lane / LANES][lane % LANES] / ONE);
@@ -228,8 +229,8 @@ impl Question {
         }
     }
 
-    /// The tokens of the question that passages are looked for by: those that say most for the passages that they lead to, within
-    /// bounds, and at least one.
+    /// The tokens of the question to search passages by: those that say most for the number of passages they lead to, within
+    /// limits, and at least one.
     fn affordable(&self, index: &TokenIndex) -> Vec<usize> {
         let visits = |lane: usize| self.near[lane].iter().map(|near| index.posting(near.token).len()).sum::<usize>();
         let worth = |lane: usize, visits: usize| self.weights[lane / LANES][lane % LANES] / (1 + visits) as f32;

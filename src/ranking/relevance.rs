@@ -1,29 +1,30 @@
 //! One relevance from all evidence: how likely a passage answers a question, between 0 and 1.
 //!
-//! A logistic function of a weighted sum, whose weights are the model's (`bundle::Manifest`). Those of the first model with late interaction
-//! were fitted on questions and passages in 46 languages, the same and others, which it was not trained on: their proportions so that the passage that answers comes first (softmax over the candidates of
-//! a question), their size so that 0.5 says that it is as likely the right passage as a wrong one, of which a fifth are the ones
-//! that come closest and the others any of the collection.
+//! A logistic function of a weighted sum; the weights are the model's (`bundle::Manifest`). Those of the first model with late
+//! interaction were fitted on questions and passages in 46 languages, the same and others, which it was not trained on: their
+//! proportions so that the passage that answers comes first (softmax over the candidates of a question), their size so that 0.5
+//! means that a passage is as likely correct as wrong, where a fifth of the wrong ones are the closest ones and the others are
+//! any of the collection.
 
 use crate::domain::RelevanceWeights;
 
-/// What is known of a passage with regard to a question.
+/// The evidence that a passage answers a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// The cosine of the embeddings, -1 to 1.
     pub dense: f32,
-    /// Late interaction, 0 to 1; `None` where the model has no token table.
+    /// Late interaction, 0 to 1; `None` if the model has no token table.
     pub late: Option<f32>,
-    /// BM25 over the most that as many words could have, as `lexical_share` makes it.
+    /// BM25 as a share of the highest score for that many words, from `lexical_share`.
     pub lexical: f32,
-    /// BM25 over words in any language, in proportion to what the question could reach, as `WordIndex::score` has it; 0 without
+    /// BM25 over words in any language, as a share of what the question could reach, from `WordIndex::score`; 0 without
     /// translations.
     pub translated: f32,
-    /// Distinct tokens of the passage; 0 when they are not known.
+    /// Distinct tokens of the passage; 0 if unknown.
     pub tokens: usize,
 }
 
-/// BM25 in proportion to what a question of so many terms could reach among so many passages, about 0 to 1.
+/// BM25 as a share of what a question of this many terms could reach among this many passages, about 0 to 1.
 pub fn lexical_share(bm25: f32, terms: usize, passages: usize) -> f32 {
     bm25 / (terms.max(1) as f32 * (1.0 + passages as f32).ln().max(1.0))
 }

@@ -1,4 +1,4 @@
-//! The rows of a token table, ready for products: which tokens a question has, and what is near to each, which is remembered.
+//! The rows of a token table, ready for products: the tokens of a question, and a cache of the near tokens of each.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use quick_cache::sync::Cache;
 
 use super::TokenTable;
 
-/// Distinct tokens of a question that are looked for; of a longer one those that say most.
+/// Maximum distinct tokens of a question to search for; of a longer one, those that say most.
 const QUESTION_TOKENS_MAX: usize = 2 * LANES;
 /// Tokens of the question that are compared together.
 pub(super) const LANES: usize = 16;
-/// What a cosine of 1 is kept as.
+/// The stored form of a cosine of 1.
 pub(super) const ONE: f32 = i16::MAX as f32;
 /// Rows of the table that are multiplied at a time, so that products stay in the nearest caches.
 const ROWS_PER_BLOCK: usize = 1_024;
 /// Token ids that passages can have.
 const IDS_MAX: usize = 1 << 16;
-/// From this cosine on a token stands for another one when its rarity is counted.
+/// From this cosine on, a token stands for another one when its rarity is counted.
 pub(super) const NEAR: f32 = 0.6;
-/// While passages are looked for, cosines below this count as none: few tokens are left to look at, and nothing that would be
+/// While searching for passages, lower cosines count as none: few tokens are left to look at, and nothing that would be
 /// found is lost.
 const SCANNED: f32 = 0.3;
-/// Near tokens that are remembered, of all tokens of questions together, four bytes each: some twenty thousand tokens with what is
-/// near to them. To find out costs a product with the whole table.
+/// Near tokens in the cache, for all tokens of questions together, four bytes each: some twenty thousand tokens with their
+/// near ones. Computing them costs a product with the whole table.
 const REMEMBERED_MAX: u64 = 4 << 20;
 
-/// The rows, and what is near to what.
+/// The rows, and the cache of near tokens.
 pub(super) struct Rows {
     dimension: usize,
     /// `ROWS_PER_BLOCK` rows each but the last.
@@ -45,7 +45,7 @@ pub(super) struct NearToken {
     pub(super) cosine: i16,
 }
 
-/// Counts what is remembered of a token.
+/// Size of a cache entry.
 #[derive(Debug, Clone)]
 struct ByLength;
 
@@ -57,7 +57,7 @@ impl Weighter<u16, Arc<[NearToken]>> for ByLength {
 
 /// Why a token table cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the token table cannot be multiplied")]
+#[error("cannot compute products with the token table")]
 pub struct ScorerError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl ScorerError {
@@ -67,7 +67,7 @@ impl ScorerError {
 }
 
 impl Rows {
-    /// Takes a model's token table. Ids from 65,536 on are never looked for.
+    /// Takes a model's token table. Ids from 65,536 on are never searched for.
     pub(super) fn new(table: TokenTable) -> Result<Self, ScorerError> {
         let TokenTable { dimension, rows, scales: _, mut weights } = table;
         let block = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]).map_err(ScorerError::of);
@@ -84,32 +84,32 @@ impl Rows {
         })
     }
 
-    /// The row of a token; `None` for one that the table does not have.
+    /// The row of a token; `None` if the table does not have it.
     pub(super) fn row(&self, token: u16) -> Option<&[i8]> {
         let token = usize::from(token);
         let block = self.blocks.get(token / ROWS_PER_BLOCK)?.as_slice();
         block.get(token % ROWS_PER_BLOCK * self.dimension..)?.get(..self.dimension)
     }
 
-    /// How many tokens there are.
+    /// The number of tokens.
     pub(super) fn len(&self) -> usize {
         self.weights.len()
     }
 
-    /// The rows of tokens, which the table has. [tokens, dimension]
+    /// The rows of tokens, which must be in the table. [tokens, dimension]
     pub(super) fn gather(&self, tokens: &[u16]) -> Result<Tensor<i8>, ScorerError> {
         let mut rows = Vec::with_capacity(tokens.len() * self.dimension);
         tokens.iter().filter_map(|&token| self.row(token)).for_each(|row| rows.extend_from_slice(row));
         Tensor::try_from_slice(&rows, &[tokens.len(), self.dimension]).map_err(ScorerError::of)
     }
 
-    /// The cosine of two tokens as a part of `ONE`, from the product of their rows. Below 0 is 0.
+    /// The cosine of two tokens as a part of `ONE`, from the product of their rows. Negative ones are 0.
     pub(super) fn cosine(&self, product: i32, a: u16, b: u16) -> i16 {
         let scale = self.inverse_lengths[usize::from(a)] * self.inverse_lengths[usize::from(b)];
         ((product as f32 * scale).clamp(0.0, 1.0) * ONE + 0.5) as i16
     }
 
-    /// The distinct tokens of a question with how much each weighs before its rarity; the heaviest if there are too many.
+    /// The distinct tokens of a question with their weights before rarity; the heaviest if there are too many.
     pub(super) fn counted(&self, tokens: &[u32]) -> Vec<(u16, f32)> {
         let mut distinct: Vec<u16> = tokens.iter().filter_map(|&token| u16::try_from(token).ok()).collect();
         distinct.retain(|&token| usize::from(token) < self.len());
@@ -124,7 +124,7 @@ impl Rows {
         counted
     }
 
-    /// For each of `ids` the tokens with a cosine of `SCANNED` or more, nearest first.
+    /// For each of `ids`, the tokens with a cosine of `SCANNED` or more, nearest first.
     pub(super) fn near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
         let mut near: Vec<Option<Arc<[NearToken]>>> = ids.iter().map(|id| self.near.get(id)).collect();
         let missing: Vec<u16> = ids.iter().zip(&near).filter(|(_, near)| near.is_none()).map(|(&id, _)| id).collect();
@@ -143,7 +143,7 @@ impl Rows {
     fn look_for_near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
         let own = Factor::new(self.gather(ids)?)?;
         let mut near = vec![Vec::new(); ids.len()];
-        // What a product, divided by the length of the other row, reaches at least.
+        // The minimum of a product, divided by the length of the other row.
         let least: Vec<f32> = ids.iter().map(|&id| SCANNED / self.inverse_lengths[usize::from(id)]).collect();
         for (block, first) in self.blocks.iter().zip((0..).step_by(ROWS_PER_BLOCK)) {
             let products = own.products(block)?;
@@ -179,7 +179,7 @@ impl Factor {
     /// The products of `others` with these. [others, these]
     pub(super) fn products(&self, others: &Tensor<i8>) -> Result<Tensor<i32>, ScorerError> {
         let mut products = Tensor::<i32>::try_full(&[others.shape()[0], self.rows.shape()[0]], 0).map_err(ScorerError::of)?;
-        // Where the system refuses the registers of AMX, the products that need them must not run.
+        // If the system refuses the registers of AMX, the products that need them must not run.
         if available() & (cap::SAPPHIREAMX | cap::GRANITEAMX) == 0 || configure_thread() {
             others.try_dots_packed_into(&self.packed, &mut products).map_err(ScorerError::of)?;
         } else {

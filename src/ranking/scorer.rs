@@ -1,9 +1,9 @@
-//! Late interaction against a collection: what a token of a question is near to is known from the model alone and remembered, and
-//! each passage is then look-ups and maxima (`question`). Nothing is stored for a passage but its token ids.
+//! Late interaction with a collection: the near tokens of a question's token depend only on the model and are cached, so
+//! each passage is only look-ups and maxima (`question`). Only the token ids of a passage are stored.
 //!
-//! A token of the question weighs w_i = n_i u_i ln(1 + 1 / f_i): how often it occurs in the question, times what the model has
-//! learned that it says (the table's weights), times how rare it is in the collection. f_i is the share of the passages that have
-//! the token or one that is near to it, in any language, as if these occurred independently of each other: so "the" weighs little in a
+//! A token of the question has the weight w_i = n_i u_i ln(1 + 1 / f_i): how often it occurs in the question, times its learned
+//! weight (the table's weights), times its rarity in the collection. f_i is the share of the passages that have
+//! the token or a near one, in any language, as if these occurred independently of each other: so "the" has little weight in a
 //! question even where all passages are in Japanese.
 
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use super::rows::{NEAR, NearToken, ONE, Rows, ScorerError};
 use super::{TokenIndex, TokenTable};
 use crate::domain::RelevanceWeights;
 
-/// The least share of passages that counts, and one passage at least: what is in none weighs no more than what is in that many.
+/// The minimum share of passages, and at least one passage: a token that occurs in none weighs no more than one that occurs in
+/// that many.
 const SHARE_MIN: f32 = 1e-3;
 
 /// A model's token table, ready for products.
@@ -23,7 +24,7 @@ pub struct TokenScorer {
 }
 
 impl TokenScorer {
-    /// Takes a model's token table. Ids from 65,536 on are never looked for.
+    /// Takes a model's token table. Ids from 65,536 on are never searched for.
     pub fn new(table: TokenTable) -> Result<Self, ScorerError> {
         Ok(Self { table: Arc::new(Rows::new(table)?), relevance: RelevanceWeights::default() })
     }
@@ -33,7 +34,7 @@ impl TokenScorer {
         Self { relevance, ..self }
     }
 
-    /// How this score and other evidence become one relevance.
+    /// Combines this score and other evidence into one relevance.
     pub fn relevance(&self) -> RelevanceWeights {
         self.relevance
     }
@@ -47,7 +48,7 @@ impl TokenScorer {
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {
             let counted = near.iter().take_while(|near| f32::from(near.cosine) >= NEAR * ONE);
-            // The share of the passages that have none of the tokens near to this one.
+            // The share of the passages that have none of the tokens near this one.
             let without: f32 = counted.map(|near| 1.0 - index.frequency(near.token) as f32 / passages).product();
             weight * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
         };

@@ -1,14 +1,14 @@
-//! The tokens of many passages in memory, two bytes each: what late interaction looks through.
+//! The tokens of many passages in memory, two bytes each, for late interaction.
 
 use std::collections::HashMap;
 
 use crate::domain::{PassageId, TokenSet};
 
-/// Token ids that there may be.
+/// Number of possible token ids.
 const VOCABULARY_MAX: usize = 1 << 16;
-/// Tokens of removed passages that stay at least before room is made: moving all others costs as much as reading them.
+/// Minimum tokens of removed passages before room is made: moving all others costs as much as reading them.
 const DEAD_MIN: usize = 1 << 16;
-/// Passages that wait at least before they get into the postings, which are made anew as a whole.
+/// Minimum new passages before the postings are rebuilt, which is done as a whole.
 const TAIL_MIN: usize = 1 << 10;
 
 /// Passages with their distinct tokens.
@@ -19,10 +19,10 @@ pub struct TokenIndex {
     /// By slot; those of removed passages stay empty until room is made.
     entries: Vec<Entry>,
     tokens: Vec<u16>,
-    /// For each token id the number of passages that have it.
+    /// For each token id, the number of passages that have it.
     frequencies: Vec<u32>,
     postings: Postings,
-    /// Of `tokens` and `entries`, those of passages that are gone.
+    /// Of `tokens` and `entries`, those of removed passages.
     dead: usize,
 }
 
@@ -34,13 +34,13 @@ struct Entry {
     length: usize,
 }
 
-/// Which passages have a token, of those in the first slots.
+/// Which passages have a token, among the first slots.
 #[derive(Debug, Clone, Default)]
 struct Postings {
-    /// Where the slots of each token begin, and where the last ones end; empty before the postings are made.
+    /// Where the slots of each token begin, and where the last ones end; empty before the postings are built.
     starts: Vec<u32>,
     slots: Vec<u32>,
-    /// Slots that they are of.
+    /// The number of slots they cover.
     made_of: usize,
 }
 
@@ -52,7 +52,7 @@ impl Default for TokenIndex {
 }
 
 impl TokenIndex {
-    /// Adds a passage, in the place of what is there under its key.
+    /// Adds a passage, or replaces the one with its key.
     pub fn insert(&mut self, passage: PassageId, tokens: &TokenSet) {
         self.remove(passage);
         let start = self.tokens.len();
@@ -77,7 +77,7 @@ impl TokenIndex {
         }
     }
 
-    /// Takes passages that were added into the postings, once they are many: after changes, before searches.
+    /// Adds new passages to the postings once there are many: after changes, before searches.
     pub fn prepare(&mut self) {
         let tail = self.entries.len() - self.postings.made_of;
         if tail > TAIL_MIN.max(self.postings.made_of / 4) {
@@ -85,12 +85,12 @@ impl TokenIndex {
         }
     }
 
-    /// Takes all passages into the postings.
+    /// Adds all passages to the postings.
     pub(super) fn prepare_now(&mut self) {
         self.postings = Postings::of(&self.entries, &self.tokens);
     }
 
-    /// The tokens of a passage, ascending; `None` when it is not there.
+    /// The tokens of a passage, ascending; `None` if it is missing.
     pub fn get(&self, passage: PassageId) -> Option<&[u16]> {
         self.places.get(&passage).map(|&slot| self.tokens_of(&self.entries[slot as usize]))
     }
@@ -100,7 +100,7 @@ impl TokenIndex {
         self.entries.iter().filter_map(|entry| Some((entry.passage?, self.tokens_of(entry))))
     }
 
-    /// How many passages have a token.
+    /// The number of passages with a token.
     pub fn frequency(&self, token: u16) -> u32 {
         self.frequencies[usize::from(token)]
     }
@@ -120,7 +120,7 @@ impl TokenIndex {
         self.entries.len()
     }
 
-    /// The slot of a passage; `None` when it is not there.
+    /// The slot of a passage; `None` if it is missing.
     pub(super) fn slot(&self, passage: PassageId) -> Option<u32> {
         self.places.get(&passage).copied()
     }
@@ -130,14 +130,14 @@ impl TokenIndex {
         self.entries[slot as usize].passage
     }
 
-    /// The slots of passages with a token, of those that the postings are made of; some of them may be gone.
+    /// The slots of passages with a token, among those that the postings cover; some of them may be gone.
     pub(super) fn posting(&self, token: u16) -> &[u32] {
         let Postings { starts, slots, .. } = &self.postings;
         let token = usize::from(token);
         starts.get(token).zip(starts.get(token + 1)).map_or(&[], |(&start, &end)| &slots[start as usize..end as usize])
     }
 
-    /// The slots that the postings are not made of, with their tokens.
+    /// The slots that the postings do not cover, with their tokens.
     pub(super) fn tail(&self) -> impl Iterator<Item = (u32, &[u16])> {
         (0..).zip(&self.entries).skip(self.postings.made_of).map(|(slot, entry)| (slot, self.tokens_of(entry)))
     }

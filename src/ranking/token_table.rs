@@ -1,8 +1,8 @@
 //! A bundle's token table: one file that both of its graphs and late interaction read.
 //!
-//! A safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1]: a token's vector is its row times
-//! its scale. `weights`, float32, one for each token: how much a token weighs in a question, above 0. The graphs name `rows` and `scales` as
-//! external data, by their place in the file.
+//! A safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1]: a token's vector is its row
+//! times its scale. `weights`, float32, one for each token: how much a token weighs in a question, above 0. The graphs name
+//! `rows` and `scales` as external data, by their place in the file.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub enum TokenTableError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is no token table.
+    /// The file is not a token table.
     #[error("{} is not a token table: {problem}", path.display())]
     Content {
         /// The file.
@@ -53,7 +53,7 @@ pub struct TokenTable {
     pub weights: Vec<f32>,
 }
 
-/// Where a tensor's bytes lie in a file.
+/// The position of a tensor's bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// From the file's beginning.
@@ -87,12 +87,12 @@ impl TokenTable {
         rows.flat_map(|(row, scale)| row.iter().map(move |&value| f32::from(value) * scale)).collect()
     }
 
-    /// What scores questions and passages with it.
+    /// Scores questions and passages with it.
     pub fn late_interaction(&self) -> LateInteraction {
         LateInteraction::new(self.vectors(), self.dimension, Some(self.weights.clone()))
     }
 
-    /// Where the tensor `name` lies in the file that `bytes` are.
+    /// The position of the tensor `name` in a file with the content `bytes`.
     pub fn place(bytes: &[u8], name: &str) -> Option<Place> {
         let tensors = SafeTensors::deserialize(bytes).ok()?;
         let data = tensors.tensor(name).ok()?.data();
@@ -106,7 +106,7 @@ impl TokenTable {
             return Err(format!("{ROWS} has the shape {:?}, expected two dimensions", rows.shape()));
         };
         if dimension == 0 {
-            return Err(format!("{ROWS} has rows of no values"));
+            return Err(format!("{ROWS} has empty rows"));
         }
         let floats = |name: &str, shape: &[usize]| {
             let view = tensor(&tensors, name, Dtype::F32)?;

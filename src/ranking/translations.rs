@@ -1,14 +1,14 @@
-//! A bundle's table of translations: what words of all languages mean, learned from parallel text.
+//! A bundle's translation table: the meanings of words in all languages, learned from parallel text.
 //!
-//! What words mean are concepts, without names of their own: words of different languages that are translated by each other share
-//! them. A word has each of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003, with
-//! concepts in the place of the words of one other language). No language needs to be known: of a word that several languages spell
-//! alike, the concepts of all count.
+//! Meanings are concepts without names of their own: words of different languages that translate each other share
+//! them. A word has each of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003,
+//! with concepts instead of the words of one other language). The language need not be known: for a word that several
+//! languages spell alike, the concepts of all count.
 //!
-//! A safetensors file of three tensors. `words`, uint8: the numbers of words (`text::plain_words::word_key`), ascending, of each
-//! what it is more than the one before, seven bits in a byte, the lowest first, with the highest bit set in all bytes but the last.
-//! `concepts`, uint16: those of all words, word after word. `shares`, uint8, as many: the probability of each concept in parts of
-//! 127, with the highest bit set in the last one of each word.
+//! A safetensors file of three tensors. `words`, uint8: the numbers of words (`text::plain_words::word_key`), ascending, each
+//! as the difference from the previous one, seven bits per byte, lowest first, with the highest bit set in all bytes but the
+//! last. `concepts`, uint16: those of all words, word after word. `shares`, uint8, as many: the probability of each concept in
+//! parts of 127, with the highest bit set in the last one of each word.
 
 use std::path::{Path, PathBuf};
 
@@ -20,12 +20,12 @@ use crate::domain::WORD_KEY_BITS;
 const WORDS: &str = "words";
 const CONCEPTS: &str = "concepts";
 const SHARES: &str = "shares";
-/// What a probability of 1 is kept as.
+/// The stored form of a probability of 1.
 const CERTAIN: u8 = 127;
 /// The bit that marks the last concept of a word.
 const LAST: u8 = 0x80;
 
-/// Why a table of translations cannot be read or written.
+/// Why a translation table cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TranslationsError {
     /// The file cannot be read or written.
@@ -37,8 +37,8 @@ pub enum TranslationsError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is no table of translations.
-    #[error("{} is not a table of translations: {problem}", path.display())]
+    /// The file is not a translation table.
+    #[error("{} is not a translation table: {problem}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub struct Translations {
 }
 
 impl Translations {
-    /// A table of these words, in any order; of one that is there twice the first counts.
+    /// A table of these words, in any order; the first of duplicates counts.
     pub fn new(mut words: Vec<(u32, Vec<Sense>)>) -> Self {
         words.sort_by_key(|(word, _)| *word);
         words.dedup_by_key(|(word, _)| *word);
@@ -92,13 +92,13 @@ impl Translations {
         table
     }
 
-    /// The concepts of a word; none for one that is not known.
+    /// The concepts of a word; none for an unknown one.
     pub fn senses(&self, word: u32) -> &[Sense] {
         let Ok(place) = self.words.binary_search(&word) else { return &[] };
         &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
     }
 
-    /// How many words it has.
+    /// The number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -142,7 +142,7 @@ impl Translations {
         let concepts = concepts.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
         let senses: Vec<Sense> = concepts.zip(shares).map(|(concept, share)| Sense { concept, share: share & !LAST }).collect();
         if senses.iter().any(|sense| sense.share == 0) {
-            return Err("a concept without a share".to_owned());
+            return Err("a concept has no share".to_owned());
         }
         Ok(Self { words, starts, senses })
     }
@@ -174,7 +174,7 @@ fn packed(mut number: u32) -> Vec<u8> {
     bytes
 }
 
-/// The numbers whose differences are packed, each greater than the one before, the first from 0; `None` when they are not that.
+/// The numbers whose differences are packed, each greater than the one before, starting from 0; `None` if they are invalid.
 fn numbers(bytes: &[u8]) -> Option<Vec<u32>> {
     let (mut numbers, mut difference, mut shift) = (Vec::new(), 0_u32, 0);
     for byte in bytes {
@@ -241,7 +241,7 @@ mod tests {
         check(&[0x81], 1, &[LAST | 9], "not ascending");
         check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], 1, &[LAST | 9], "not ascending");
         check(&packed(1 << WORD_KEY_BITS), 1, &[LAST | 9], "28 bits");
-        check(&[1], 1, &[LAST], "without a share");
+        check(&[1], 1, &[LAST], "a concept has no share");
         assert!(Translations::from_bytes(b"tokens").is_err());
     }
 }

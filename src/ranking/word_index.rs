@@ -1,8 +1,8 @@
-//! The words of many passages in memory, and how well passages answer a question in words of any language.
+//! The words of many passages in memory, to score them for a question in words of any language.
 //!
-//! BM25 (Robertson and Zaragoza, 2009) in which a word of the question stands for every word of the collection that shares a concept
-//! with it: it is there as often as their counts say, each times the probability that both mean the same (probabilistic structured
-//! queries, Darwish and Oard, 2003, with concepts between the two words).
+//! BM25 (Robertson and Zaragoza, 2009) in which a word of the question stands for every word of the collection that shares a
+//! concept with it: its count is the sum of their counts, each times the probability that both mean the same (probabilistic
+//! structured queries, Darwish and Oard, 2003, with concepts between the two words).
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use crate::domain::{PassageId, WORD_COUNT_BITS, WORD_COUNT_MAX, WordCounts};
 
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// Passages at most; those beyond are not found by words of other languages.
+/// Maximum passages; further ones are not found by words of other languages.
 const SLOTS_MAX: usize = 1 << (u32::BITS - WORD_COUNT_BITS);
-/// Removed passages that stay at least before room is made.
+/// Minimum removed passages before room is made.
 const DEAD_MIN: usize = 1 << 12;
-/// Words of the question that are looked for; of a longer one the first.
+/// Maximum words of the question to search for; of a longer one, the first.
 pub const QUESTION_WORDS_MAX: usize = 64;
-/// Two words with a lower probability of meaning the same are different words.
+/// Two words with a lower probability of the same meaning are different words.
 const SAME_MIN: f32 = 0.02;
-/// What one concept adds to that probability at least, to be counted: most words of a concept hardly mean it.
+/// Minimum contribution of one concept to that probability: most words of a concept hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
-/// Passages that are looked at for each passage there is, counted once for each word that leads to them; and that many always. Beyond,
-/// the words of the question that most passages have find nothing.
+/// Maximum visits of passages, per passage of the collection, counted once for each word that leads to them; with the minimum
+/// below. Beyond that, the words of the question that most passages have find nothing.
 const VISITS_PER_PASSAGE: usize = 1;
 const VISITS_MIN: usize = 50_000;
 
@@ -32,15 +32,15 @@ const VISITS_MIN: usize = 50_000;
 pub struct WordIndex {
     /// The slot of each passage.
     places: HashMap<PassageId, u32>,
-    /// By slot; `None` for one that is removed, until room is made.
+    /// By slot; `None` for a removed one, until room is made.
     passages: Vec<Option<PassageId>>,
     /// Words of the passage in each slot.
     lengths: Vec<u16>,
-    /// Of `lengths`, those of passages that are there.
+    /// Of `lengths`, those of existing passages.
     length_sum: u64,
     /// The place of each word's posting.
     words: HashMap<u32, u32>,
-    /// By place; empty ones are of words that no passage has any more.
+    /// By position; empty ones are of words that no passage has any more.
     postings: Vec<Posting>,
     /// For each concept the words of the collection that have it, by their places.
     concepts: HashMap<u16, Vec<(u32, f32)>>,
@@ -54,12 +54,12 @@ type Posting = Vec<u32>;
 pub struct WordScores {
     /// By slot.
     scores: Vec<f32>,
-    /// What a passage could have that has every word of the question once.
+    /// The highest score: of a passage that has every word of the question once.
     possible: f32,
 }
 
 impl WordIndex {
-    /// Adds a passage, in the place of what is there under its key.
+    /// Adds a passage, or replaces the one with its key.
     pub fn insert(&mut self, passage: PassageId, words: &WordCounts, translations: &Translations) {
         self.remove(passage);
         if self.passages.len() >= SLOTS_MAX {
@@ -129,13 +129,13 @@ impl WordIndex {
         WordScores { scores, possible }
     }
 
-    /// How well a passage answers, about 0 to 1; 0 for one that is not there.
+    /// How well a passage answers, about 0 to 1; 0 for a missing one.
     pub fn score(&self, scores: &WordScores, passage: PassageId) -> f32 {
         let score = self.places.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
         score.map_or(0.0, |score| score / scores.possible.max(1.0))
     }
 
-    /// The `limit` passages that answer best, of those that `accept` accepts, best first, of equal ones the older first.
+    /// The best `limit` passages that `accept` accepts, best first, older first for equal scores.
     pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
         let possible = scores.possible.max(1.0);
         let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
@@ -162,7 +162,7 @@ impl WordIndex {
         }
         found.extend(own.map(|own| (own, 1.0)));
         found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // What several concepts say of two words adds up; a word is surely itself.
+        // The probabilities of several shared concepts add up; a word certainly means itself.
         let same = |of_word: &[(u32, f32)]| (of_word[0].0, of_word.iter().map(|(_, same)| same).sum::<f32>().min(1.0));
         let words: Vec<(u32, f32)> = found.chunk_by(|a, b| a.0 == b.0).map(same).filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
@@ -170,7 +170,7 @@ impl WordIndex {
         Lane { words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
     }
 
-    /// Adds what a word of the question says of each passage. `counts` are zeros before and after.
+    /// Adds the score of a word of the question for each passage. `counts` are zeros before and after.
     fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
         for (place, same) in &lane.words {
             for entry in &self.postings[*place as usize] {
@@ -189,7 +189,7 @@ impl WordIndex {
         }
     }
 
-    /// Makes room: the slots of removed passages go.
+    /// Makes room: removes the slots of removed passages.
     fn compact(&mut self) {
         let mut moved = vec![None; self.passages.len()];
         let (mut passages, mut lengths) = (Vec::new(), Vec::new());
@@ -235,7 +235,7 @@ struct Lane {
     words: Vec<(u32, f32)>,
     /// Passages that they lead to, counted once for each word.
     visits: usize,
-    /// How much it says: BM25's inverse document frequency.
+    /// Its weight: BM25's inverse document frequency.
     rarity: f32,
 }
 

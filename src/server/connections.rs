@@ -1,10 +1,10 @@
-//! The connections that are open: a bounded number, of which the idle ones give way.
+//! The open connections: a bounded number, of which idle ones give way.
 //!
-//! A connection works from the head of a request until its answer is handed on; before, between and after it is idle. When few
-//! places are free, one of those that were idle for the longest is closed, of the address that has most connections: whoever opens
-//! thousands pays with his own. One whose next request has come meanwhile stays, and the next one is asked. A place is free once the other's file is closed, so the bound holds for files too. Some places are
-//! cleared ahead of need, so a new connection does not wait until another one is closed. Requests have bounds of their own below this one, so there
-//! is always one that is idle.
+//! A connection works from the head of a request until its response is handed over; otherwise it is idle. When few places are
+//! free, one of those that have been idle the longest is closed, of the address with the most connections: whoever opens
+//! thousands pays with their own. One whose next request has arrived meanwhile stays, and the next one is asked. A place is free
+//! once the socket is closed, so the bound holds for files too. Some places are cleared ahead of need, so a new connection does
+//! not wait until another one is closed. Requests have limits of their own below this one, so there is always one that is idle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -17,29 +17,29 @@ use tokio::sync::Notify;
 
 use crate::http::settings::ConnectionMeter;
 
-/// Idle connections among which the one that gives way is chosen: every caller may make the server choose.
+/// Number of idle connections to choose from: any caller may make the server choose.
 const LOOKED_AT: usize = 64;
-/// Places that are kept free for those who come next: at most so many, and at most this share of all.
+/// Places to keep free for new connections: at most this many, and at most this share of all.
 const FREE_MAX: usize = 64;
 const FREE_SHARE: usize = 16;
 
 /// All connections.
 pub(super) struct Connections {
     max: usize,
-    /// Places that are kept free by closing idle connections ahead of need.
+    /// Places to keep free by closing idle connections ahead of need.
     free: usize,
     meter: ConnectionMeter,
     open: Mutex<Open>,
-    /// Told when a place may have become free.
+    /// Notified when a place may have become free.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Open {
-    /// The last number given: to a connection, and to the moment when one became idle.
+    /// The last number assigned: to a connection, and to the moment when one became idle.
     last: u64,
     by_id: HashMap<u64, Entry>,
-    /// Those that are idle, by when they became so.
+    /// The idle ones, by when they became idle.
     idle: BTreeMap<u64, u64>,
     by_address: HashMap<IpAddr, usize>,
     /// Connections that were told to give way and are not closed yet.
@@ -48,7 +48,7 @@ struct Open {
 
 struct Entry {
     address: IpAddr,
-    /// Requests that are not answered yet.
+    /// Unanswered requests.
     working: usize,
     /// Its key among the idle ones.
     idle_since: u64,
@@ -63,7 +63,7 @@ pub(super) struct Place {
     id: u64,
 }
 
-/// A request that is not answered yet.
+/// An unanswered request.
 pub(super) struct Working {
     connections: Arc<Connections>,
     id: u64,
@@ -76,8 +76,8 @@ impl Connections {
         Arc::new(Self { max, free, meter, open: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for one more connection of `address`. Waits while none is free: all that are open work, or one that gives way is being
-    /// closed.
+    /// A place for one more connection of `address`. Waits while none is free: all open ones work, or one that gives way is still
+    /// being closed.
     pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
         loop {
             let changed = self.changed.notified();
@@ -112,14 +112,14 @@ impl Open {
         self.last
     }
 
-    /// Of the connections that were idle for the longest, the first one of the address that has most of all.
+    /// Of the connections that have been idle the longest, the first one of the address with the most connections.
     fn victim(&self) -> Option<u64> {
         let oldest = self.idle.values().take(LOOKED_AT).enumerate();
         let count = |id: &u64| self.by_id.get(id).and_then(|entry| self.by_address.get(&entry.address)).copied();
         oldest.max_by_key(|&(place, id)| (count(id), Reverse(place))).map(|(_, id)| *id)
     }
 
-    /// Tells an idle connection to close; says whether there is one.
+    /// Tells an idle connection to close; returns whether there is one.
     fn ask_to_give_way(&mut self) -> bool {
         let Some(entry) = self.victim().and_then(|victim| self.by_id.get_mut(&victim)) else { return false };
         entry.gives_way = true;
@@ -149,8 +149,8 @@ impl Place {
         self.close.notified().await;
     }
 
-    /// Whether the connection is idle still, so that another one gets its place. It is not when a request has come since it was chosen,
-    /// though `unread` it may be: nobody who sent one is cut off without an answer.
+    /// Whether the connection is still idle, so that another one gets its place. It is not if a request has arrived since it was
+    /// chosen, even if it is `unread`: nobody who sent one is cut off without a response.
     pub(super) fn must_go(&self, unread: bool) -> bool {
         let mut open = self.connections.open.lock();
         let now = open.next();
@@ -169,7 +169,7 @@ impl Place {
         false
     }
 
-    /// A request has come.
+    /// A request has arrived.
     pub(super) fn work(&self) -> Working {
         let mut open = self.connections.open.lock();
         if let Some(entry) = open.by_id.get_mut(&self.id) {

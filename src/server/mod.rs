@@ -1,7 +1,7 @@
-//! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at the end.
+//! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at shutdown.
 //!
-//! Bounded everywhere: so many connections at once (`connections`), so long for a TLS handshake, so long until the head of a request is there, so long
-//! for a client that takes nothing of its answer.
+//! Everything is bounded: the number of connections (`connections`), and the time for a TLS handshake, for the head of a
+//! request, and for a client that reads nothing of its response.
 
 mod connections;
 mod socket;
@@ -33,36 +33,36 @@ use connections::{Connections, Place};
 use socket::Socket;
 pub use tls::{Tls, TlsError};
 
-/// How long a client may take for the TLS handshake.
+/// Timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of what is sent to it; a slow reader takes something now and then.
+/// Timeout of a client that reads nothing of what is sent to it; a slow reader reads something now and then.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Bytes that a connection keeps of what it reads and of what it is about to send: the head of a request must fit.
+/// Size of a connection's read and write buffers: the head of a request must fit.
 const CONNECTION_BYTES_MAX: usize = 64 << 10;
-/// Pause after a connection could not be accepted, for lack of file descriptors, say.
+/// Pause after a connection could not be accepted, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// How to serve.
 pub struct ServeOptions {
-    /// Connections at once; for one more the longest idle one is closed.
+    /// Maximum connections; beyond that, the one that has been idle the longest is closed.
     pub connections_max: usize,
     /// What counts them.
     pub connections: ConnectionMeter,
-    /// How long a connection may stay without the complete head of its next request, also when it is idle.
+    /// How long a connection may stay without the complete head of its next request, even if it is idle.
     pub header_timeout: Duration,
-    /// How long a client may take nothing of what is sent to it.
+    /// How long a client may read nothing of what is sent to it.
     pub write_timeout: Duration,
-    /// Certificate and key; without, plain HTTP.
+    /// Certificate and key; without them, plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// Turned when the server begins to stop.
+    /// Triggered when the server begins to stop.
     pub drain: Drain,
 }
 
-/// Serves `router` until `stop` becomes true and the requests that run then have been answered. Meanwhile new requests reach the
-/// router, too, which refuses them: a client learns at once that it should go elsewhere. Dropping the future ends it early.
+/// Serves `router` until `stop` becomes true and the requests running then have been answered. Meanwhile new requests reach the
+/// router too, which refuses them: a client learns at once that it should go elsewhere. Dropping the future ends it early.
 pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
     let connections = Connections::new(options.connections_max.max(1), options.connections.clone());
-    // Each connection from before the end holds a sender; when all are gone, nothing is received.
+    // Each connection from before the shutdown holds a sender; once all are gone, the receiver ends.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     let mut alive = Some(alive);
     let ServeOptions { header_timeout, write_timeout, tls, .. } = options;
@@ -87,7 +87,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                             biased;
                             () = running.as_mut() => return,
                             () = connection.place.given_away() => if connection.place.must_go(socket.has_unread()) {
-                                return tracing::debug!(%address, "an idle connection gave way to another");
+                                return tracing::debug!(%address, "closed an idle connection to make room for another");
                             },
                         }
                     }
@@ -109,7 +109,7 @@ struct Connection {
     shared: Arc<Shared>,
     address: SocketAddr,
     place: Place,
-    /// Gone when the connection came after the end began.
+    /// None if the connection arrived after the shutdown began.
     alive: Option<mpsc::Sender<Infallible>>,
 }
 
@@ -127,7 +127,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpS
     }
 }
 
-/// Whether only the connection that was coming failed.
+/// Whether only the incoming connection failed.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::ConnectionRefused | Kind::ConnectionAborted | Kind::ConnectionReset)

@@ -1,4 +1,4 @@
-//! A connection's socket, which can be asked whether a request waits in it while HTTP is spoken over it.
+//! A connection's socket, which can tell whether a request waits in it while HTTP is spoken over it.
 
 use std::io;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ pub(super) struct Socket(Arc<TcpStream>);
 
 impl Socket {
     pub(super) fn new(stream: TcpStream) -> Self {
-        // Answers are written whole: waiting for more to send would only delay them.
+        // Responses are written as a whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         Self(Arc::new(stream))
     }
 
-    /// Whether bytes have come that nobody has read yet.
+    /// Whether bytes have arrived that nobody has read yet.
     pub(super) fn has_unread(&self) -> bool {
         let read = recv(&self.0, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         read.is_ok_and(|(bytes, _)| bytes > 0)

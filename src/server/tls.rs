@@ -1,4 +1,4 @@
-//! TLS: certificate and key from PEM files, read again when they change.
+//! TLS: certificate and key from PEM files, reloaded when they change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Why a certificate cannot be used.
@@ -30,16 +30,16 @@ pub enum TlsError {
         #[source]
         source: std::io::Error,
     },
-    /// A file does not hold what it should.
-    #[error("{} holds no {expected} in PEM form", path.display())]
+    /// A file does not contain what it should.
+    #[error("{} contains no {expected} in PEM format", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What it should contain.
         expected: &'static str,
     },
-    /// Certificate and key do not belong together, or are of a kind that is not supported.
-    #[error("the certificate and its key cannot be used")]
+    /// Certificate and key do not belong together, or their kind is not supported.
+    #[error("cannot use the certificate with its key")]
     Pair(#[source] rustls::Error),
 }
 
@@ -47,7 +47,7 @@ pub enum TlsError {
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
-    /// What was last read, good or bad.
+    /// The last content read, good or bad.
     seen: Mutex<Files>,
     current: Arc<Current>,
     acceptor: TlsAcceptor,
@@ -85,12 +85,12 @@ impl Tls {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), seen: Mutex::new(files), current, acceptor })
     }
 
-    /// What accepts connections.
+    /// The acceptor of connections.
     pub fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }
 
-    /// Reads the files again and says whether there is a new pair. Connections that are open keep the old one; when the new
+    /// Reads the files again and returns whether there is a new pair. Open connections keep the old one; if the new
     /// one cannot be used, all do.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let files = read(&self.certificate, &self.key)?;
@@ -104,7 +104,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Reloads when the files have changed, and at once on SIGHUP; for ever.
+    /// Reloads when the files have changed, and at once on SIGHUP; forever.
     pub async fn keep_current(self: Arc<Self>, mut hangup: tokio::signal::unix::Signal) {
         let mut failing = false;
         loop {
@@ -114,11 +114,11 @@ impl Tls {
             }
             let tls = Arc::clone(&self);
             match tokio::task::spawn_blocking(move || tls.reload()).await {
-                Ok(Ok(true)) => tracing::info!(certificate = %self.certificate.display(), "certificate loaded again"),
+                Ok(Ok(true)) => tracing::info!(certificate = %self.certificate.display(), "reloaded the certificate"),
                 Ok(Err(error)) if !failing => {
                     failing = true;
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, "the changed certificate cannot be used, the one before stays");
+                    tracing::error!(error, "cannot use the changed certificate; keeping the previous one");
                     continue;
                 }
                 Ok(Err(_)) => continue,

@@ -1,5 +1,6 @@
-//! Archives of snapshots: a tar file packed with Zstandard. It holds `catalog.sqlite` with the rows of the collections and, when it
-//! is of the whole server, their aliases and the classifiers; each collection's database as `collections/<id>.sqlite`, and at its end `manifest.json` with the length and SHA-256 of all of them.
+//! Archives of snapshots: a tar file packed with Zstandard. It holds `catalog.sqlite` with the rows of the collections and, when
+//! it is of the whole server, their aliases and the classifiers; each collection's database as `collections/<id>.sqlite`, and at
+//! its end `manifest.json` with the length and SHA-256 of all of them.
 //!
 //! An archive is read front to back, once. What it holds is believed only when the end was reached and everything fits the
 //! manifest.
@@ -129,10 +130,10 @@ impl Manifest {
         for entry in &self.collections {
             let fits = Uuid::try_parse(&entry.id).is_ok_and(|id| id.to_string() == entry.id);
             if !fits || !ids.insert(entry.id.as_str()) {
-                return Err(invalid(format!("has a collection of id {:?}, expected a UUID that no other has", entry.id)));
+                return Err(invalid(format!("has a collection with id {:?}, expected a UUID, each only once", entry.id)));
             }
             if !names.insert(entry.name.as_str()) {
-                return Err(invalid(format!("has two collections {:?}", entry.name)));
+                return Err(invalid(format!("has two collections named {:?}", entry.name)));
             }
         }
         self.shown()?;
@@ -142,21 +143,21 @@ impl Manifest {
             if !own || !is_free {
                 let (name, collection) = (&alias.name, &alias.collection);
                 return Err(invalid(format!(
-                    "has an alias {name} of {collection}, expected one of its collections, by a free name"
+                    "has an alias {name} of {collection}, expected a free name and one of its collections"
                 )));
             }
         }
         let aliases: BTreeSet<_> = self.aliases.iter().map(|alias| &alias.name).collect();
         let classifiers: BTreeSet<_> = self.classifiers.iter().map(|classifier| &classifier.name).collect();
         if aliases.len() < self.aliases.len() || classifiers.len() < self.classifiers.len() {
-            return Err(invalid("has two aliases or two classifiers of one name"));
+            return Err(invalid("has two aliases or two classifiers with the same name"));
         }
         Ok(())
     }
 
     /// Aliases and classifiers, as they are shown.
     pub(super) fn shown_rest(&self) -> Result<ShownRest, Error> {
-        let bad = |error| invalid(format!("has a bad name: {error}"));
+        let bad = |error| invalid(format!("has an invalid name: {error}"));
         let alias = |entry: &AliasEntry| {
             let name = CollectionName::parse(&entry.name).map_err(bad)?;
             Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
@@ -174,7 +175,7 @@ impl Manifest {
     /// The collections, as they are shown.
     pub(super) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
         let shown = |entry: &Entry| {
-            let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has a bad name: {error}")))?;
+            let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has an invalid name: {error}")))?;
             let (model, model_fingerprint) = entry.model().map(|model| (model.name, model.fingerprint)).unzip();
             Ok(SnapshotCollection {
                 name,
@@ -276,7 +277,7 @@ impl ArchiveBounds {
         let Self { collections_max, .. } = *self;
         if entries > collections_max.saturating_add(2) {
             return Err(invalid(format!(
-                "has more files than {collections_max} collections do, the most that this server holds"
+                "has more files than {collections_max} collections need, the most that this server may hold"
             )));
         }
         Ok(())
@@ -311,7 +312,7 @@ pub(super) fn unpack(
             bounds.check_entries(before + 1)?;
             let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             if !entry.header().entry_type().is_file() {
-                return Err(invalid(format!("holds {name:?}, which is no plain file")));
+                return Err(invalid(format!("contains {name:?}, which is not a regular file")));
             }
             let bytes = entry.size();
             read = read.saturating_add(bytes);
@@ -320,26 +321,27 @@ pub(super) fn unpack(
             }
             if name == MANIFEST {
                 if manifest.replace(read_manifest(&mut entry, bytes, bounds.manifest_bytes_max())?).is_some() {
-                    return Err(invalid(format!("holds {MANIFEST} twice")));
+                    return Err(invalid(format!("contains {MANIFEST} twice")));
                 }
                 continue;
             }
-            let kind = kind_of(&name).ok_or_else(|| invalid(format!("holds {name:?}, which no snapshot has")))?;
+            let kind =
+                kind_of(&name).ok_or_else(|| invalid(format!("contains {name:?}, which does not belong in a snapshot")))?;
             let mut copying = Copying { kind, name: &name, place: place(&name), looked: &mut |copied| looked(done + copied) };
             let sum = copying.copy(&mut entry)?;
             done += sum.bytes;
             if sums.insert(name.clone(), sum).is_some() {
-                return Err(invalid(format!("holds {name} twice")));
+                return Err(invalid(format!("contains {name} twice")));
             }
         }
         // The end of the packed stream has its checksum.
         let filling = io::copy(&mut tar.into_inner().take(FILLING_BYTES_MAX + 1), &mut io::sink()).map_err(broken)?;
         if filling > FILLING_BYTES_MAX {
-            return Err(invalid("goes on behind its end"));
+            return Err(invalid("continues after its end"));
         }
     }
     io::copy(&mut packed, &mut io::sink()).map_err(broken)?;
-    let manifest = manifest.ok_or_else(|| invalid("has no manifest: it is not whole"))?;
+    let manifest = manifest.ok_or_else(|| invalid("has no manifest, so it is incomplete"))?;
     manifest.check()?;
     check_sums(&manifest, &sums)?;
     Ok(Unpacked { manifest, sum: Sum { bytes: packed.bytes, sha256: packed.sha256() } })
@@ -352,7 +354,7 @@ fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Ma
         format: u64,
     }
     if bytes > bytes_max {
-        return Err(invalid(format!("has a manifest of {bytes} bytes, at most {bytes_max} are read")));
+        return Err(invalid(format!("has a manifest of {bytes} bytes, but at most {bytes_max} are allowed")));
     }
     let mut json = Vec::new();
     entry.read_to_end(&mut json).map_err(|error| invalid(format!("is damaged: {error}")))?;
@@ -360,7 +362,7 @@ fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Ma
         Ok(version) if (u64::from(FORMAT_COLLECTIONS)..=u64::from(FORMAT_WHOLE)).contains(&version) => {
             serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged manifest: {error}")))
         }
-        Ok(version) => Err(invalid(format!("has version {version}, this server knows versions up to {FORMAT_WHOLE}"))),
+        Ok(version) => Err(invalid(format!("has version {version}, but this server knows versions up to {FORMAT_WHOLE}"))),
         Err(_) => Err(invalid("has a manifest without a version")),
     }
 }
@@ -393,7 +395,7 @@ impl Copying<'_> {
         let mut filled = fill(&mut entry, &mut buffer)?;
         let name = self.name;
         check_head(self.kind, &buffer[..filled])
-            .map_err(|error| invalid(format!("holds {name}, which this server cannot use: {}", chain(&error))))?;
+            .map_err(|error| invalid(format!("contains {name}, which this server cannot use: {}", chain(&error))))?;
         while filled > 0 {
             (self.looked)(entry.bytes)?;
             if let Some(file) = &mut file {
@@ -430,13 +432,13 @@ fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, Sum>) -> Result<(), E
             None => return Err(invalid(format!("lacks {name}"))),
             Some(got) if got != *expected => {
                 let (expected, got) = (&expected.sha256, &got.sha256);
-                return Err(invalid(format!("is damaged: {name} should have SHA-256 {expected}, it has {got}")));
+                return Err(invalid(format!("is damaged: {name} should have SHA-256 {expected}, but has {got}")));
             }
             Some(_) => (),
         }
     }
     match sums.keys().find(|name| !expected.contains_key(*name)) {
-        Some(name) => Err(invalid(format!("holds {name}, which its manifest does not name"))),
+        Some(name) => Err(invalid(format!("contains {name}, which its manifest does not name"))),
         None => Ok(()),
     }
 }

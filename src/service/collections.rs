@@ -78,7 +78,8 @@ impl Service {
         .await
     }
 
-    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next one.
+    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next
+    /// one.
     pub async fn list_collections(
         &self,
         page: Page<CollectionName>,
@@ -278,7 +279,7 @@ impl State {
         tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
         if let Err(error) = collection.destroy() {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %name, error, "removing a deleted collection's folder failed, the next start tries again");
+            tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
         }
         Ok(())
     }
@@ -290,7 +291,7 @@ impl State {
         orphaned_folders::removing_on_error(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
         self.broken.write().remove(name);
         self.forget_aliases_of(name);
-        tracing::info!(collection = %name, id = %row.id, "damaged collection deleted");
+        tracing::info!(collection = %name, id = %row.id, "deleted a damaged collection");
         self.remove_broken_folder(&row);
         Ok(true)
     }
@@ -300,7 +301,7 @@ impl State {
         let folder = self.collections_dir().join(&row.id.0);
         if let Err(error) = orphaned_folders::remove(&folder) {
             let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
-            tracing::warn!(%folder, error, "removing a deleted collection's folder failed, the next start tries again");
+            tracing::warn!(%folder, error, "cannot remove a deleted collection's folder; the next start tries again");
         }
     }
 
@@ -339,7 +340,7 @@ impl State {
     pub(super) fn start_worker(&self, collection: &Arc<OpenCollection>) {
         if let Err(error) = collection.check_model(self.embedder.model()) {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %collection.row.name, error, "the collection can be read, not written or searched by meaning");
+            tracing::warn!(collection = %collection.row.name, error, "the collection can only be read, and not searched by meaning");
             return;
         }
         let (embedder, turns) = (self.embedder.clone(), Arc::clone(&self.background_turns));

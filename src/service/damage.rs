@@ -1,6 +1,6 @@
 //! Damage in a collection's database: what was met of it, what can be mended, and what a caller is told.
 //!
-//! What does not fit its checksum is never served; a request that meets it fails with `Error::Damaged`, which names it. The
+//! What does not match its checksum is never served; a request that meets it fails with `Error::Damaged`, which names it. The
 //! collection is marked until the damage is gone, and all that is not damaged goes on: its other documents, other collections.
 //! A damaged embedding mends itself, because the text that it was made of is there: it is thrown away and made anew. A damaged
 //! document is mended by its owner, who replaces or deletes it; a damaged file by restoring a copy.
@@ -67,14 +67,14 @@ impl OpenCollection {
         let (collection, passage) = (&self.row.name, id.0);
         match discarded {
             Ok(true) => {
-                tracing::warn!(%collection, passage, "the embedding of a passage was damaged, it is made anew");
+                tracing::warn!(%collection, passage, "the embedding of a passage was damaged; embedding it again");
                 self.wake.notify_one();
                 true
             }
             Ok(false) => false,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(%collection, passage, error, "a damaged embedding cannot be thrown away");
+                tracing::error!(%collection, passage, error, "cannot discard a damaged embedding");
                 false
             }
         }
@@ -118,7 +118,7 @@ pub(super) fn check_after_crash(collection: &OpenCollection) {
         Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %collection.row.name, error, "checking the database failed");
+            tracing::warn!(collection = %collection.row.name, error, "cannot check the database");
         }
     }
 }

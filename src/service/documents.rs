@@ -244,7 +244,7 @@ fn only(filter: Filter) -> SearchFilter {
 fn take_out(collection: &OpenCollection) {
     if let Err(error) = collection.apply_changes() {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "removing documents from the index failed");
+        tracing::warn!(collection = %collection.row.name, error, "cannot remove documents from the index");
     }
     collection.wake.notify_one();
 }

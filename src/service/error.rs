@@ -28,16 +28,16 @@ pub enum Error {
         name: CollectionName,
     },
     /// The collection or the job that an idempotency key created is gone since.
-    #[error("what idempotency key {key:?} created is gone")]
+    #[error("what the request with idempotency key {key:?} created has been deleted")]
     CreatedAndGone {
         /// The key.
         key: String,
     },
     /// A request was done before, but what it stored is not searchable yet.
-    #[error("the documents were stored before and are not searchable yet")]
+    #[error("the documents are already stored, but not searchable yet")]
     StillIndexing,
     /// What was kept of a request cannot be read.
-    #[error("what was kept of a request is damaged")]
+    #[error("the stored record of an earlier request is damaged")]
     CorruptIdempotencyRecord,
     /// No such alias.
     #[error("there is no alias {name}")]
@@ -54,7 +54,7 @@ pub enum Error {
         collection: CollectionName,
     },
     /// One more alias than the data directory may hold.
-    #[error("the server holds {limit} aliases, the most it may hold")]
+    #[error("the server already has {limit} aliases, the most it may have")]
     TooManyAliases {
         /// The bound.
         limit: usize,
@@ -77,40 +77,40 @@ pub enum Error {
     #[error("this server does not know the key")]
     UnknownKey,
     /// The key was good until now.
-    #[error("the key {id} has expired")]
+    #[error("key {id} has expired")]
     KeyExpired {
         /// The id.
         id: KeyId,
     },
     /// The first key must be able to make others, or nobody could.
-    #[error("the first key of a server must have scope admin, no collections and no expires_at: no other could be made after it")]
+    #[error("the first key must have scope admin, no collections and no expires_at; no other key could be created after it")]
     FirstKey,
     /// No key but this one can make others.
-    #[error("this is the only key that can make others and never expires; make another such key first")]
+    #[error("this is the only key that can create other keys and never expires; create another such key first")]
     LastAdminKey,
     /// One more key than the server may hold.
-    #[error("the server holds {limit} keys, the most it may hold (keys_max)")]
+    #[error("the server already has {limit} keys, the most it may have (keys_max)")]
     TooManyKeys {
         /// The bound.
         limit: usize,
     },
     /// The system gives no random numbers.
-    #[error("the system gives no random numbers: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Random(String),
     /// The name is taken.
-    #[error("a collection {name} exists already")]
+    #[error("a collection {name} already exists")]
     CollectionExists {
         /// The name.
         name: CollectionName,
     },
     /// One more collection than the data directory may hold.
-    #[error("the server holds {limit} collections, the most it may hold (collections_max)")]
+    #[error("the server already has {limit} collections, the most it may have (collections_max)")]
     TooManyCollections {
         /// The bound.
         limit: usize,
     },
     /// The model that was asked for is not loaded.
-    #[error("model {asked:?} is not loaded, this server has {loaded:?}")]
+    #[error("model {asked:?} is not loaded; this server has {loaded:?}")]
     UnknownModel {
         /// Asked for.
         asked: String,
@@ -119,8 +119,8 @@ pub enum Error {
     },
     /// The collection holds embeddings of another model.
     #[error(
-        "collection {collection} was made with model {expected} (fingerprint {expected_fingerprint}), \
-         the server has {loaded} (fingerprint {loaded_fingerprint}); POST /v1/collections/{collection}/reembed embeds its texts anew"
+        "collection {collection} was made with model {expected} (fingerprint {expected_fingerprint}), but the server has \
+         {loaded} (fingerprint {loaded_fingerprint}); POST /v1/collections/{collection}/reembed embeds its texts again"
     )]
     ModelMismatch {
         /// The collection.
@@ -135,7 +135,7 @@ pub enum Error {
         loaded_fingerprint: String,
     },
     /// The collection has the loaded model already, and its texts are cut by today's rules.
-    #[error("collection {collection} is of the server's model {model} already, there is nothing to embed anew")]
+    #[error("collection {collection} already uses the server's model {model}, so there is nothing to re-embed")]
     ModelCurrent {
         /// The collection.
         collection: CollectionName,
@@ -143,7 +143,7 @@ pub enum Error {
         model: String,
     },
     /// Another job embeds the collection anew.
-    #[error("job {job} embeds collection {collection} anew already")]
+    #[error("job {job} is already re-embedding collection {collection}")]
     AlreadyReembedding {
         /// The collection.
         collection: CollectionName,
@@ -153,7 +153,7 @@ pub enum Error {
     /// A job that embeds is taken up by a server with another model.
     #[error(
         "the job embeds with model {expected} (fingerprint {expected_fingerprint}), \
-         the server has {loaded} (fingerprint {loaded_fingerprint}) by now; send the request again"
+         but the server now has {loaded} (fingerprint {loaded_fingerprint}); send the request again"
     )]
     JobModel {
         /// The job's model.
@@ -166,9 +166,7 @@ pub enum Error {
         loaded_fingerprint: String,
     },
     /// A text cannot be embedded in a collection of vectors of the caller's own.
-    #[error(
-        "collection {collection} has no model that could embed a text: it is searched by vector, expected {dimension} values"
-    )]
+    #[error("collection {collection} has no model to embed a text with: search it by a vector of {dimension} values")]
     NoModel {
         /// The collection.
         collection: CollectionName,
@@ -182,7 +180,7 @@ pub enum Error {
         problem: String,
     },
     /// As many writes as may wait for the collection do.
-    #[error("collection {collection} has {limit} writes waiting, the most it may have (write_queue_max)")]
+    #[error("collection {collection} already has {limit} writes waiting, the most it may have (write_queue_max)")]
     WritesWaiting {
         /// The collection.
         collection: CollectionName,
@@ -190,7 +188,7 @@ pub enum Error {
         limit: usize,
     },
     /// The encoder's queue is full; nothing was stored.
-    #[error("{waiting} texts wait for the encoder, which takes at most {limit} (embed_queue_texts_max); nothing was stored")]
+    #[error("{waiting} texts already wait for the encoder, at most {limit} may (embed_queue_texts_max); nothing was stored")]
     EncoderBusy {
         /// Texts that wait.
         waiting: usize,
@@ -199,7 +197,7 @@ pub enum Error {
     },
     /// The documents are stored, but could not be made searchable while the caller waited. They will be, without another
     /// request; sending them again is harmless.
-    #[error("the documents are stored but not searchable yet, which will be tried again")]
+    #[error("the documents are stored but not searchable yet; the server will keep trying")]
     NotIndexed(#[source] Box<Error>),
     /// Start-up has not yet brought the collection's index up to date.
     #[error("collection {collection} is still recovering: {done} of {total} passages are indexed")]
@@ -240,7 +238,7 @@ pub enum Error {
         id: JobId,
     },
     /// The job is over.
-    #[error("job {id} has {} already", status.name())]
+    #[error("job {id} has already {}", status.name())]
     JobFinished {
         /// The id.
         id: JobId,
@@ -248,7 +246,7 @@ pub enum Error {
         status: JobStatus,
     },
     /// As many jobs run and wait as may.
-    #[error("{limit} jobs run or wait, the most that may; nothing was accepted")]
+    #[error("{limit} jobs are already running or waiting, the most that may; nothing was accepted")]
     JobsWaiting {
         /// The bound.
         limit: usize,
@@ -257,10 +255,10 @@ pub enum Error {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Somebody else waited for the place of a file that hardly came.
-    #[error("the file came too slowly to keep its place while others waited for one (uploads_max); nothing was accepted")]
+    #[error("the file arrived too slowly while others waited for a place (uploads_max); nothing was accepted")]
     UploadGaveWay,
     /// What a job stored cannot be read back: another program changed it.
-    #[error("job {id} cannot go on: {problem}")]
+    #[error("job {id} cannot continue: {problem}")]
     JobState {
         /// The id.
         id: JobId,
@@ -271,7 +269,7 @@ pub enum Error {
     #[error("the body ended before it was complete; nothing was accepted")]
     BodyIncomplete,
     /// A file is not packed as its headers say.
-    #[error("the body is no valid {}: {source}", encoding.name())]
+    #[error("the body is not valid {}: {source}", encoding.name())]
     Encoding {
         /// What it should be.
         encoding: FileEncoding,
@@ -280,13 +278,13 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file is too large.
-    #[error("the file may have at most {limit} bytes unpacked; nothing was accepted")]
+    #[error("the file may have at most {limit} bytes uncompressed; nothing was accepted")]
     FileTooLarge {
         /// The bound.
         limit: u64,
     },
     /// A file unpacks to more than any honest one.
-    #[error("{packed} bytes unpack to more than {limit} bytes, {ratio} times as many; nothing was accepted")]
+    #[error("{packed} bytes decompress to more than {limit} bytes, {ratio} times as many; nothing was accepted")]
     PackedTooDensely {
         /// Bytes that came.
         packed: u64,
@@ -302,7 +300,7 @@ pub enum Error {
         problem: String,
     },
     /// The disk has too little room.
-    #[error("{needed} bytes are needed beside a reserve of {reserve}, the disk has {free} free; nothing was accepted")]
+    #[error("the disk needs {needed} bytes besides a reserve of {reserve}, but has {free} free; nothing was accepted")]
     NoRoom {
         /// Bytes needed.
         needed: u64,
@@ -318,7 +316,7 @@ pub enum Error {
         id: SnapshotId,
     },
     /// The snapshot's id is taken.
-    #[error("a snapshot {id} exists already")]
+    #[error("a snapshot {id} already exists")]
     SnapshotExists {
         /// The id.
         id: SnapshotId,
@@ -330,7 +328,7 @@ pub enum Error {
         problem: String,
     },
     /// The collection is older than searching by words, and its passages are being prepared for it.
-    #[error("collection {collection} is still being prepared for searching by words: passages up to {done} of {total} are")]
+    #[error("collection {collection} is still being prepared for lexical search: passages up to {done} of {total} are ready")]
     TermsPending {
         /// The collection.
         collection: CollectionName,
@@ -350,17 +348,17 @@ pub enum Error {
         got: usize,
     },
     /// A document that hits are to be like has no embedding yet.
-    #[error("document {id} is stored but waits for its embedding: nothing can be like it yet")]
+    #[error("document {id} is stored but still waits for its embedding, so nothing can be compared with it yet")]
     NotEmbedded {
         /// The document.
         id: DocumentId,
     },
     /// The mean of the positive examples is that of the negative ones.
-    #[error("the positive and the negative examples cancel each other out, nothing is left to search for")]
+    #[error("the positive and the negative examples cancel each other out, so nothing is left to search for")]
     NoDirection,
     /// The answer would be larger than the limit.
     #[error(
-        "the answer would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed (answer_bytes_max): {advice}"
+        "the response would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed (answer_bytes_max): {advice}"
     )]
     AnswerTooLarge {
         /// Bytes, as far as they were added up.
@@ -385,7 +383,7 @@ pub enum Error {
     #[error(transparent)]
     Projection(#[from] ProjectionError),
     /// Nobody waits for the answer any more, and nothing was stored.
-    #[error("the caller is gone; nothing was stored")]
+    #[error("the caller disconnected; nothing was stored")]
     CallerGone,
     /// The server is stopping.
     #[error("the server is stopping")]
@@ -401,8 +399,8 @@ pub enum Error {
     },
     /// There are collections or snapshots, and no catalog that says whose they are.
     #[error(
-        "the data directory holds {found}, but its catalog.sqlite is {state}; without it nobody knows the names of the collections and \
-         the keys that protect them: put a copy of catalog.sqlite back, or move {found} out of the data directory to begin anew"
+        "the data directory holds {found}, but its catalog.sqlite is {state}; without it, the names of the collections and the \
+         keys that protect them are lost: put a copy of catalog.sqlite back, or move {found} out of the data directory to start over"
     )]
     CatalogLost {
         /// The folders that hold something.
@@ -417,7 +415,7 @@ pub enum Error {
         id: DocumentId,
     },
     /// The encoder answered another number of texts than it was asked.
-    #[error("the encoder answered {got} of {asked} texts")]
+    #[error("the encoder returned {got} embeddings for {asked} texts")]
     EncoderAnswers {
         /// Texts asked.
         asked: usize,
@@ -425,7 +423,7 @@ pub enum Error {
         got: usize,
     },
     /// A made-up id is no valid id.
-    #[error("cannot make a document id")]
+    #[error("cannot create a document id")]
     Id(#[from] InvalidId),
     /// Work on another thread panicked.
     #[error("a task failed")]
@@ -477,7 +475,7 @@ fn describe(collection: &CollectionName, damage: &Damage) -> String {
     match &damage.document {
         Some(id) => {
             let problem = &damage.problem;
-            format!("collection {collection} is damaged: document {id} in {problem}; replacing or deleting the document mends it")
+            format!("collection {collection} is damaged: document {id} in {problem}; replace or delete the document to repair it")
         }
         None => format!("collection {collection} is damaged: {}", damage.problem),
     }

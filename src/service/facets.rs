@@ -26,7 +26,7 @@ impl OpenCollection {
             return Err(budget.memory_refusal().into());
         }
         budget.settle(reserved, facets.bytes)?;
-        let advice = "count fewer values of facets with limit, or fewer facets";
+        let advice = "ask for fewer facets, or fewer values of each with limit";
         Err(Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice })
     }
 }

@@ -59,7 +59,7 @@ impl Service {
                     Err(error) => {
                         // The others must still be seen, now more than ever.
                         let error = &error as &dyn std::error::Error;
-                        tracing::warn!(collection = %collection.row.name, error, "a collection cannot be measured");
+                        tracing::warn!(collection = %collection.row.name, error, "cannot measure a collection");
                         continue;
                     }
                 };

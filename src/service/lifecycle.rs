@@ -223,7 +223,7 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
                 failures += 1;
                 // A failure that stays must not fill the disk with its log.
                 if failures.is_power_of_two() {
-                    tracing::error!(collection = %collection.row.name, failures, error, "recovering the index failed, trying again");
+                    tracing::error!(collection = %collection.row.name, failures, error, "cannot recover the index; trying again");
                 }
                 std::thread::park_timeout(RETRY_PAUSE);
             }
@@ -239,7 +239,7 @@ fn fill(state: &State, collection: &OpenCollection) {
             Err(_) if collection.should_stop() => return,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(collection = %collection.row.name, error, "preparing for searches by words failed, trying again");
+                tracing::error!(collection = %collection.row.name, error, "cannot prepare for lexical search; trying again");
                 std::thread::park_timeout(RETRY_PAUSE);
             }
         }
@@ -250,7 +250,7 @@ fn fill(state: &State, collection: &OpenCollection) {
 fn look_through(collection: &OpenCollection) {
     if let Err(error) = upkeep::catch_up(collection) {
         let error = &error as &dyn std::error::Error;
-        tracing::error!(collection = %collection.row.name, error, "looking through the index failed");
+        tracing::error!(collection = %collection.row.name, error, "cannot check the index");
     }
 }
 
@@ -262,7 +262,7 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
         let closed = collection.store.close();
         if let Err(error) = saved.and(closed.map_err(Error::from)) {
             let cause = &error as &dyn std::error::Error;
-            tracing::error!(collection = %collection.row.name, error = cause, "closing a collection failed");
+            tracing::error!(collection = %collection.row.name, error = cause, "cannot close a collection");
             result = result.and(Err(error));
         }
     }

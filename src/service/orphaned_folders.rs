@@ -41,7 +41,7 @@ pub(super) fn mark(folder: &Path) {
     let marked = File::create(folder.join(MARK)).and_then(|mark| mark.sync_all()).and_then(|()| sync_dir(folder));
     if let Err(error) = marked {
         let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
-        tracing::warn!(%folder, error, "a collection's folder cannot be marked as one to be removed");
+        tracing::warn!(%folder, error, "cannot mark a collection's folder for removal");
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn unmark(folder: &Path) {
     };
     if let Err(error) = unmarked {
         let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
-        tracing::warn!(%folder, error, "a collection's folder is still marked as one to be removed, the next start tries again");
+        tracing::warn!(%folder, error, "a collection's folder is still marked for removal; the next start tries again");
     }
 }
 
@@ -88,13 +88,13 @@ pub(super) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &Has
         } else if half_made.contains(&CollectionId(id.to_owned())) {
             continue;
         } else if is_garbage(&path) {
-            tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left");
+            tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left behind");
             if let Err(source) = remove(&path) {
                 return Err(Error::Folder { path, source });
             }
         } else {
-            let problem = "the catalog does not name it, though it has documents; it is left as it is";
-            let help = "put back the catalog.sqlite that names it, or remove it";
+            let problem = "the catalog does not name it, but it has documents, so it stays as it is";
+            let help = "put back the catalog.sqlite that names it, or remove the folder";
             tracing::warn!(path = %path.display(), help, problem, "a collection's folder is not served");
         }
     }
@@ -121,8 +121,8 @@ pub(super) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(found)
 }
 
-/// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that somebody
-/// may miss stays.
+/// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that
+/// somebody may miss stays.
 pub(super) fn clear(folder: &Path) -> io::Result<bool> {
     match folder.try_exists()? {
         true if !is_garbage(folder) => Ok(false),

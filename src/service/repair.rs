@@ -37,7 +37,7 @@ pub(super) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     // A failure costs the next start some time, nothing else.
     if let Err(error) = collection.save_if_due() {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "saving the index failed");
+        tracing::warn!(collection = %collection.row.name, error, "cannot save the index");
     }
     Ok(true)
 }

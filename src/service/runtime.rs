@@ -228,7 +228,7 @@ impl OpenCollection {
         }
         let settled = index.check(&|passage| self.original(passage), &|| self.should_stop())?;
         if settled > 0 {
-            tracing::info!(collection = %self.row.name, settled, "passages that no search came to are found again");
+            tracing::info!(collection = %self.row.name, settled, "made unreachable passages of the index reachable again");
         }
         if settled > 0 || !index.needs_check() {
             // The saved index says whether it was looked through.
@@ -290,7 +290,7 @@ impl OpenCollection {
         // Nobody may be saving the index into the folder while it is removed.
         let _applied = self.applied.lock();
         if let Err(error) = self.store.close() {
-            tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "closing a deleted collection failed");
+            tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "cannot close a deleted collection");
         }
         orphaned_folders::remove(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
     }

@@ -1,7 +1,7 @@
 //! Bounds on what all requests take together, shared fairly: nobody gets more than is left for the others.
 //!
-//! Who holds something already may take more only while at least as much as he then holds stays free. So one caller alone gets half of
-//! a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
+//! Who holds something already may take more only while at least as much as he then holds stays free. So one caller alone gets
+//! half of a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// All is taken.
-    #[error("{name} is {limit} for all callers together, and there is no room left; come again")]
+    #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
     Full {
         /// The setting.
         name: &'static str,
@@ -46,7 +46,7 @@ pub enum Refusal {
         limit: u64,
     },
     /// The caller has its share.
-    #[error("{name} is {limit} for all callers together, and this caller has its share of {held}; come again")]
+    #[error("{name} is {limit} for all callers together, and this caller already has its share of {held}; try again later")]
     Share {
         /// The setting.
         name: &'static str,

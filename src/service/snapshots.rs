@@ -160,7 +160,7 @@ impl Service {
                 (None, None) => false,
             };
             if left {
-                tracing::info!(path = %path.display(), "removing a snapshot that is not whole");
+                tracing::info!(path = %path.display(), "removing an incomplete snapshot");
                 let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
                 removed.map_err(access)?;
             }

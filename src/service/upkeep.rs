@@ -1,8 +1,8 @@
 //! The upkeep of a collection's index, beside everything else: sees to it that searches still find what was added long ago, and
 //! makes the graph anew when many of its nodes are those of removed passages.
 //!
-//! Between two turns it rests four times as long as the last one took, so it takes a fifth of a core at most. A passage that another
-//! one hid is found again after the next turn: 0.4 s of work among 20,000 passages on a busy machine.
+//! Between two turns it rests four times as long as the last one took, so it takes a fifth of a core at most. A passage that
+//! another one hid is found again after the next turn: 0.4 s of work among 20,000 passages on a busy machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ async fn turn_and_rest(collection: &Arc<OpenCollection>) -> Duration {
         Err(_) if collection.should_stop() => Duration::ZERO,
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(collection = %collection.row.name, error, "the upkeep of the index failed, trying again");
+            tracing::error!(collection = %collection.row.name, error, "cannot maintain the index; trying again");
             REST_AFTER_FAILURE
         }
     }
@@ -73,7 +73,7 @@ fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
         if index.compact(&original, &|| collection.should_stop())? {
             collection.note_unsaved();
             let (passages, took) = (index.len(), begun.elapsed());
-            tracing::info!(collection = %collection.row.name, passages, ?took, "the index was made anew without removed passages");
+            tracing::info!(collection = %collection.row.name, passages, ?took, "compacted the index");
         }
     }
     collection.check_index(index)

@@ -62,7 +62,7 @@ impl Worker {
                         // A full disk must not be filled with its own log.
                         if failures.is_power_of_two() {
                             let collection = &self.collection.row.name;
-                            tracing::error!(%collection, failures, error, "background embedding failed, trying again");
+                            tracing::error!(%collection, failures, error, "background embedding failed; trying again");
                         }
                     }
                     self.pause().await;
@@ -102,7 +102,8 @@ impl Worker {
         let collection = Arc::clone(&self.collection);
         blocking(move || {
             collection.apply_changes()?;
-            // Remembered while the database is open: whoever looks at all collections does not open it for that. Who asks is told errors.
+            // Remembered while the database is open: whoever looks at all collections does not open it for that. Who asks is told
+            // errors.
             let _ = collection.store.counts();
             collection.save_if_due()
         })
@@ -147,7 +148,7 @@ impl Worker {
             self.collection.reserved.set_aside(passage);
             let error = &error as &dyn std::error::Error;
             let (collection, passage) = (&self.collection.row.name, passage.0);
-            tracing::error!(%collection, passage, error, "a passage cannot be embedded; it is tried again at the next start");
+            tracing::error!(%collection, passage, error, "cannot embed a passage; the next start tries again");
         }
         Ok(embedded)
     }

@@ -183,17 +183,6 @@ pub trait Storage: Send + Sync {
     /// Reads the metadata of documents that match, in the order of their ids, at most `limit`.
     fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
 
-    /// Reads the keys and ids of documents of which a passage is embedded, with a key above `after`, in the order of keys, at most
-    /// `limit`.
-    fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
-
-    /// Reads the embeddings of documents, in the order of `keys`. A document that is gone is left out; another one may have its key
-    /// by now.
-    fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
-
-    /// Reads languages, and values at `path` if there is one, in the order of `ids`; `None` for a document that is not there.
-    fn traits_of(&self, ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
-
     /// Reads passages in the order of `ids`, each with its own text or its document's; those that are gone or wait for their embedding
     /// are left out.
     fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
@@ -222,6 +211,17 @@ pub trait Storage: Send + Sync {
     /// Reads the tokens of passages; with `after`, only what changed after that number of the sequence, as far as that is still known.
     /// With `words`, their words, too.
     fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
+
+    /// Reads the keys and ids of documents of which a passage is embedded, with a key above `after`, in the order of keys, at most
+    /// `limit`.
+    fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
+
+    /// Reads the embeddings of documents, in the order of `keys`. A document that is gone is left out; another one may have its key
+    /// by now.
+    fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
+
+    /// Reads languages, and values at `path` if there is one, in the order of `ids`; `None` for a document that is not there.
+    fn traits_of(&self, ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
 
     /// The passages in a scope now, embedded or not.
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError>;

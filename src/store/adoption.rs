@@ -1,8 +1,8 @@
-//! Takes the rows of a database from elsewhere into one that our own migrations make. Nothing of the foreign is copied but rows of
-//! known tables: not its indexes, not its triggers, not its counts, not its index of terms. Ours are made anew.
+//! Copies the rows of a foreign database into one that our own migrations make. Nothing else of the foreign database is copied:
+//! not its indexes, triggers, counts, or index of terms. Ours are built anew.
 //!
-//! The new database is of the foreign's version at first and is then migrated, as the foreign itself would have been. Until
-//! it is whole nobody may rely on it: a crash leaves a file that is of no use.
+//! The new database has the foreign one's version at first and is then migrated, as the foreign one would have been. Until
+//! it is complete nobody may rely on it: a crash leaves a useless file.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,48 +24,48 @@ use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
 
 /// KiB of pages that the new database keeps in memory.
 const CACHE_KIB: i64 = 32 << 10;
-/// Steps of SQLite's machine between two looks at whether to stop.
+/// SQLite virtual machine steps between two checks whether to stop.
 const STEPS_PER_LOOK: i32 = 10_000;
-/// The largest whole number that a row may have: what counts on from there never comes to the end of the numbers.
+/// The largest integer that a row may have, far from the end of the range, so that counters above it never overflow.
 const NUMBER_MAX: i64 = i64::MAX / 2;
-/// Damaged rows that are told.
+/// Maximum damaged rows to report.
 const DAMAGE_MAX: usize = 100;
-/// Bytes of a title, and of the headings above a passage with the ends of their lines, at most.
+/// Maximum bytes of a title, and of the headings above a passage with their line ends.
 const TITLE_BYTES_MAX: usize = TITLE_CHARS_MAX * CHAR_BYTES_MAX;
 const HEADINGS_BYTES_MAX: usize = HEADINGS_MAX * (HEADING_CHARS_MAX * CHAR_BYTES_MAX + 1);
 const CHAR_BYTES_MAX: usize = 4;
-const DOING: &str = "reading a database from elsewhere";
+const DOING: &str = "reading a foreign database";
 
-/// The tables whose rows are taken, those before others that refer to them. What jobs noted is of another time, an index is saved
-/// anew, and keys never come with an archive.
+/// The tables whose rows are copied, in an order that satisfies references. Checkpoints of jobs belong to another time, indexes
+/// are saved again, and keys never come with an archive.
 const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "classifier_texts"];
 // The last two are one table, before and after it was renamed.
 const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
 
-/// A database from elsewhere that becomes one of ours.
+/// A foreign database to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Adoption<'a> {
     /// Which kind it should be.
     pub kind: DatabaseKind,
     /// Its file, which nobody else has open.
     pub from: &'a Path,
-    /// The file that is made, which must not exist.
+    /// The file to create, which must not exist.
     pub to: &'a Path,
     /// Makes the terms of a passage.
     pub terms_of: TermsOf,
 }
 
 impl Adoption<'_> {
-    /// Copies the rows. Gives the damage that was found in them, of the first rows that have some: these are there as they are,
-    /// to be named when somebody reads them; a damaged embedding is left out and made anew. `stop` is asked now and then;
-    /// once it says so, this ends with `StoreError::Interrupted`. The file is durable when this is done.
+    /// Copies the rows. Returns the damage found, for the first damaged rows: they are copied as they are, so that reading them
+    /// reports it; a damaged embedding is left out and made again. `stop` is checked now and then;
+    /// once it returns true, this ends with `StoreError::Interrupted`. The file is durable when this is done.
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
         let told = |fault: Fault| match fault.while_doing(DOING) {
             StoreError::Interrupted { doing } if foreign.is_endless() => {
-                StoreError::Damaged { doing, source: cause("reading a row does not come to an end") }
+                StoreError::Damaged { doing, source: cause("reading a row never ends") }
             }
-            // Our own statements are right: what SQLite refuses is in the file.
+            // Our own statements are correct: anything that SQLite refuses is in the file.
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
             error => error,
         };
@@ -99,7 +99,7 @@ impl Adoption<'_> {
         for (number, path) in (1..).zip(&foreign.indexes) {
             declare(&transaction, path, number)?;
         }
-        // Tokens are made anew: those of an archive may say anything.
+        // Tokens are recomputed: those of an archive cannot be trusted.
         transaction.execute("update token_fill set filled = 0, until = (select sequence from state)", [])?;
         let damage = read_through(&transaction, self.terms_of)?;
         transaction.commit()?;
@@ -107,7 +107,7 @@ impl Adoption<'_> {
     }
 }
 
-/// A new database, without what makes it survive a crash.
+/// A new database, without protection against a crash.
 fn create(path: &Path) -> Result<Connection, Fault> {
     if let Err(error) = File::create_new(path) {
         return Err(file_error(path, error).into());
@@ -120,7 +120,7 @@ fn create(path: &Path) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-/// Copies all rows of a table, if there is one in this version. Our own definition of it says which columns there are.
+/// Copies all rows of a table, if this version has it. Our own definition determines its columns.
 fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str) -> Result<(), Fault> {
     let columns = columns(ours, table)?;
     if columns.is_empty() {
@@ -129,7 +129,7 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     let places = vec!["?"; columns.len()].join(", ");
     let columns_sql = columns.join(", ");
     let mut insert = ours.prepare(&format!("insert into {table} ({columns_sql}) values ({places})"))?;
-    // In the order in which they lie: a row that comes twice, as in a tree that a hostile hand has tied, fits no key of ours.
+    // In storage order: a row that comes twice, as in a maliciously linked tree, violates our keys.
     let mut select = foreign.connection.prepare(&format!("select {columns_sql} from main.{table} not indexed"))?;
     let mut rows = select.query([])?;
     let mut number = 0;
@@ -149,11 +149,11 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     Ok(())
 }
 
-/// What a table of ours refuses is no row of it: a key comes twice, a type is wrong, a reference leads nowhere.
+/// Our table refuses an invalid row: a duplicate key, a wrong type, or a broken reference.
 fn unfit(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
-            StoreError::CorruptRow { table, row, problem: "it does not fit the table" }.into()
+            StoreError::CorruptRow { table, row, problem: "it violates the table's constraints" }.into()
         }
         _ => error.into(),
     }
@@ -164,7 +164,8 @@ fn columns(ours: &Connection, table: &str) -> Result<Vec<String>, Fault> {
     Ok(statement.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Takes over where the sequence stands, who the database is, and the last key of a passage. Counts are our own triggers' already.
+/// Copies the sequence number, the identity, and the last key of a passage. Our own triggers have already updated the
+/// counts.
 fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault> {
     let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "state", row: 1, problem });
     let columns = columns(ours, "state")?;
@@ -183,9 +184,9 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
                coalesce((select max(embedded_sequence) from passages), 0))";
     let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
     if !(reached..=NUMBER_MAX).contains(&sequence) {
-        return Err(corrupt("its sequence is before that of a row"));
+        return Err(corrupt("its sequence number is lower than that of a row"));
     }
-    // Tombstones are for an index that was saved before them, and none comes along.
+    // Tombstones are for an index saved before them, and none comes along.
     let purged =
         if columns.iter().any(|column| column == "tombstones_purged") { "tombstones_purged" } else { "removals_forgotten" };
     ours.execute(&format!("update state set sequence = ?1, {purged} = ?1"), [sequence])?;
@@ -195,7 +196,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     }
     if has_rules {
         let known = rules.filter(|rules| (1..=CUTTING_RULES).contains(rules));
-        let rules = known.ok_or_else(|| corrupt("its texts are cut by rules that are unknown"))?;
+        let rules = known.ok_or_else(|| corrupt("its texts are split by unknown rules"))?;
         ours.execute("update state set cutting_rules = ?1", [rules])?;
     }
     let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
@@ -270,21 +271,21 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
     Ok(damage)
 }
 
-/// Checks the bytes of what is read with every passage of a document: however long that is, it would be read as often.
+/// Limits the bytes that are read with every passage of a document: they would be read that often.
 fn check_length(row: &rusqlite::Row<'_>, column: usize, max: usize, at: (&'static str, i64)) -> Result<(), Fault> {
     let long = row.get_ref(column)?.as_bytes_or_null().is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes.len() > max));
     let (table, row) = at;
-    let problem = "its title or its headings are longer than this program writes them";
+    let problem = "its title or its headings are longer than this program allows";
     if long { Err(StoreError::CorruptRow { table, row, problem }.into()) } else { Ok(()) }
 }
 
-/// The text of a passage whose row is whole.
+/// The text of a passage whose row is intact.
 fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, Fault> {
     let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let checksum: Option<i64> = row.get(5)?;
     let headings = row.get_ref(7)?.as_str_or_null().map_err(rusqlite::Error::from)?;
     if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
-        let problem = "it does not fit its checksum";
+        let problem = "it does not match its checksum";
         return Err(StoreError::CorruptRow { table: "passages", row: stored[0], problem }.into());
     }
     Ok(&text[rows::range(stored[0], stored[3], stored[4], text)?])

@@ -16,7 +16,7 @@ impl Catalog {
             let mut aliases = Vec::new();
             while let Some(row) = rows.next()? {
                 let key = row.get(2)?;
-                let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is none" };
+                let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is not valid" };
                 let (name, collection): (String, String) = (row.get(0)?, row.get(1)?);
                 let name = CollectionName::parse(&name).map_err(corrupt)?;
                 aliases.push(Alias { name, collection: CollectionName::parse(&collection).map_err(corrupt)? });
@@ -25,10 +25,10 @@ impl Catalog {
         })
     }
 
-    /// Makes `name` an alias of a collection, in place of the one it was an alias of before. `StoreError::CollectionExists` when
-    /// it is a collection's own name.
+    /// Points `name` to a collection, instead of any previous one. `StoreError::CollectionExists` if
+    /// it is the name of a collection.
     pub fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
-        // In one statement, so that there is no moment without the alias.
+        // In one statement, so that the alias always exists.
         let sql =
             "insert into aliases (name, collection) select ?1, ?2 where not exists (select 1 from collections where name = ?1)
                    on conflict (name) do update set collection = excluded.collection";
@@ -40,7 +40,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes an alias; says whether there was one.
+    /// Removes an alias; returns whether it existed.
     pub fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from aliases where name = ?1";
         self.run("deleting an alias", |connection| Ok(connection.execute(sql, [name.as_str()])? > 0))

@@ -1,4 +1,5 @@
-//! `catalog.sqlite`: which collections there are; `keys` has its keys. Opening it takes the data directory for this process alone.
+//! `catalog.sqlite`: the list of collections; `keys` has its keys. Opening it locks the data directory for this
+//! process.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -19,11 +20,11 @@ use crate::domain::{
     RequestKey,
 };
 
-/// The catalog. Calls block; the service makes them off the async threads. Every change is durable when its call returns.
+/// The catalog. Calls block; the service runs them off the async threads. Every change is durable when its call returns.
 pub struct Catalog {
     connection: Mutex<Connection>,
     deadline: Deadline,
-    /// Locked for as long as it is open. The system unlocks it when the process ends, however it ends.
+    /// Locked while it is open. The system unlocks it when the process ends, however it ends.
     _lock: File,
 }
 
@@ -34,7 +35,7 @@ const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dim
     quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
 impl Catalog {
-    /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. `StoreError::DataDirectoryInUse` when another catalog
+    /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. `StoreError::DataDirectoryInUse` if another catalog
     /// is open there, in this process or another.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         create_folder(data_dir)?;
@@ -46,8 +47,8 @@ impl Catalog {
         Self::opened(open_writer(&path, &CATALOG, true)?, lock)
     }
 
-    /// As `open`, of a catalog that was made before. `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` when it is gone;
-    /// then nothing takes its place.
+    /// As `open`, for an existing catalog. `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` if it is gone;
+    /// then no new one is created.
     pub fn open_existing(data_dir: &Path) -> Result<Self, StoreError> {
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
@@ -59,7 +60,7 @@ impl Catalog {
     fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
         deadline.watch(&mut connection).map_err(|fault| fault.while_doing(CHECKING))?;
-        // It is small, and everything hangs on it.
+        // It is small, and everything depends on it.
         let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.while_doing(CHECKING))?;
         if let Some(error) = damage.pop() {
             return Err(error);
@@ -72,12 +73,12 @@ impl Catalog {
         self.deadline.set(time);
     }
 
-    /// Adds a collection. `StoreError::CollectionExists` when the name is taken.
+    /// Adds a collection. `StoreError::CollectionExists` if the name is taken.
     pub fn create(&self, collection: &Collection) -> Result<(), StoreError> {
         self.create_once(collection, None)
     }
 
-    /// As `create`; with a request, keeps that this request created it.
+    /// As `create`; with a request, records that this request created it.
     pub fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
         let inserted = self.run("creating a collection", |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -94,12 +95,12 @@ impl Catalog {
         Ok(())
     }
 
-    /// The id of what this request created before. With another request of the same key: `StoreError::KeyReused`.
+    /// The id of what this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
     pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |connection| idempotency_records::find(connection, request, now_ms))
     }
 
-    /// Takes over what may change of a collection: description, width of searches, default languages. Says whether it was there.
+    /// Stores changes to a collection: description, search width, default languages. Returns whether it existed.
     pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
         let sql = "update collections set description = ?2, ef_search = ?3, default_languages = ?4 where id = ?1";
         let values = params![
@@ -111,14 +112,14 @@ impl Catalog {
         self.run("changing a collection", |connection| Ok(connection.execute(sql, values)? > 0))
     }
 
-    /// Gives a collection another database and model: `new`, under its own id, takes the place of the one with id `old`, all or
-    /// nothing. Aliases and requests that led to the old one lead to the new one. Says whether the old one was there.
+    /// Gives a collection another database and model: `new`, under its own id, replaces the one with id `old`, all or
+    /// nothing. Aliases and requests that pointed to the old one point to the new one. Returns whether the old one existed.
     pub fn succeed(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let bounds = new.passages;
-        self.run("putting a collection in place", |connection| {
+        self.run("replacing a collection", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            // Aliases point at the old id until the next statement.
+            // Aliases point to the old id until the next statement.
             transaction.pragma_update(None, "defer_foreign_keys", true)?;
             let sql = "update collections set id = ?2, model = ?3, model_fingerprint = ?4, dimension = ?5,
                        passage_tokens_max = ?6, passage_overlap_tokens = ?7 where id = ?1";
@@ -146,7 +147,7 @@ impl Catalog {
         self.run("reading a collection", |connection| find(connection, name))
     }
 
-    /// Lists collections in the order of their names; gives at most `page.limit` rows.
+    /// Lists collections in the order of their names, at most `page.limit` rows.
     pub fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
         self.run("listing collections", |connection| {
             let sql = format!("select {COLUMNS} from collections where name > ?1 order by name limit ?2");
@@ -156,14 +157,14 @@ impl Catalog {
         })
     }
 
-    /// How many collections there are.
+    /// The number of collections.
     pub fn count(&self) -> Result<usize, StoreError> {
         self.run("counting collections", |connection| {
             Ok(connection.query_row("select count(*) from collections", [], |row| row.get::<_, i64>(0))? as usize)
         })
     }
 
-    /// Removes a collection and gives what it was. Its folder stays; the caller deletes that.
+    /// Removes a collection and returns it. Its folder stays for the caller to delete.
     pub fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
         self.run("deleting a collection", |connection| {
             let found = find(connection, name)?;
@@ -174,7 +175,7 @@ impl Catalog {
         })
     }
 
-    /// Runs statements; says in their error what was being done.
+    /// Runs statements; errors say what was being done.
     pub(super) fn run<T>(
         &self,
         doing: &'static str,
@@ -185,7 +186,7 @@ impl Catalog {
     }
 }
 
-/// Takes the data directory.
+/// Locks the data directory.
 fn lock(data_dir: &Path) -> Result<File, StoreError> {
     let path = data_dir.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| file_error(&path, error))?;
@@ -196,7 +197,7 @@ fn lock(data_dir: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Adds a row; gives 0 when the name is taken.
+/// Adds a row; returns 0 if the name is taken.
 pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result<usize, Fault> {
     let sql = "insert into collections (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
                quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max,
@@ -248,7 +249,7 @@ fn read(row: &Row<'_>) -> Result<Collection, Fault> {
     let languages = languages.split_terminator(',').map(Language::parse).collect::<Option<_>>();
     Ok(Collection {
         id: CollectionId(row.get(1)?),
-        name: CollectionName::parse(&name).map_err(|_| corrupt("its name is none"))?,
+        name: CollectionName::parse(&name).map_err(|_| corrupt("its name is not valid"))?,
         description: row.get(3)?,
         model: if model.is_empty() { None } else { Some(CollectionModel { name: model, fingerprint: row.get(5)? }) },
         dimension: number(6)?,
@@ -261,7 +262,7 @@ fn read(row: &Row<'_>) -> Result<Collection, Fault> {
     })
 }
 
-/// Languages as one text: their codes, with a comma after each.
+/// Languages as one text: their codes, each followed by a comma.
 fn codes(languages: &[Language]) -> String {
     languages.iter().map(|language| format!("{language},")).collect()
 }

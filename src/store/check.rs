@@ -1,4 +1,4 @@
-//! Looks for damage: SQLite's own check of the file's structure, then every document and every embedding against its checksum.
+//! Checks for damage: SQLite's own check of the file's structure, then every document and every embedding against its checksum.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::StoreError;
 use super::error::{Cause, Fault};
 use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded};
 
-/// Gives at most `limit` findings.
+/// Returns at most `limit` findings.
 pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreError>, Fault> {
     let mut found = structure(connection, CHECKING, limit)?;
     if found.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreEr
     Ok(found)
 }
 
-/// What SQLite finds by itself: pages that do not fit together, indexes that do not fit their tables.
+/// What SQLite finds by itself: inconsistent pages, and indexes that do not match their tables.
 pub(super) fn structure(connection: &Connection, doing: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
     let mut statement = connection.prepare(&format!("pragma integrity_check({limit})"))?;
     let mut rows = statement.query([])?;
@@ -48,18 +48,18 @@ pub(super) fn structure(connection: &Connection, doing: &'static str, limit: usi
     }
 }
 
-/// The numbers that triggers keep, and that the rows themselves must have.
+/// The counts that triggers maintain, compared with the rows.
 fn wrong_counts(connection: &Connection) -> Result<Option<StoreError>, Fault> {
     let sql = "select (select count(*) from passages) = (select passages from state)
                and (select count(*) from documents) = (select coalesce(sum(documents), 0) from language_counts)";
     let fit: bool = connection.query_row(sql, [], |row| row.get(0))?;
-    let problem = "its counts are not those of the rows";
+    let problem = "its counts do not match the rows";
     Ok((!fit).then_some(StoreError::CorruptRow { table: "state", row: 1, problem }))
 }
 
 const CHECKING: &str = "checking the database";
 
-/// Reads all rows of a query; goes on after a damaged row, and ends where SQLite itself cannot go on.
+/// Reads all rows of a query; continues after a damaged row, and stops where SQLite itself cannot continue.
 fn rows_of(
     connection: &Connection,
     sql: &str,
@@ -86,7 +86,7 @@ fn rows_of(
     Ok(())
 }
 
-/// Tells damage from failures that have nothing to do with it.
+/// Separates damage from unrelated failures.
 fn damage(fault: impl Into<Fault>, doing: &'static str) -> Result<StoreError, Fault> {
     let error = fault.into().while_doing(doing);
     if error.is_damage() { Ok(error) } else { Err(error.into()) }

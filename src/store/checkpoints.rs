@@ -1,4 +1,4 @@
-//! How far a job came that writes into a collection, in the same transaction as what it wrote.
+//! Checkpoints of jobs that write into a collection, stored in the same transaction as their writes.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -8,8 +8,8 @@ use super::{DocumentStore, PreparedDocument, StoreError, Upserted, mutations};
 use crate::domain::JobId;
 
 impl DocumentStore {
-    /// Stores documents as `upsert` does, together with the checkpoint of the job that sends them; `checkpoint` makes it of
-    /// the outcomes. After a crash either both are there or neither. Waits for a place in the write queue when that is full.
+    /// Stores documents as `upsert` does, together with the checkpoint of the job that sends them; `checkpoint` makes it from
+    /// the outcomes. After a crash there are both or neither. Waits for a place in the write queue if that is full.
     pub fn upsert_for_job(
         &self,
         job: &JobId,
@@ -35,13 +35,13 @@ impl DocumentStore {
         })
     }
 
-    /// Forgets the checkpoints of all jobs but `kept`: of jobs that are over.
+    /// Deletes the checkpoints of all jobs except `kept`: of jobs that have ended.
     pub fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let stale: Vec<String> = self.read("reading checkpoints", |connection| stale(connection, kept))?;
         if stale.is_empty() {
             return Ok(());
         }
-        self.write_patiently("forgetting checkpoints", move |transaction: &mut WriteTransaction<'_>| {
+        self.write_patiently("deleting checkpoints", move |transaction: &mut WriteTransaction<'_>| {
             let mut statement = transaction.connection.prepare_cached("delete from job_checkpoints where job = ?1")?;
             for job in &stale {
                 statement.execute([job])?;

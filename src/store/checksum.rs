@@ -1,16 +1,16 @@
-//! Checksums of what must not be served when it was damaged on the disk: the row of a document, and an embedding.
+//! Checksums of data that must not be served if the disk damaged it: document rows and embeddings.
 //!
-//! SQLite has none of its own, and so would give out a flipped bit inside a text as if it had been sent so. A row from before
-//! there were checksums has none and is served unchecked until it is written again.
+//! SQLite has none of its own, and would return a text with a flipped bit as if it had been sent that way. A row older than the
+//! checksums has none and is served unchecked until it is written again.
 
 use super::error::{EMBEDDING_PROBLEMS, StoreError};
 use crate::domain::{Embedding, PassageId};
 
-/// What follows the values of an embedding: this byte and 4 of CRC-32. The values alone have a multiple of 4 bytes.
+/// Follows the values of an embedding: this byte and 4 of CRC-32. The values alone have a multiple of 4 bytes.
 const SEAL: u8 = 1;
 const SEAL_BYTES: usize = 5;
 
-/// A document's row without its key, as SQLite keeps it.
+/// A document's row without its key, as SQLite stores it.
 pub(super) struct DocumentRow<'r> {
     pub(super) id: &'r str,
     pub(super) language: Option<&'r str>,
@@ -24,7 +24,7 @@ pub(super) struct DocumentRow<'r> {
 }
 
 impl DocumentRow<'_> {
-    /// CRC-32 over all of it. Lengths go before what has one, so that no two rows have the same bytes.
+    /// CRC-32 over all columns. Variable-length values are preceded by their length, so that no two rows have the same bytes.
     pub(super) fn checksum(&self) -> u32 {
         let mut hash = crc32fast::Hasher::new();
         for text in [Some(self.id), self.language, Some(self.metadata), Some(self.text)] {
@@ -42,13 +42,13 @@ impl DocumentRow<'_> {
     }
 }
 
-/// What is kept of a passage in a table of its own, followed by CRC-32 over the passage's key and these bytes.
+/// A value that a table of its own stores for a passage, followed by CRC-32 over the passage's key and these bytes.
 pub(super) fn seal_of_passage(passage: PassageId, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(checksum_of_passage(passage, &bytes).to_le_bytes());
     bytes
 }
 
-/// The bytes that `seal_of_passage` has sealed; `None` when they are not these any more.
+/// The bytes sealed by `seal_of_passage`; `None` if they have changed.
 pub(super) fn unseal_of_passage(passage: PassageId, sealed: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = sealed.split_last_chunk()?;
     (checksum_of_passage(passage, bytes).to_le_bytes() == *sum).then_some(bytes)
@@ -69,7 +69,7 @@ pub(super) fn passage_checksum(row: [i64; 5], headings: Option<&str>) -> u32 {
     hash.finalize()
 }
 
-/// Takes in what rows have had only since later: without it, a row has the checksum that it had before.
+/// Includes a column that was added later: without a value, a row has the checksum that it had before.
 fn hash_more(hash: &mut crc32fast::Hasher, text: Option<&str>) {
     if let Some(text) = text {
         hash.update(&(text.len() as u64).to_le_bytes());
@@ -77,7 +77,7 @@ fn hash_more(hash: &mut crc32fast::Hasher, text: Option<&str>) {
     }
 }
 
-/// The bytes that SQLite keeps of a passage's embedding.
+/// The bytes that SQLite stores for a passage's embedding.
 pub(super) fn seal_embedding(passage: PassageId, embedding: &Embedding) -> Vec<u8> {
     let mut bytes = embedding.to_bytes();
     let checksum = embedding_checksum(passage.0, &bytes);
@@ -86,10 +86,10 @@ pub(super) fn seal_embedding(passage: PassageId, embedding: &Embedding) -> Vec<u
     bytes
 }
 
-/// Reads what `seal_embedding` made, or values without a checksum.
+/// Reads the output of `seal_embedding`, or values without a checksum.
 pub(super) fn unseal_embedding(passage: i64, bytes: &[u8]) -> Result<Embedding, StoreError> {
     let corrupt = |problem| StoreError::CorruptRow { table: "passages", row: passage, problem };
-    // Without a checksum there is nothing but values: only embeddings of unit length were stored so.
+    // Without a checksum there are only values: only embeddings of unit length were stored that way.
     let values = match bytes.len().checked_sub(SEAL_BYTES) {
         Some(length) if !bytes.len().is_multiple_of(size_of::<f32>()) => {
             let (values, seal) = bytes.split_at(length);

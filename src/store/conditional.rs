@@ -1,4 +1,4 @@
-//! Writes to one document that demand a version of it, and changes that leave its text alone.
+//! Conditional writes to one document, and changes that do not concern its text.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -10,10 +10,10 @@ use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
 use crate::domain::{Document, DocumentId, DocumentPatch, PassageSpan, Precondition, Sequence, metadata};
 
-/// A text that was cut anew, because its title changes.
+/// A text that was split again, because its title changes.
 #[derive(Debug, Clone)]
 pub struct Recut {
-    /// The title that it was cut below.
+    /// The title that it was split with.
     pub title: Option<String>,
     /// The text.
     pub text: String,
@@ -23,19 +23,19 @@ pub struct Recut {
     pub keeps_embedding: bool,
 }
 
-/// What became of a patch.
+/// The outcome of a patch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PatchOutcome {
     /// There is no such document.
     Absent,
-    /// The document has another text or title than the patch was prepared for; nothing was changed.
+    /// The document's text or title is not the one that the patch was prepared for; nothing was changed.
     Overtaken,
-    /// The document as it is now, and those of its passages that the patch left without embedding.
+    /// The document as it is now, and its passages that the patch left without embedding.
     Done(Box<Document>, Vec<PendingPassage>),
 }
 
 impl DocumentStore {
-    /// As `upsert`, if the precondition holds for what is stored under the id of each; else `StoreError::PreconditionFailed`,
+    /// As `upsert`, if the precondition holds for the document stored under each id; otherwise `StoreError::PreconditionFailed`,
     /// and nothing is stored.
     pub fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
@@ -47,7 +47,7 @@ impl DocumentStore {
         })
     }
 
-    /// Removes a document if the precondition holds; `None` when there is no such document.
+    /// Removes a document if the precondition holds; `None` if there is no such document.
     pub fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
         self.write("deleting a document", move |transaction| {
@@ -59,9 +59,9 @@ impl DocumentStore {
         })
     }
 
-    /// Changes title, metadata and language if the precondition holds, and gives the document as it is then. Its passages and their
-    /// embeddings stay unless the title changes: then they are those of `recut`. A patch that changes nothing leaves the
-    /// version as it is.
+    /// Changes title, metadata and language if the precondition holds, and returns the changed document. Its passages and their
+    /// embeddings stay unless the title changes: then those of `recut` replace them. A patch that changes nothing keeps the
+    /// version.
     pub fn patch(
         &self,
         id: &DocumentId,
@@ -109,7 +109,7 @@ fn check(transaction: &WriteTransaction<'_>, id: &DocumentId, precondition: &Pre
     Err(StoreError::PreconditionFailed { id: id.clone(), current }.into())
 }
 
-/// Puts passages in the place of those that a document has; gives those that wait for their embedding.
+/// Replaces the passages of a document; returns those that wait for their embedding.
 fn replace_passages(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
@@ -139,7 +139,7 @@ fn replace_passages(
     mutations::insert_passages(transaction, key, &prepared, terms_of)
 }
 
-/// Applies a patch to the row of a document as it was read in this transaction.
+/// Applies a patch to the row of a document as read in this transaction.
 pub(super) fn change(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
@@ -155,7 +155,7 @@ pub(super) fn change(
     if let Some(&(unit, max, got)) = bounds.iter().find(|(_, max, got)| got > max) {
         return Err(StoreError::MetadataTooLarge { unit, max, got }.into());
     }
-    // A language that the caller gives is no longer a guess, also when it is the one that was guessed.
+    // A language given by the caller is no longer a guess, even if it is the detected one.
     let (language, confidence) = match patch.language {
         Some(language) => (Some(language), None),
         None => (document.language, document.language_confidence),
@@ -190,7 +190,7 @@ pub(super) fn change(
         row.title,
         row.checksum(),
     ])?;
-    // With another title the caller puts other passages in their place.
+    // With a new title, the caller replaces the passages.
     if language != document.language && title == document.title {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Opening a database file: folders that survive a crash, migrations, the write-ahead log, what a commit waits for.
+//! Opens a database file: durable folders, migrations, the write-ahead log, and durability.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,25 +13,25 @@ use super::StoreError;
 use super::error::Fault;
 use super::migrate::{Schema, applied, check_schema, migrate};
 
-/// How long a statement waits for a lock. Within one server nobody waits for a lock; a backup program may hold one.
+/// How long a statement waits for a lock. Within one server nobody waits for a lock, but a backup program may hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const OPENING: &str = "opening a database";
 
-/// Different statements that a connection keeps prepared.
+/// Maximum prepared statements that a connection keeps.
 const STATEMENTS_CACHED: usize = 64;
 
-/// Pages (of 4 KiB) in the write-ahead log after which a commit also moves them into the database. SQLite's 1,000 are two batches of
-/// documents, and each time the same pages of the indexes would be written and waited for once more.
+/// Pages (of 4 KiB) in the write-ahead log after which a commit also moves them into the database. SQLite's default of 1,000 is
+/// two batches of documents, and each time the same index pages would be written and synced again.
 const CHECKPOINT_PAGES: i64 = 4_096;
 
-/// KiB of pages that the writer keeps. A transaction of many documents that does not fit writes pages before it ends, and again.
+/// KiB of pages that the writer caches. A larger transaction of many documents writes pages before it ends, and then again.
 const WRITER_CACHE_KIB: i64 = 16 << 10;
 
-/// KiB of pages that a reader keeps.
+/// KiB of pages that a reader caches.
 const READER_CACHE_KIB: i64 = 4 << 10;
 
-/// Bytes that the write-ahead log may keep on disk after a checkpoint; a large import lets it grow beyond for a while.
+/// Bytes of the write-ahead log that stay on disk after a checkpoint; a large import makes it grow beyond that for a while.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
 
 /// Opens or creates a database for writing and migrates it. With `power_safe`, a commit waits until the disk has it.
@@ -47,15 +47,15 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     };
     let connection = open().map_err(|fault| fault.while_doing(OPENING))?;
     if fresh {
-        // The caller may have made the folder and not synced its parent.
+        // The caller may have created the folder without syncing its parent.
         sync_folder(folder)?;
         folder.parent().map_or(Ok(()), sync_folder)?;
     }
     Ok(connection)
 }
 
-/// As `open_writer`, of a database that was made before. One that is gone or has no tables lost what it held: nothing takes its
-/// place.
+/// As `open_writer`, for an existing database. One that is gone or has no tables has lost its content: no new one replaces
+/// it.
 pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, StoreError> {
     check_there(path)?;
     let open = || -> Result<Connection, Fault> {
@@ -70,7 +70,7 @@ pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: boo
     open().map_err(|fault| fault.while_doing(OPENING))
 }
 
-/// Refuses a database that is gone or empty. Looks at the file alone: SQLite removes the log of an empty database when it opens it.
+/// Refuses a missing or empty database. Looks only at the file: SQLite removes the log of an empty database when opening it.
 pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(file) if file.len() == 0 => Err(StoreError::DatabaseEmpty { path: path.to_owned() }),
@@ -88,9 +88,9 @@ fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
 }
 
 fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, power_safe: bool) -> Result<(), Fault> {
-    // Before anything else: a database that is not ours or too new must not be changed.
+    // First of all: a foreign or newer database must not be changed.
     if migrate(connection, schema)? {
-        // Renaming a table leaves FTS5 with an open statement, which no checkpoint passes.
+        // Renaming a table leaves FTS5 with an open statement, which blocks checkpoints.
         *connection = opened(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     }
     check_schema(connection, schema)?;
@@ -115,15 +115,15 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-/// Keeps statements prepared from one use to the next. Without the guarantee that a plan does not depend on bound values, SQLite
-/// prepares a statement anew whenever it comes back from the cache, which takes longer than most of them run.
+/// Keeps statements prepared between uses. Without the guarantee that a plan does not depend on bound values, SQLite
+/// would prepare a statement again whenever it comes from the cache, which takes longer than most of them run.
 fn keep_statements(connection: &Connection) -> Result<(), Fault> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// Creates a folder with those above it, so that a crash of the machine does not lose it with all that is in it.
+/// Creates a folder with its parents, so that a crash of the machine does not lose it with its content.
 pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return Ok(());
@@ -131,7 +131,7 @@ pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_folder(parent)?;
     match fs::create_dir(path) {
-        // Another process may have made it meanwhile.
+        // Another process may have created it meanwhile.
         Err(error) if !path.is_dir() => Err(file_error(path, error)),
         _ => sync_folder(parent),
     }
@@ -143,7 +143,7 @@ fn sync_folder(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| file_error(path, error))
 }
 
-/// Says which file failed. A full or read-only disk is named as such.
+/// Names the file in the error. A full or read-only disk gets its own error.
 pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem => {

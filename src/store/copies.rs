@@ -1,4 +1,4 @@
-//! Copies of databases that are in use: each is of one moment, and whole in one file.
+//! Copies of databases in use: each is as of one moment, and complete in a single file.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,10 +8,10 @@ use super::error::Fault;
 use super::{DocumentStore, StoreError};
 use crate::domain::Sequence;
 
-/// Steps of SQLite's machine between two looks at whether to stop: some milliseconds.
+/// SQLite virtual machine steps between two checks whether to stop: some milliseconds.
 const STEPS_PER_LOOK: i32 = 100_000;
 
-/// What a copy holds.
+/// The contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     /// The last change.
@@ -21,8 +21,8 @@ pub struct Copied {
 }
 
 impl DocumentStore {
-    /// Copies the database into the file `to`, which must not exist, without keeping writers or readers waiting. The copy is of
-    /// the moment at which this begins. `stop` is asked now and then; once it says so, the copy ends with an error. The file
+    /// Copies the database into the file `to`, which must not exist, without making writers or readers wait. The copy is as of
+    /// the moment when this begins. `stop` is checked now and then; once it returns true, the copy ends with an error. The file
     /// is durable when this is done.
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
         let _open = self.connections.lend()?;

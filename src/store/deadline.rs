@@ -1,4 +1,4 @@
-//! When the statements of a store have to come to an end. Closing it must not wait for one that runs for minutes, or forever.
+//! The deadline of a store's statements. Closing the store must not wait for one that runs for minutes, or forever.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,21 +8,21 @@ use rusqlite::Connection;
 
 use super::error::Fault;
 
-/// Steps of SQLite's machine between two looks at the time: well under a millisecond of most statements.
+/// SQLite virtual machine steps between two checks of the time: well under a millisecond for most statements.
 const STEPS_PER_LOOK: i32 = 10_000;
 
-/// A point in time for all connections of a store; none until it is set. Clones are one.
+/// A deadline for all connections of a store; none until it is set. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deadline(Arc<Mutex<Option<Instant>>>);
 
 impl Deadline {
-    /// From `time` on, statements that run are ended with `StoreError::Interrupted`. It is never put off.
+    /// From `time` on, running statements are ended with `StoreError::Interrupted`. It is never postponed.
     pub(super) fn set(&self, time: Instant) {
         let mut deadline = self.0.lock();
         *deadline = Some(deadline.map_or(time, |set| set.min(time)));
     }
 
-    /// Has the statements of a connection watched.
+    /// Applies the deadline to the statements of a connection.
     pub(super) fn watch(&self, connection: &mut Connection) -> Result<(), Fault> {
         let deadline = self.clone();
         Ok(connection.progress_handler(STEPS_PER_LOOK, Some(move || deadline.is_over()))?)

@@ -30,11 +30,11 @@ pub struct DocumentStore {
     recovered_log: bool,
     lost_log: Option<StoreError>,
     pub(super) connections: Arc<Database>,
-    /// Writes that were done since it was opened, successful or not.
+    /// Number of writes since it was opened, successful or not.
     writes: AtomicU64,
-    /// What was counted after how many writes. So a closed database is not opened to be counted.
+    /// The counts, and after how many writes they were made, so that a closed database need not be opened to be counted.
     counted: Mutex<Option<(u64, CollectionCounts)>>,
-    /// The declared metadata indexes, as the database has them.
+    /// The declared metadata indexes, as in the database.
     indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
     declaring: Mutex<()>,
@@ -55,15 +55,15 @@ impl DocumentStore {
         Self::start(Database::new(database.clone(), options, clock), options.terms_of, recovered_log, open)
     }
 
-    /// As `open`, of a database that was made before and reaches at least the change `reached`, which its saved index has. One
-    /// that is gone, empty or behind is damaged, and is left as it is. So is one whose log lost acknowledged changes; where commits
-    /// do not wait for the disk it is opened without them, and `lost_log` names them.
+    /// As `open`, for an existing database that must contain at least the change `reached`, which its saved index has. One
+    /// that is gone, empty or behind is damaged, and stays as it is. So does one whose log lost acknowledged changes; if
+    /// commits do not wait for the disk, it is opened without them, and `lost_log` names them.
     pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         check_there(&database)?;
         let recovered_log = file_bytes(&log::path_of(&database)) > 0;
         let lost = match log::check(&database) {
-            // Power loss may have done it, and this durability allows for that.
+            // Power loss may have caused it, and this durability allows for that.
             Err(error) if error.is_damage() && !options.power_safe => Some(error),
             checked => checked.map(|()| None)?,
         };
@@ -73,7 +73,7 @@ impl DocumentStore {
                 check_reaches(&database, &connection, reached)?;
             }
             if lost.is_some() {
-                // Else the next start found the same again, behind what was written since.
+                // Otherwise the next start would find the same again, behind what was written since.
                 let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
                 emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
             }
@@ -108,17 +108,17 @@ impl DocumentStore {
         Ok(store)
     }
 
-    /// The filter as SQL, which may use the indexes that are declared now.
+    /// The filter as SQL, which may use the declared indexes.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
         compile(filter, &self.indexes.read())
     }
 
-    /// The paths that have an index, in order.
+    /// The indexed paths, in order.
     pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
         self.indexes.read().clone()
     }
 
-    /// Makes the indexes that are missing and drops those that are not in `paths`, all or none. Other writes of the collection
+    /// Creates missing indexes and drops those that are not in `paths`, all or none. Other writes of the collection
     /// wait meanwhile, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
         let _declaring = self.declaring.lock();
@@ -127,22 +127,22 @@ impl DocumentStore {
         Ok(())
     }
 
-    /// Stores documents, all or none, in one transaction that may hold other callers' writes too. A document with the same
-    /// title and text as before, cut into the same passages, keeps them with their embeddings. Gives one outcome per document, in order;
-    /// an id that comes twice is created, then updated.
+    /// Stores documents, all or none, in one transaction that may include other callers' writes. A document with the same title
+    /// and text as before, split into the same passages, keeps them with their embeddings. Returns one outcome per document, in
+    /// order; an id that comes twice is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
         self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
     }
 
-    /// Removes a document; `None` when there is none.
+    /// Removes a document; `None` if there is none.
     pub fn delete(&self, id: &DocumentId) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
         self.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
     }
 
-    /// Stores embeddings of passages. Gives those that were stored; passages that are gone meanwhile are left out. Waits for a
-    /// place in the write queue when that is full.
+    /// Stores embeddings of passages. Returns those that were stored; passages deleted meanwhile are skipped. Waits for a
+    /// place in the write queue if that is full.
     pub fn set_embeddings(
         &self,
         embeddings: Vec<(PassageId, impl Into<PassageEmbedding>)>,
@@ -151,24 +151,24 @@ impl DocumentStore {
         self.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
     }
 
-    /// Throws the embedding of a passage away, because it is damaged: the passage waits for another one. Says whether there was
-    /// one. Waits for a place in the write queue when that is full.
+    /// Discards the embedding of a passage because it is damaged: the passage waits for another one. Returns whether there was
+    /// one. Waits for a place in the write queue if that is full.
     pub fn discard_embedding(&self, id: PassageId) -> Result<bool, StoreError> {
         self.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
     }
 
-    /// The id of the document in a row that `StoreError::CorruptRow` names; `None` when it has none that can be read.
+    /// The id of the document in a row that `StoreError::CorruptRow` names; `None` if it has no readable one.
     pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
         self.read("reading a document's id", |connection| queries::id_of_row(connection, row))
     }
 
-    /// Looks for damage in the structure of the file, and reads every document and every embedding. Gives at most `limit`
+    /// Checks the structure of the file, and reads every document and every embedding. Returns at most `limit`
     /// findings. Takes as long as reading the file.
     pub fn check(&self, limit: usize) -> Result<Vec<StoreError>, StoreError> {
         self.read("checking a database", |connection| check::check(connection, limit))
     }
 
-    /// Counts the changes that `changes` would give after `after`.
+    /// Counts the changes that `changes` would return after `after`.
     pub fn count_changes(&self, after: Sequence) -> Result<u64, StoreError> {
         self.read("counting changes", |connection| queries::count_changes(connection, after))
     }
@@ -178,13 +178,13 @@ impl DocumentStore {
         self.read("reading a document", |connection| queries::get(connection, id))
     }
 
-    /// Reads a page of documents in the order of their ids. It ends early when their texts and metadata have more than `bytes_max`
-    /// bytes, but not before its first document.
+    /// Reads a page of documents in the order of their ids. It ends early if their texts and metadata exceed
+    /// `bytes_max` bytes, but not before its first document.
     pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
         self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }
 
-    /// Reads a page as `list` does, and the embeddings of its documents as `document_embeddings` does, all of one moment.
+    /// Reads a page as `list` does, and the embeddings of its documents as `document_embeddings` does, all as of one moment.
     pub fn list_embedded(
         &self,
         page: &Page<DocumentId>,
@@ -198,12 +198,12 @@ impl DocumentStore {
         })
     }
 
-    /// Reads passages with their documents, in the order of `ids`; those that are gone are left out.
+    /// Reads passages with their documents, in the order of `ids`; deleted ones are left out.
     pub fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
         Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
     }
 
-    /// Reads passages with their documents, as `passages` does, unless `spend` refuses one of them: it is told the sizes of each
+    /// Reads passages with their documents, as `passages` does, unless `spend` refuses one of them: it gets the sizes of each
     /// before it is copied.
     pub fn passages_while(
         &self,
@@ -224,51 +224,51 @@ impl DocumentStore {
         self.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
     }
 
-    /// Of `ids`, keeps those whose document matches, in order. A passage that is gone has no document.
+    /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
     pub fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let condition = self.compile(filter);
         self.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
     }
 
-    /// Reads passages without embedding with a key above `after`, in the order of keys, at most `limit`.
+    /// Reads passages without embedding with keys above `after`, in the order of keys, at most `limit`.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
         self.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
     }
 
-    /// Whether some texts may have been cut into passages by older rules than those of today.
+    /// Whether some texts may have been split into passages by older rules.
     pub fn is_cut_by_older_rules(&self) -> Result<bool, StoreError> {
-        self.read("reading by which rules texts were cut", queries::is_cut_by_older_rules)
+        self.read("reading the rules by which texts were split", queries::is_cut_by_older_rules)
     }
 
-    /// The last change's place in the sequence. Some numbers before it belong to no change of the index's content.
+    /// The sequence number of the last change. Some numbers before it do not belong to a change of the index's content.
     pub fn sequence(&self) -> Result<Sequence, StoreError> {
         self.read("reading the sequence", queries::sequence)
     }
 
-    /// Tells this database from others; the same in a copy of it. In hexadecimal digits.
+    /// Identifies this database; the same in a copy of it. In hexadecimal digits.
     pub fn identity(&self) -> Result<String, StoreError> {
         self.read("reading the identity", queries::identity)
     }
 
     /// Reads changes of the index's content after `after` in the order of the sequence, at most `limit`, each with its own
-    /// place. A passage that was embedded again stands at its last place; one that is gone, only at its removal.
-    /// `StoreError::ChangesForgotten` when tombstones after `after` were purged and `after` is not zero.
+    /// number. A passage that was embedded again appears at its last number; a deleted one only at its deletion.
+    /// `StoreError::ChangesForgotten` if tombstones after `after` were purged and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
         self.read("reading changes", |connection| queries::changes(connection, after, limit))
     }
 
-    /// Reads all embedded passages with a key above `after`, in the order of keys, at most `limit`: to rebuild the index.
+    /// Reads all embedded passages with keys above `after`, in the order of keys, at most `limit`: to rebuild the index.
     pub fn embeddings(&self, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         self.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
     }
 
-    /// Purges tombstones up to `sequence`, which the saved index has taken in. Call it only after the save is durable. Waits for
-    /// a place in the write queue when that is full.
+    /// Purges tombstones up to `sequence`, which the saved index includes. Call it only after the save is durable. Waits for
+    /// a place in the write queue if that is full.
     pub fn purge_tombstones(&self, sequence: Sequence) -> Result<(), StoreError> {
         self.write_patiently("purging tombstones", move |transaction| mutations::purge_tombstones(transaction, sequence))
     }
 
-    /// Counts what the collection holds. `disk_bytes` is the database's part.
+    /// Counts the collection's contents. `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let writes = self.writes.load(Ordering::SeqCst);
         let counted = self.counted.lock().clone();
@@ -288,22 +288,22 @@ impl DocumentStore {
         file_bytes(self.database()) + self.log_bytes()
     }
 
-    /// Whether opening it found a log of changes, as only a store leaves that was not closed.
+    /// Whether opening it found a log of changes, which only a store that was not closed leaves.
     pub fn recovered_log(&self) -> bool {
         self.recovered_log
     }
 
-    /// What opening it found to be lost of its log, where commits do not wait for the disk.
+    /// What opening it found missing from its log, if commits do not wait for the disk.
     pub fn lost_log(&self) -> Option<&StoreError> {
         self.lost_log.as_ref()
     }
 
-    /// Bytes of the write-ahead log, which comes and goes with checkpoints.
+    /// Bytes of the write-ahead log, which grows and shrinks with checkpoints.
     pub fn log_bytes(&self) -> u64 {
         file_bytes(&log::path_of(self.database()))
     }
 
-    /// Reads the embeddings of documents that are one passage, in the order of `ids`; `None` for one that is not there, is
+    /// Reads the embeddings of documents with a single passage, in the order of `ids`; `None` for one that does not exist, has
     /// several passages, or waits for its embedding.
     pub fn document_embeddings(&self, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, StoreError> {
         self.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
@@ -344,7 +344,7 @@ impl DocumentStore {
         written
     }
 
-    /// Runs a write of the server's own; waits for a place in the queue when that is full.
+    /// Runs a write of the server's own; waits for a place in the queue if that is full.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -356,12 +356,12 @@ impl DocumentStore {
     }
 
     /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`, so that `close` does
-    /// not wait for it. Nothing of a write that is ended is stored.
+    /// not wait for it. Nothing of an interrupted write is stored.
     pub fn end_by(&self, time: Instant) {
         self.connections.end_by(time);
     }
 
-    /// Answers the writes that wait, checkpoints and closes.
+    /// Answers the waiting writes, checkpoints and closes.
     pub fn close(&self) -> Result<(), StoreError> {
         self.connections.close()
     }
@@ -382,7 +382,7 @@ fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) ->
         return Ok(());
     }
     let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    kept.map_err(|error| Fault::from(error).while_doing("keeping the log of a database"))?;
+    kept.map_err(|error| Fault::from(error).while_doing("preserving the log of a database"))?;
     Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong in the store. The causes are kept as plain errors, so that no SQLite type leaves the module.
+//! Errors of the store. Causes are kept as plain errors, so that no SQLite type leaves the module.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use rusqlite::ErrorCode;
 
 use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Sequence};
 
-/// What is said of an embedding that is damaged; the rest of its passage is not.
-pub(super) const EMBEDDING_PROBLEMS: [&str; 2] = ["its embedding does not fit its checksum", "its embedding has not unit length"];
+/// The problems of a damaged embedding; the rest of its passage is intact.
+pub(super) const EMBEDDING_PROBLEMS: [&str; 2] =
+    ["its embedding does not match its checksum", "its embedding does not have unit length"];
 
-/// What lies beneath a `StoreError`. Shared, because one failed commit fails every write that was in it.
+/// The cause of a `StoreError`. Shared, because one failed commit fails every write in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// An error of the store.
@@ -26,7 +27,7 @@ pub enum StoreError {
         source: Cause,
     },
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
-    #[error("the storage is full, read-only or failing; it stopped {doing}")]
+    #[error("the storage is full, read-only or failing, which stopped {doing}")]
     StorageUnavailable {
         /// What was being done.
         doing: &'static str,
@@ -44,15 +45,15 @@ pub enum StoreError {
         source: Arc<std::io::Error>,
     },
     /// The file system does not support SQLite's write-ahead log, as network file systems do not.
-    #[error("{} cannot have a write-ahead log; its journal mode stays {got}", path.display())]
+    #[error("{} cannot use a write-ahead log; its journal mode stays {got}", path.display())]
     NoWriteAheadLog {
         /// The database.
         path: PathBuf,
         /// The journal mode that SQLite fell back to.
         got: String,
     },
-    /// A newer version of the server made this database.
-    #[error("the database has version {found}, this server knows versions up to {known}")]
+    /// A newer version of the server created this database.
+    #[error("the database has version {found}, but this server knows versions up to {known}")]
     NewerDatabase {
         /// The database's version.
         found: i64,
@@ -73,42 +74,42 @@ pub enum StoreError {
         /// The data directory.
         path: PathBuf,
     },
-    /// A collection of this name exists already.
-    #[error("there is a collection {name} already")]
+    /// A collection with this name already exists.
+    #[error("a collection {name} already exists")]
     CollectionExists {
         /// The name.
         name: CollectionName,
     },
-    /// A classifier of this name exists already.
-    #[error("there is a classifier {name} already")]
+    /// A classifier with this name already exists.
+    #[error("a classifier {name} already exists")]
     ClassifierExists {
         /// The name.
         name: ClassifierName,
     },
-    /// An alias of this name exists already.
-    #[error("there is an alias {name} already")]
+    /// An alias with this name already exists.
+    #[error("an alias {name} already exists")]
     AliasExists {
         /// The name.
         name: CollectionName,
     },
-    /// The schema of a database that came from elsewhere is not, to the letter, what the migrations of its version make.
+    /// The schema of a foreign database is not exactly what the migrations of its version make.
     #[error("the database's {kind} {name} {problem}")]
     StrangeObject {
         /// "table", "index", "trigger" or "view".
         kind: String,
         /// Its name.
         name: String,
-        /// Unknown, missing or defined otherwise.
+        /// Unknown, missing or defined differently.
         problem: &'static str,
     },
     /// A statement was ended because the store closes, or because its caller no longer wants it. Nothing of a write was stored.
-    #[error("it was interrupted while {doing}")]
+    #[error("interrupted while {doing}")]
     Interrupted {
         /// What was being done.
         doing: &'static str,
     },
-    /// As many writes wait for the collection's writer as may. Nothing of this one was stored.
-    #[error("{limit} writes wait for this collection already")]
+    /// The queue of the collection's writer is full. Nothing of this write was stored.
+    #[error("{limit} writes already wait for this collection")]
     WriteQueueFull {
         /// How many may wait.
         limit: usize,
@@ -116,7 +117,7 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// A row holds what the store never writes: the file was damaged, or changed by another program.
+    /// A row has something that the store never writes: the file was damaged, or changed by another program.
     #[error("row {row} of table {table} is damaged: {problem}")]
     CorruptRow {
         /// The table.
@@ -126,8 +127,8 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// SQLite found the file damaged, or it is no database at all. Other parts of it may still be readable.
-    #[error("the database is damaged, which showed while {doing}")]
+    /// SQLite found the file damaged, or it is not a database at all. Other parts of it may still be readable.
+    #[error("the database is damaged; found while {doing}")]
     Damaged {
         /// What was being done.
         doing: &'static str,
@@ -135,25 +136,25 @@ pub enum StoreError {
         #[source]
         source: Cause,
     },
-    /// The folder of the database is gone.
-    #[error("its folder {} is gone", path.display())]
+    /// The folder of the database is missing.
+    #[error("its folder {} is missing", path.display())]
     FolderLost {
-        /// Where it was.
+        /// Its path.
         path: PathBuf,
     },
-    /// The database is gone, though its folder is there.
-    #[error("its database {} is gone", path.display())]
+    /// The database is missing, though its folder exists.
+    #[error("its database {} is missing", path.display())]
     DatabaseLost {
-        /// Where it was.
+        /// Its path.
         path: PathBuf,
     },
-    /// The database is there without any table.
+    /// The database exists without any table.
     #[error("its database {} is empty", path.display())]
     DatabaseEmpty {
         /// The database.
         path: PathBuf,
     },
-    /// The database does not have changes that the saved index has.
+    /// The database lacks changes that the saved index has.
     #[error(
         "its database {} ends at change {}, but its saved index reaches change {}: the database lost changes, or is an older copy",
         path.display(), stored.0, reached.0
@@ -166,32 +167,32 @@ pub enum StoreError {
         /// The change that the saved index reaches.
         reached: Sequence,
     },
-    /// The write-ahead log does not fit its checksums, and behind that place it has transactions that were committed.
-    #[error("{place} of its write-ahead log {} does not fit its checksum; {transactions} commits behind it are cut off", path.display())]
+    /// The write-ahead log does not match its checksums, and there are committed transactions after that place.
+    #[error("{place} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
     LogDamaged {
         /// The log.
         path: PathBuf,
-        /// What does not fit: "the header", "frame 7".
+        /// What does not match: "the header", "frame 7".
         place: String,
-        /// How many transactions behind it were surely committed.
+        /// How many transactions after it were surely committed.
         transactions: u64,
     },
-    /// A document came with a passage that is no part of its text, or cuts a character in two.
-    #[error("bytes {start} to {end} are no passage of document {id}")]
+    /// A document came with a passage that is not a part of its text, or splits a character.
+    #[error("bytes {start} to {end} are not a passage of document {id}")]
     InvalidPassage {
         /// The document.
         id: DocumentId,
-        /// Byte offset of the passage's first byte.
+        /// Byte offset of the passage's start.
         start: usize,
-        /// Byte offset after its last byte.
+        /// Byte offset of the passage's end, exclusive.
         end: usize,
     },
-    /// A write demanded another version of a document than the one that is stored. Nothing of it was stored.
+    /// A write required a version of a document other than the stored one. Nothing of it was stored.
     #[error("document {id} {}", version_text(*current))]
     PreconditionFailed {
         /// The document.
         id: DocumentId,
-        /// Its version; `None` when there is no such document.
+        /// Its version; `None` if there is no such document.
         current: Option<Sequence>,
     },
     /// A change would make a document's metadata too large or too deep. Nothing of it was stored.
@@ -201,41 +202,41 @@ pub enum StoreError {
         unit: &'static str,
         /// The bound.
         max: usize,
-        /// What the change would make.
+        /// What the change would result in.
         got: usize,
     },
-    /// The idempotency key was used for another request. Nothing was done.
-    #[error("idempotency key {key:?} was used for another request")]
+    /// The idempotency key was already used for a different request. Nothing was done.
+    #[error("idempotency key {key:?} was already used for a different request")]
     KeyReused {
         /// The key.
         key: String,
     },
-    /// A path into the metadata cannot have an index.
-    #[error("metadata path {path} cannot have an index: its keys must not hold quotes, backslashes or control characters")]
+    /// A metadata path cannot have an index.
+    #[error("metadata path {path} cannot have an index: its keys must not contain quotes, backslashes or control characters")]
     PathNotIndexable {
         /// The path.
         path: String,
     },
-    /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` goes on with it.
-    #[error("passages up to {filled} of {until} can be searched by words")]
+    /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` continues with it.
+    #[error("only passages up to {filled} of {until} are ready for lexical search")]
     LexicalIncomplete {
         /// The key of the last passage that has its terms.
         filled: u64,
-        /// The key of the last passage that was there before the index of terms.
+        /// The key of the last passage that is older than the index of terms.
         until: u64,
     },
     /// Tombstones after `after` were purged, so an index that reaches only `after` cannot catch up: rebuild it.
-    #[error("tombstones are purged up to change {}, an index at change {} cannot catch up", forgotten.0, after.0)]
+    #[error("tombstones are purged up to change {}, so an index at change {} cannot catch up", forgotten.0, after.0)]
     ChangesForgotten {
-        /// The place in the sequence that was asked for.
+        /// The requested sequence number.
         after: Sequence,
-        /// Up to where tombstones are purged.
+        /// The sequence number up to which tombstones are purged.
         forgotten: Sequence,
     },
 }
 
 impl StoreError {
-    /// Whether it says that stored data was damaged.
+    /// Whether it means that stored data is damaged.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -249,7 +250,7 @@ impl StoreError {
         )
     }
 
-    /// The passage whose embedding is damaged, when it is nothing else: it can be made anew.
+    /// The passage whose embedding is damaged, if nothing else is: it can be embedded again.
     pub fn damaged_embedding(&self) -> Option<PassageId> {
         match *self {
             Self::CorruptRow { table: "passages", row, problem } if EMBEDDING_PROBLEMS.contains(&problem) => {
@@ -264,7 +265,7 @@ fn version_text(current: Option<Sequence>) -> String {
     current.map_or("does not exist".to_owned(), |version| format!("has version {}", version.0))
 }
 
-/// An error inside the store, before it is said what was being done.
+/// An error inside the store, before what was being done is added.
 #[derive(Debug)]
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
@@ -272,7 +273,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Says what was being done.
+    /// Adds what was being done.
     pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
         match self {
             Self::Store(error) => error,

@@ -1,4 +1,4 @@
-//! How many documents have each value of a field, counted by SQLite, which keeps many values on disk if need be.
+//! Counts the documents with each value of a field, in SQLite, which moves many values to disk if necessary.
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
@@ -10,12 +10,12 @@ use super::filter::{Condition, SearchFilter, walk};
 use super::rows::to_sql;
 use crate::domain::{Facet, FacetRequest, FacetValue, Facets, Field, MetadataPath, Scalar};
 
-/// The value that stands for no language, which no document has.
+/// Stands for no language; no document has this value.
 const NONE: &str = "";
 
 impl DocumentStore {
-    /// Counts values among the documents that match, all in one state of the database. Fields other than `language` and metadata
-    /// have no counts. As soon as the values have more than `bytes_max` bytes it ends, with the counts so far.
+    /// Counts values among the matching documents, all in one state of the database. Fields other than `language` and metadata
+    /// have no counts. As soon as the values exceed `bytes_max` bytes it ends, with the counts so far.
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.read("counting values", |connection| {
@@ -67,7 +67,7 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
     Ok(Facet { field: Field::Language, values, missing })
 }
 
-/// Counts the values at `path`: so many at most, and no more of them once their texts have more than so many bytes.
+/// Counts the values at `path`: at most this many, and no more once their texts exceed this many bytes.
 fn metadata(
     connection: &Connection,
     condition: &Condition,

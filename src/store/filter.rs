@@ -1,5 +1,5 @@
-//! A `SearchFilter`, and what it is as an SQL condition with bound parameters. Of a caller's own words only the paths of declared metadata
-//! indexes become SQL text, which `index_expression` restricts and quotes.
+//! A `SearchFilter`, and its form as an SQL condition with bound parameters. Of a caller's own words, only the paths of declared
+//! metadata indexes become SQL text, which `index_expression` restricts and quotes.
 //!
 //! Every part of a condition is true or false, never null, so that `not` means what it says.
 
@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 
 use crate::domain::{Document, Field, Filter, Language, MetadataPath, Relation, Scalar, Test};
 
-/// What a search demands of a document beside nearness.
+/// The conditions of a search on documents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchFilter {
     /// Empty means all.
@@ -31,7 +31,7 @@ pub(super) struct Condition {
     pub(super) values: Vec<Value>,
 }
 
-/// Compiles a filter. An empty one is true of every document. Of the paths in `indexes`, SQLite can use an index.
+/// Compiles a filter. An empty one matches every document. For the paths in `indexes`, SQLite can use an index.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let mut compiler = Compiler { condition: Condition { sql: "true".to_owned(), values: Vec::new() }, indexes };
     if !filter.languages.is_empty() {
@@ -46,11 +46,11 @@ pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condit
     compiler.condition
 }
 
-/// The expression that the index of a declared path is on, over the metadata in `column`; `None` when the path has a key that
+/// The indexed expression of a declared path, over the metadata in `column`; `None` if the path has a key that
 /// SQLite's paths cannot name exactly: with a quote, a backslash or a control character.
 ///
-/// It finds the candidates. Whether they match is decided by walking the keys one by one, because the expression does not tell
-/// true from 1, nor an array from a text.
+/// It only finds candidates. Walking the keys one by one decides whether they match, because the expression does not
+/// distinguish true from 1, nor an array from a text.
 pub(super) fn index_expression(path: &MetadataPath, column: &str) -> Option<String> {
     if !path.is_indexable() {
         return None;
@@ -59,10 +59,10 @@ pub(super) fn index_expression(path: &MetadataPath, column: &str) -> Option<Stri
     Some(format!("json_extract({column}, '${keys}')"))
 }
 
-/// The tables of a walk along `path` through the metadata, and what must hold for the last of them to stand for the value. Gives
-/// the values of its parameters, too, and the last table's name.
+/// The tables of a walk along `path` through the metadata, and the conditions for the last of them to be the value. Also returns
+/// the values of its parameters and the last table's name.
 ///
-/// SQLite's JSON paths would be a third faster, but they take two keys for one that differ only behind a zero character.
+/// SQLite's JSON paths would be a third faster, but they confuse keys that differ only after a zero character.
 pub(super) fn walk(path: &MetadataPath) -> (String, String, Vec<Value>, String) {
     let last = path.keys().len().saturating_sub(1);
     let mut tables = "json_each(d.metadata) k0".to_owned();
@@ -122,7 +122,7 @@ impl Compiler<'_> {
         self.sql(")");
     }
 
-    /// A test of the document's own values. Only the language can be null.
+    /// A test of the document's own fields. Only the language can be null.
     fn own(&mut self, field: &Field, test: &Test) {
         let (column, is_text) = match field {
             Field::Id => ("d.id", true),
@@ -179,7 +179,7 @@ impl Compiler<'_> {
         self.sql("))");
     }
 
-    /// A test of the value that the row `row` of `json_each` holds.
+    /// A test of the value in the row `row` of `json_each`.
     fn test(&mut self, row: &str, test: &Test) {
         match test {
             Test::Eq(scalar) => self.among(row, std::slice::from_ref(scalar)),
@@ -221,7 +221,7 @@ impl Compiler<'_> {
                 self.sql("))");
             }
         }
-        // Each once: a chain of many is too deep an expression for SQLite.
+        // Each only once: a chain of many would be too deep an expression for SQLite.
         truths.sort_unstable();
         truths.dedup();
         for truth in truths {
@@ -230,7 +230,7 @@ impl Compiler<'_> {
         self.sql(")");
     }
 
-    /// A condition that an index can answer and that holds wherever `test` does. Nothing when there is none.
+    /// A condition that an index can answer and that holds wherever `test` does. Empty if there is none.
     fn candidates(&mut self, expression: &str, test: &Test) {
         match test {
             Test::Eq(scalar) => {
@@ -263,7 +263,7 @@ impl Compiler<'_> {
         self.sql(" and ");
     }
 
-    /// A value as `json_extract` gives it.
+    /// A value as `json_extract` returns it.
     fn candidate(&mut self, scalar: &Scalar) {
         match scalar {
             Scalar::Bool(truth) => self.value(Value::Integer(i64::from(*truth))),
@@ -282,12 +282,12 @@ impl Compiler<'_> {
         match scalar {
             Scalar::Text(text) => self.value(Value::Text(text.clone())),
             Scalar::Integer(integer) => self.value(Value::Integer(*integer)),
-            // Read by SQLite from the same digits as in the metadata, so that both are rounded alike.
+            // SQLite parses it from the same digits as in the metadata, so that both are rounded alike.
             Scalar::Real(real) if real.is_finite() => {
                 self.sql("json_extract(?, '$')");
                 self.condition.values.push(Value::Text(serde_json::Value::from(*real).to_string()));
             }
-            // JSON has no such number, so nothing equals it. A boolean's type says it all.
+            // JSON has no such number, so nothing equals it. A boolean's type is sufficient.
             Scalar::Real(_) | Scalar::Bool(_) => self.value(Value::Null),
         }
     }
@@ -303,7 +303,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The least text, by code points, that is greater than every text with this prefix; `None` when there is none.
+/// The smallest text, by code points, that is greater than every text with this prefix; `None` if there is none.
 fn after_all_with(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {

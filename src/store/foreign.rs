@@ -1,7 +1,7 @@
-//! Databases that come from elsewhere, in archives. None of them is ever opened as one of ours: a trigger, a view or an index on an
-//! expression would run its author's statements in this server. A foreign database is opened by a connection that can do nothing but
-//! read rows of the tables that this program makes; its schema is compared to the letter with what the migrations make; and
-//! `adoption` copies its rows into a database of our own.
+//! Foreign databases, from archives. None of them is ever opened as one of ours: a trigger, a view or an index on
+//! an expression would run its author's statements in this server. A foreign database is opened by a connection that can
+//! only read rows of the tables that this program makes; its schema is compared exactly with what the migrations
+//! make; and `adoption` copies its rows into a database of our own.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,27 +25,27 @@ use crate::domain::MetadataPath;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Bytes of SQLite's header.
 const HEAD_BYTES: usize = 100;
-/// Where the header has `user_version` and `application_id`, four bytes each, the highest first.
+/// Position of `user_version` and `application_id` in the header, four bytes each, big-endian.
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
-/// Objects that the schema of a foreign may have. This program makes about fifty.
+/// Maximum objects in the schema of a foreign database. This program makes about fifty.
 const OBJECTS_MAX: i32 = 256;
-/// Bytes of one object's definition.
+/// Maximum bytes of one object's definition.
 const DEFINITION_BYTES_MAX: i32 = 64 << 10;
-/// Bytes of one value and of one row: more than any text or classifier that a server takes has, unless its limits are far above
-/// the usual ones.
+/// Maximum bytes of one value and of one row: more than any text or classifier that a server accepts, unless its limits are far
+/// above the defaults.
 const VALUE_BYTES_MAX: i32 = 128 << 20;
-/// KiB of pages that are kept of a foreign.
+/// KiB of cached pages of a foreign database.
 const CACHE_KIB: i64 = 4 << 10;
-/// Steps of SQLite's machine between two looks at whether to stop.
+/// SQLite virtual machine steps between two checks whether to stop.
 const STEPS_PER_LOOK: i32 = 1_000;
-/// Looks until a foreign must have given a row, or its schema. A row takes some dozens of steps.
+/// Checks until a foreign database must have returned a row, or its schema. A row takes some dozens of steps.
 const LOOKS_PER_ROW: u32 = 1_000;
-/// Characters of a foreign's names that are shown.
+/// Characters of foreign names to show.
 const SHOWN_CHARS: usize = 200;
 
-/// Which of the two kinds a database should be.
+/// The kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseKind {
     /// `catalog.sqlite`.
@@ -63,45 +63,45 @@ impl DatabaseKind {
     }
 }
 
-/// A database from elsewhere, whose schema is that of its version to the letter.
+/// A foreign database whose schema exactly matches its version.
 pub(super) struct ForeignDatabase {
     pub(super) connection: Connection,
-    /// How many migrations it has seen.
+    /// How many migrations were applied to it.
     pub(super) version: usize,
-    /// The metadata paths that it has an index of.
+    /// Its indexed metadata paths.
     pub(super) indexes: Vec<MetadataPath>,
     looks: Arc<AtomicU32>,
 }
 
-/// Looks at the beginning of a database, which is enough to know that it is of this kind and of a version that this server
-/// knows. Nothing else of it is believed after that.
+/// Inspects the header of a database, which tells whether it is of this kind and of a version that this server
+/// knows. Nothing else in it is trusted after that.
 pub fn check_head(kind: DatabaseKind, head: &[u8]) -> Result<(), StoreError> {
     version(kind.schema(), head).map(drop)
 }
 
-/// Checks that a database from elsewhere is defined as this program defines one of its version: to the letter, with nothing
+/// Checks that the definition of a foreign database is exactly what this program makes for its version: nothing
 /// missing and nothing more.
 pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> {
     ForeignDatabase::open(kind, path, || false).map(drop)
 }
 
-/// Whether a collection's database which nobody has open has any document. One that was never filled with tables has none.
+/// Whether a collection's database that nobody has open has any document. One without tables has none.
 pub fn holds_documents(database: &Path) -> Result<bool, StoreError> {
     any_document(database).map_err(|fault| fault.while_doing("looking for documents"))
 }
 
 fn any_document(database: &Path) -> Result<bool, Fault> {
-    // What a crash left in its logs is a part of it, and only one who may write reads that.
+    // The logs that a crash left are a part of it, and only a connection that may write reads them.
     let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     let any = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, bool>(0));
     Ok(any("select exists (select 1 from sqlite_schema)")? && any("select exists (select 1 from documents)")?)
 }
 
-/// How many migrations the database that begins so has seen.
+/// The number of migrations of a database with this header.
 fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
     let doing = "reading its first bytes";
     let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC));
-    let head = head.ok_or_else(|| StoreError::Damaged { doing, source: cause("the file is no SQLite database") })?;
+    let head = head.ok_or_else(|| StoreError::Damaged { doing, source: cause("the file is not an SQLite database") })?;
     let number = |at: usize| i64::from(i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
     let (found, version) = (number(APPLICATION_ID_AT), number(USER_VERSION_AT));
     if found != schema.application_id {
@@ -115,8 +115,8 @@ fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
 }
 
 impl ForeignDatabase {
-    /// Opens a database that nobody else has open and compares its schema. `stop` is asked now and then; once it says so,
-    /// every read of it ends with `StoreError::Interrupted`.
+    /// Opens a database that nobody else has open and compares its schema. `stop` is checked now and then; once it returns true,
+    /// every read ends with `StoreError::Interrupted`.
     pub(super) fn open(kind: DatabaseKind, path: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Self, StoreError> {
         let mut head = Vec::new();
         let read = File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
@@ -135,18 +135,18 @@ impl ForeignDatabase {
         })
     }
 
-    /// Says that a row has come: the next one has its own time.
+    /// Records that a row has arrived: the next one gets its own time.
     pub(super) fn row_came(&self) {
         self.looks.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a read was interrupted because it gave no row for too long.
+    /// Whether a read was interrupted because it returned no row for too long.
     pub(super) fn is_endless(&self) -> bool {
         self.looks.load(Ordering::Relaxed) >= LOOKS_PER_ROW
     }
 
     /// Compares the schema with what the migrations of its version make, and its metadata indexes with those that this program
-    /// makes of the paths. Gives the paths.
+    /// makes for their paths. Returns the paths.
     fn compare(&self, schema: &Schema) -> Result<Vec<MetadataPath>, Fault> {
         let fresh = made_by(schema, self.version)?;
         let found = self.objects()?;
@@ -178,7 +178,7 @@ impl ForeignDatabase {
     }
 }
 
-/// A connection that can only read rows of the tables that `schema` makes, in any version, and nothing at all for long.
+/// A connection that can only read rows of the tables that `schema` makes, in any version, and only for a limited time.
 fn restricted(
     schema: &'static Schema,
     path: &Path,
@@ -190,7 +190,7 @@ fn restricted(
         let made = objects(&made_by(schema, version)?)?;
         tables.extend(made.into_iter().filter(|object| object.kind == "table").map(|one| one.name));
     }
-    // Immutable: no lock, no log, no journal is looked for beside it.
+    // Immutable: SQLite looks for no lock, log or journal beside it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = Connection::open_with_flags(format!("file:{}?mode=ro&immutable=1", escaped(path)), flags)?;
     use DbConfig as Config;
@@ -229,16 +229,16 @@ fn restricted(
     Ok(connection)
 }
 
-/// A path as it stands in a URI.
+/// A path in the form of a URI.
 fn escaped(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
     let escape = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
     path.to_string_lossy().bytes().map(escape).collect()
 }
 
-const LOOKING: &str = "looking at a database from elsewhere";
-const UNKNOWN: &str = "is none that this program makes";
-const OTHERWISE: &str = "is defined otherwise than this program defines it";
+const LOOKING: &str = "inspecting a foreign database";
+const UNKNOWN: &str = "is unknown to this program";
+const OTHERWISE: &str = "is defined differently than this program defines it";
 const MISSING: &str = "is missing";
 
 /// A row of a schema.

@@ -1,4 +1,4 @@
-//! What a search reads of the passages that it found: first who they are, then, of those that become hits, the rest.
+//! What a search reads about the passages it found: first their documents, then, for those that become hits, the rest.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -8,34 +8,34 @@ use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
 
 impl DocumentStore {
-    /// Says whose passages these are, in the order of `ids`; those that are gone are left out. Reads no text.
+    /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
-        self.read("reading whose passages these are", |connection| documents_of(connection, ids))
+        self.read("reading the documents of passages", |connection| documents_of(connection, ids))
     }
 
     /// Reads of passages whose they are and the metadata there, in the order of `ids`; those that are gone are left out. Reads no
     /// text.
     pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
-        self.read("reading whose passages these are", |connection| owners_of(connection, ids))
+        self.read("reading the documents of passages", |connection| owners_of(connection, ids))
     }
 
-    /// Reads the embeddings of passages, in the order of `ids`; those that are gone or wait for theirs are left out.
+    /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
     pub fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         self.read("reading embeddings", |connection| embeddings_of(connection, ids))
     }
 
-    /// The sizes of what a hit may carry of each passage, without reading it.
+    /// The sizes of what a hit may include of each passage, without reading it.
     pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
         self.read("reading sizes", |connection| sizes_of(connection, ids))
     }
 
-    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.
+    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
     pub fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.read("reading a document's embeddings", |connection| passage_embeddings(connection, id))
     }
 }
 
-/// Runs `sql`, whose one parameter is a passage's key, for each of `ids`; those that are gone are left out.
+/// Runs `sql`, whose one parameter is a passage's key, for each of `ids`; deleted ones are left out.
 fn each<T>(
     connection: &Connection,
     sql: &str,
@@ -60,7 +60,7 @@ fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<Passag
         Ok(PassageDocument {
             passage: passage_id(row.get(0)?)?,
             key: DocumentKey(key),
-            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is none"))?,
+            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is not valid"))?,
             language: language.transpose()?,
         })
     })
@@ -72,8 +72,8 @@ fn owners_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageI
         let key: i64 = row.get(1)?;
         let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
         let text = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is none"))?;
-        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is no JSON object"))?;
+        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is not valid"))?;
+        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is not a JSON object"))?;
         Ok((passage_id(row.get(0)?)?, document, metadata))
     })
 }
@@ -93,7 +93,7 @@ fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>,
     })
 }
 
-/// The embeddings of a document's passages, without those that wait for theirs; `None` when there is no such document.
+/// The embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
 fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option<Vec<Embedding>>, Fault> {
     let sql = "select key from documents where id = ?1";
     let key: Option<i64> = connection.prepare_cached(sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;

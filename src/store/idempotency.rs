@@ -1,4 +1,4 @@
-//! Answers that are kept under a caller's key, so that a repeated request gets the same and does nothing.
+//! Answers stored under a caller's idempotency key, so that a repeated request gets the same answer and does nothing.
 //!
 //! An answer is written in the transaction that does the work: after a crash there are both or neither.
 
@@ -7,18 +7,18 @@ use super::idempotency_records::{ANSWERS_MAX, find, keep};
 use super::{PreparedDocument, StoreError, Upserted, mutations};
 use crate::domain::RequestKey;
 
-/// What came of a request with a key.
+/// The outcome of a request with a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Idempotent<T> {
     /// It was done now.
     Now(T),
-    /// It was done before, and this was kept of it.
+    /// It was done before, with this record.
     Before(String),
 }
 
 impl DocumentStore {
-    /// As `upsert`, unless a request of this key was done before. What `answer` makes of the outcome is kept. With another
-    /// request of the same key: `StoreError::KeyReused`.
+    /// As `upsert`, unless a request with this key was done before. Stores what `answer` makes of the outcome. If the same key
+    /// was used for another request: `StoreError::KeyReused`.
     pub fn upsert_once(
         &self,
         documents: Vec<PreparedDocument>,
@@ -37,16 +37,16 @@ impl DocumentStore {
         })
     }
 
-    /// What was kept of a request. With another request of the same key: `StoreError::KeyReused`.
+    /// The stored answer of a request. If the same key was used for another request: `StoreError::KeyReused`.
     pub fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
         let request = request.clone();
         self.write("reading an idempotency record", move |transaction| find(transaction.connection, &request, transaction.now_ms))
     }
 
-    /// Keeps the answer of a request whose work is done already. One that was kept before stays.
+    /// Stores the answer of a request whose work is already done. An earlier record stays.
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         let request = request.clone();
-        self.write_patiently("keeping an answer", move |transaction| {
+        self.write_patiently("storing an answer", move |transaction| {
             keep(transaction.connection, &request, &answer, transaction.now_ms, ANSWERS_MAX).map(drop)
         })
     }

@@ -1,5 +1,5 @@
-//! What came of requests with a key, in the catalog and in the database of each collection. A record is written in the transaction
-//! that does the work: after a crash there are both or neither.
+//! Records of requests with an idempotency key, in the catalog and in the database of each collection. A record is written in the
+//! transaction that does the work: after a crash there are both or neither.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,13 +9,13 @@ use crate::domain::RequestKey;
 /// How long a record is kept: 24 hours.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Creations kept at once in the catalog.
+/// Maximum records in the catalog.
 const CREATIONS_MAX: i64 = 10_000;
 
-/// Answers kept at once in one collection. One of a thousand documents takes about 80 kB.
+/// Maximum records in one collection. One for a thousand documents takes about 80 kB.
 pub(super) const ANSWERS_MAX: i64 = 1_000;
 
-/// What came of this request before. With another request of the same key: `StoreError::KeyReused`.
+/// The record of this request. If the same key was used for another request: `StoreError::KeyReused`.
 pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
     let sql = "select fingerprint, answer from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -31,7 +31,7 @@ pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -
     }
 }
 
-/// Keeps the id of what a request created in the catalog. `StoreError::KeyReused` when the key has a record already.
+/// Records in the catalog the id of what a request created. `StoreError::KeyReused` if the key has a record already.
 pub(super) fn keep_creation(connection: &Connection, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
     match keep(connection, request, id, now_ms, CREATIONS_MAX)? {
         true => Ok(()),
@@ -39,14 +39,14 @@ pub(super) fn keep_creation(connection: &Connection, request: &RequestKey, id: &
     }
 }
 
-/// Keeps what came of a request and says whether it did: a record that is there stays. Of more than `most` the oldest go.
+/// Records the answer of a request and returns whether it did: an existing record stays. Beyond `most`, the oldest are deleted.
 pub(super) fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64, most: i64) -> Result<bool, Fault> {
-    // What comes from a day ahead was kept by a clock that was wrong.
+    // Records from more than a day ahead were written by a wrong clock.
     let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
     let sql = "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
     let kept = connection.prepare_cached(sql)?.execute(params![request.record_key(), request.fingerprint(), answer, now_ms])?;
-    // In the order in which they came: a clock that jumped back makes the newest look like the oldest.
+    // In the order of arrival: a clock that jumped back makes the newest look like the oldest.
     let oldest = "delete from idempotency_records where key in
                   (select key from idempotency_records order by rowid desc limit -1 offset ?1)";
     connection.prepare_cached(oldest)?.execute([most])?;

@@ -1,4 +1,4 @@
-//! Jobs in the catalog: what was accepted, how far it is, what became of it.
+//! Jobs in the catalog: accepted ones, their progress, and their results.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -18,15 +18,15 @@ impl Catalog {
         self.run("creating a job", |connection| insert(connection, job))
     }
 
-    /// The job that this request was accepted as before. With another request of the same key: `StoreError::KeyReused`.
+    /// The job that this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
     pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |connection| {
             created_job(idempotency_records::find(connection, request, now_ms)?)
         })
     }
 
-    /// Adds a job, unless this request was accepted before: then it gives that job's id. With another request of the same key:
-    /// `StoreError::KeyReused`.
+    /// Adds a job, unless this request was accepted before: then it returns that job's id. If the same key was used for another
+    /// request: `StoreError::KeyReused`.
     pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.run("creating a job", |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -45,7 +45,7 @@ impl Catalog {
         self.run("reading a job", |connection| find(connection, id))
     }
 
-    /// Lists jobs, the newest first; gives at most `page.limit`.
+    /// Lists jobs, newest first, at most `page.limit`.
     pub fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
         let collections = filter.collections.as_ref().map(|collections| {
             let names: Vec<&str> = collections.iter().map(CollectionName::as_str).collect();
@@ -68,7 +68,7 @@ impl Catalog {
         })
     }
 
-    /// How many jobs there are of each type and status, where there are any.
+    /// The number of jobs of each type and status, without zeros.
     pub fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
         self.run("counting jobs", |connection| {
             let mut statement = connection.prepare_cached("select type, status, count(*) from jobs group by type, status")?;
@@ -84,7 +84,7 @@ impl Catalog {
         })
     }
 
-    /// The jobs that are not finished, in the order in which they came.
+    /// The unfinished jobs, in the order of arrival.
     pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         self.run("reading unfinished jobs", |connection| {
             let sql = format!("select {COLUMNS} from jobs where finished_at_ms is null order by id");
@@ -92,7 +92,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that a job runs; keeps the first time that it did.
+    /// Records that a job runs; keeps the first time that it did.
     pub fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
         let sql = "update jobs set status = 'running', started_at_ms = coalesce(started_at_ms, ?2) where id = ?1";
         self.run("starting a job", |connection| {
@@ -101,17 +101,17 @@ impl Catalog {
         })
     }
 
-    /// Notes how far a job is.
+    /// Records a job's progress.
     pub fn note_job(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
         let sql = "update jobs set done = ?2, total = ?3, details = ?4 where id = ?1";
-        self.run("noting a job's progress", |connection| {
+        self.run("recording a job's progress", |connection| {
             let values = params![id.as_str(), to_sql(progress.done), to_sql(progress.total), json(details)?];
             connection.prepare_cached(sql)?.execute(values)?;
             Ok(())
         })
     }
 
-    /// Notes that a job should stop. Does nothing to a finished one.
+    /// Records that a job should stop. Does nothing to a finished one.
     pub fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
         let sql = "update jobs set cancel_requested = 1 where id = ?1 and finished_at_ms is null";
         self.run("canceling a job", |connection| {
@@ -120,7 +120,7 @@ impl Catalog {
         })
     }
 
-    /// Notes how a job ended: one of the finished states.
+    /// Records how a job ended: one of the finished states.
     pub fn finish_job(&self, id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> Result<(), StoreError> {
         debug_assert!(status.is_finished());
         let sql = "update jobs set status = ?2, error_code = ?3, error_detail = ?4, finished_at_ms = ?5 where id = ?1";
@@ -131,7 +131,7 @@ impl Catalog {
         })
     }
 
-    /// Forgets finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`. Gives their
+    /// Deletes finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`. Returns their
     /// ids.
     pub fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
         self.run("forgetting jobs", |connection| {
@@ -170,7 +170,7 @@ fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
 
 /// Reads the id of a job that a request created.
 fn created_job(id: Option<String>) -> Result<Option<JobId>, Fault> {
-    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is none of a job" };
+    let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is not the id of a job" };
     Ok(id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()?)
 }
 
@@ -188,7 +188,7 @@ fn read(row: &Row<'_>) -> Result<Job, Fault> {
         u64::try_from(row.get::<_, i64>(column)?).map_err(|_| corrupt("it has a negative count"))
     };
     let object = |column: usize| -> Result<Metadata, Fault> {
-        serde_json::from_str(&text(column)?).map_err(|_| corrupt("it holds no JSON object where one belongs"))
+        serde_json::from_str(&text(column)?).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
     let collection: Option<String> = row.get(3)?;
     let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
@@ -198,10 +198,10 @@ fn read(row: &Row<'_>) -> Result<Job, Fault> {
         JobFailure { code, detail: detail.unwrap_or_default() }
     };
     Ok(Job {
-        id: JobId::parse(&text(0)?).map_err(|_| corrupt("its id is none"))?,
+        id: JobId::parse(&text(0)?).map_err(|_| corrupt("its id is not valid"))?,
         kind: JobType::parse(&text(1)?).ok_or_else(|| corrupt("its type is unknown"))?,
         status: JobStatus::parse(&text(2)?).ok_or_else(|| corrupt("its status is unknown"))?,
-        collection: collection.map_err(|_| corrupt("its collection has no valid name"))?,
+        collection: collection.map_err(|_| corrupt("the name of its collection is not valid"))?,
         request: object(4)?,
         details: object(5)?,
         progress: JobProgress {

@@ -40,7 +40,7 @@ impl Catalog {
         self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], read)?.collect())
     }
 
-    /// Removes a key; says whether it was there.
+    /// Removes a key; returns whether it existed.
     pub fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from api_keys where id = ?1";
         self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))
@@ -60,13 +60,13 @@ fn read(row: &Row<'_>) -> Result<StoredKey, Fault> {
     let collections = match row.get::<_, Option<String>>(5)? {
         None => None,
         Some(json) => {
-            let names: Vec<String> = serde_json::from_str(&json).map_err(|_| corrupt("its collections are no list"))?;
+            let names: Vec<String> = serde_json::from_str(&json).map_err(|_| corrupt("its collections are not a list"))?;
             let names = names.iter().map(|name| CollectionName::parse(name)).collect::<Result<_, _>>();
-            Some(names.map_err(|_| corrupt("one of its collections has no valid name"))?)
+            Some(names.map_err(|_| corrupt("the name of one of its collections is not valid"))?)
         }
     };
     let key = Key {
-        id: KeyId::parse(&id).map_err(|_| corrupt("its id is none"))?,
+        id: KeyId::parse(&id).map_err(|_| corrupt("its id is not valid"))?,
         name: row.get(2)?,
         scope: Scope::parse(&scope).ok_or_else(|| corrupt("its scope is unknown"))?,
         collections,

@@ -1,5 +1,5 @@
-//! Documents with embeddings of their own, the mean of their passages', for what judges whole documents; and what a job writes
-//! into their metadata.
+//! Documents with embeddings of their own, the mean of their passages', for classification of whole documents; and metadata
+//! changes by jobs.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
@@ -11,22 +11,22 @@ use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
 use super::{StoreError, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata};
 
-/// A document and its place among others.
+/// A document with its embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddedDocument {
     /// The document.
     pub document: Document,
-    /// The mean of its passages' embeddings, scaled to unit length; `None` while a passage waits for its own, and when they
+    /// The mean of its passages' embeddings, scaled to unit length; `None` while a passage waits for its own, or if they
     /// cancel each other out.
     pub embedding: Option<Embedding>,
 }
 
-/// A change of a document's metadata that holds for one title and text.
+/// A change of a document's metadata that applies to one title and text.
 #[derive(Debug, Clone)]
 pub struct TextPatch {
     /// The document.
     pub id: DocumentId,
-    /// The title of the text that the change is about.
+    /// The title of the text that the change applies to.
     pub title: Option<String>,
     /// The text.
     pub text: String,
@@ -34,7 +34,7 @@ pub struct TextPatch {
     pub patch: DocumentPatch,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patched {
     /// The document has it.
@@ -46,7 +46,7 @@ pub enum Patched {
 }
 
 impl DocumentStore {
-    /// Reads documents that match, in the order of their ids, at most `limit`, after the one that `after` names.
+    /// Reads matching documents in the order of their ids, at most `limit`, after the one that `after` names.
     pub fn embedded_documents(
         &self,
         filter: &SearchFilter,
@@ -57,13 +57,13 @@ impl DocumentStore {
         self.read("reading documents with embeddings", |connection| page(connection, &condition, after, limit))
     }
 
-    /// Reads the metadata of documents that match, in the order of their ids, at most `limit`.
+    /// Reads the metadata of matching documents in the order of their ids, at most `limit`.
     pub fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
         self.read("reading metadata", |connection| matching_metadata(connection, &condition, limit))
     }
 
-    /// Reads documents in the order of `ids`; `None` for one that is not there.
+    /// Reads documents in the order of `ids`; `None` for one that does not exist.
     pub fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
         self.read("reading documents with embeddings", |connection| {
             ids.iter()
@@ -72,8 +72,8 @@ impl DocumentStore {
         })
     }
 
-    /// Changes metadata, together with the checkpoint of the job that does so; `checkpoint` makes it of the outcomes. After a
-    /// crash either all is there or nothing. Waits for a place in the write queue when that is full.
+    /// Changes metadata, together with the checkpoint of the job; `checkpoint` makes it from the outcomes. After a
+    /// crash there is all or nothing. Waits for a place in the write queue if that is full.
     pub fn patch_for_job(
         &self,
         job: &JobId,
@@ -90,7 +90,7 @@ impl DocumentStore {
                     None => Patched::Overtaken,
                     Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
                         Ok(()) => Patched::Done,
-                        // Nothing was written of it.
+                        // Nothing of it was written.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
                         Err(fault) => return Err(fault),
                     },
@@ -127,9 +127,9 @@ fn matching_metadata(connection: &Connection, condition: &Condition, limit: usiz
     while let Some(row) = rows.next()? {
         let key = row.get(0)?;
         let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let id = DocumentId::parse(&row.get::<_, String>(1)?).map_err(|_| corrupt("its id is none"))?;
+        let id = DocumentId::parse(&row.get::<_, String>(1)?).map_err(|_| corrupt("its id is not valid"))?;
         let metadata = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
-        found.push((id, metadata.map_err(|_| corrupt("its metadata is no JSON object"))?));
+        found.push((id, metadata.map_err(|_| corrupt("its metadata is not a JSON object"))?));
     }
     Ok(found)
 }

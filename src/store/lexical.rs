@@ -1,7 +1,7 @@
 //! The inverted index of terms: which passages share words with a query, ranked by BM25.
 //!
-//! Rows are written in the transaction that stores their passages; a trigger removes them with those. A database made before
-//! this index gets its rows in steps, and until the last one a search by words is `StoreError::LexicalIncomplete`.
+//! Rows are written in the transaction that stores their passages; a trigger removes them with those. A database older than
+//! this index gets its rows in steps, and until the last one lexical search returns `StoreError::LexicalIncomplete`.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
@@ -15,7 +15,7 @@ use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
 use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
 
-/// Which passages have what a query demands.
+/// The passages that have what a query requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Demanded {
     /// These.
@@ -27,12 +27,12 @@ pub enum Demanded {
 /// Passages that get their terms in one step: bounds how long the writer is held.
 const FILL_STEP: usize = 256;
 
-/// How hits are ranked. A word found without its accents counts a little less than one found as it is spelled: enough to come
-/// after it, not so little that two such words come after one.
+/// Weights of the ranking. A word found without its accents counts slightly less than one found as spelled: enough to rank
+/// after it, but two such words still rank before one.
 const RANK: &str = "bm25(1.0, 0.8)";
 
 impl DocumentStore {
-    /// Finds up to `limit` passages that have any of the terms and all that these demand, and whose document matches, best first,
+    /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
     /// with their BM25 score. `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
         let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
@@ -44,7 +44,7 @@ impl DocumentStore {
         self.read("searching by words", check_filled)
     }
 
-    /// Finds the passages that have what terms demand, in no order; `None` when they demand nothing. Errors as `lexical`.
+    /// Finds the passages that have what the terms require, in no order; `None` if they require nothing. Errors as `lexical`.
     pub fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
         if !terms.demands() {
             return Ok(None);
@@ -52,8 +52,8 @@ impl DocumentStore {
         self.read("searching by words", |connection| demanded(connection, terms)).map(Some)
     }
 
-    /// Gives some of the passages that were there before the index of terms, or before it had stems, what they lack; says whether
-    /// there may be more. A crash costs no more than the step that ran. Waits for a place in the write queue when that is full.
+    /// Gives some of the passages that are older than the index of terms, or than its stems, what they lack; returns whether
+    /// there may be more. A crash costs only the current step. Waits for a place in the write queue if that is full.
     pub fn fill_lexical(&self) -> Result<bool, StoreError> {
         for filling in [Filling::Terms, Filling::Stems] {
             let unfilled = self.read("reading passages without terms", |connection| unfilled(connection, filling))?;
@@ -70,14 +70,14 @@ impl DocumentStore {
 /// What passages of an older database get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filling {
-    /// Their terms: until the end nothing is searched by words.
+    /// Their terms: until the end, lexical search is off.
     Terms,
     /// The stems among them: until then passages are found without.
     Stems,
 }
 
 impl Filling {
-    /// The table that says how far it is.
+    /// The table with its progress.
     fn table(self) -> &'static str {
         match self {
             Self::Terms => "lexical_fill",
@@ -86,7 +86,7 @@ impl Filling {
     }
 }
 
-/// Finds the passages that have any of the terms, best first; of equal ones the older first. Scores are positive, higher is
+/// Finds the passages that have any of the terms, best first, older first for equal scores. Scores are positive, higher is
 /// better.
 fn search(
     connection: &Connection,
@@ -103,7 +103,7 @@ fn search(
         None => "select rowid, rank from lexical where lexical match ? and rank match ? order by rank, rowid limit ?".to_owned(),
         Some(condition) => {
             values.extend(condition.values.iter().cloned());
-            // The words decide first: a condition that could use an index of its own must not.
+            // Words go first: a condition that could use its own index must not.
             format!(
                 "select p.id, lexical.rank from lexical cross join passages p on p.id = lexical.rowid
                  cross join documents d on d.key = p.document where lexical match ? and lexical.rank match ? and {}
@@ -114,7 +114,7 @@ fn search(
     };
     values.push(Value::Integer(to_sql(limit as u64)));
     let read = |row: &rusqlite::Row<'_>| -> Result<(PassageId, f32), Fault> {
-        // SQLite makes better matches more negative, so that ascending order is best first.
+        // SQLite makes better matches more negative, so ascending order is best first.
         Ok((passage_id(row.get(0)?)?, -row.get::<_, f64>(1)? as f32))
     };
     connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
@@ -139,7 +139,7 @@ fn check_filled(connection: &Connection) -> Result<(), Fault> {
     if filled < until { Err(StoreError::LexicalIncomplete { filled, until }.into()) } else { Ok(()) }
 }
 
-/// Any of the terms, and what they demand. Each term is a quoted string of FTS5, so that nothing in it is an operator.
+/// Any of the terms, and what they require. Each term is a quoted string of FTS5, so that nothing in it is an operator.
 fn match_expression(terms: &QueryTerms) -> String {
     let any = any_of(terms.terms.iter().map(|term| quoted(&term.text, term.prefix)));
     let all = required(terms).map(|required| format!("({any} AND {required})")).unwrap_or(any);
@@ -171,7 +171,7 @@ fn quoted(text: &str, prefix: bool) -> String {
     format!("\"{}\"{}", text.replace('"', "\"\""), if prefix { " *" } else { "" })
 }
 
-/// The keys up to which passages have their terms, and up to which they are to get them.
+/// The keys up to which passages have their terms, and up to which they should get them.
 fn progress(connection: &Connection, filling: Filling) -> Result<(u64, u64), Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let sql = format!("select filled, until from {}", filling.table());
@@ -180,7 +180,7 @@ fn progress(connection: &Connection, filling: Filling) -> Result<(u64, u64), Fau
     Ok((u64::try_from(filled).map_err(corrupt)?, u64::try_from(until).map_err(corrupt)?))
 }
 
-/// The next passages that lack their terms; `None` when the filling is over.
+/// The next passages that lack their terms; `None` once the filling is finished.
 fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<PendingPassage>>, Fault> {
     let (filled, until) = progress(connection, filling)?;
     if filled >= until {
@@ -190,8 +190,8 @@ fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<Pend
     passage_texts(connection, sql, &[to_sql(filled), to_sql(until), to_sql(FILL_STEP as u64)]).map(Some)
 }
 
-/// Writes the terms of passages that lacked them, in the order of keys; none at all ends the filling. A passage that is gone
-/// meanwhile gets no row.
+/// Writes the terms of passages that lacked them, in the order of keys; an empty list ends the filling. A passage that was
+/// deleted meanwhile gets no row.
 fn fill(
     transaction: &mut WriteTransaction<'_>,
     filling: Filling,
@@ -199,7 +199,7 @@ fn fill(
     terms_of: TermsOf,
 ) -> Result<(), Fault> {
     let connection = transaction.connection;
-    // In the transaction: a language that changes after it was read would leave stems of the one before.
+    // In the transaction: if the language changed after it was read, the stems would be those of the old one.
     let sql = "select d.language from passages p join documents d on d.key = p.document where p.id = ?1";
     let mut language_of = connection.prepare_cached(sql)?;
     for passage in passages {

@@ -1,13 +1,13 @@
-//! The write-ahead log before SQLite reads it: whether it holds acknowledged changes that SQLite will not reach.
+//! Inspects the write-ahead log before SQLite reads it: whether it has acknowledged changes that SQLite will not reach.
 //!
-//! SQLite takes a log up to the first frame that does not fit its checksum, and silently forgets what is behind it. That is right for
-//! the end of a log, which power loss may tear: nobody was answered. It is wrong for damage in the middle. The two are told apart by
-//! what follows: with full durability no transaction begins before the disk has the one before it. So a frame that goes on from a
-//! commit, behind one that does not fit, shows that the commit was acknowledged. Each frame carries the checksum of all before
-//! it, so "goes on from" can be proven; frames of an older generation have other salts, and those of a transaction that was rolled back
-//! go on from no commit.
+//! SQLite reads a log up to the first frame that does not match its checksum, and silently ignores what follows. That is right
+//! for the end of a log, which power loss may tear: nothing there was acknowledged. It is wrong for damage in the middle. What
+//! follows tells the two apart: with full durability no transaction begins before the disk has the previous one. So a frame that
+//! continues a commit, after a frame that does not match, shows that the commit was acknowledged. Each frame has the checksum of
+//! all frames before it, so "continues" can be proven; frames of an older generation have other salts, and those of a transaction
+//! that was rolled back continue no commit.
 //!
-//! The format is that of SQLite: a header of 32 bytes, then frames of 24 bytes and a page.
+//! The format is SQLite's: a header of 32 bytes, then frames of 24 bytes and a page.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -19,11 +19,11 @@ use super::connection::file_error;
 
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
-/// The last bit of what a log begins with says in which order the bytes of a word are summed.
+/// The last bit of the log's magic number gives the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
-/// What a page can have, powers of two among these.
+/// Valid page sizes, powers of two among these.
 const PAGE_SIZES: RangeInclusive<usize> = 512..=1 << 16;
-/// Where a database's own header has its page size.
+/// Position of the page size in a database's own header.
 const PAGE_SIZE_AT: usize = 16;
 
 /// Refuses a log that lost acknowledged changes. Nobody may have the database open.
@@ -50,13 +50,13 @@ pub(super) fn path_of(database: &Path) -> PathBuf {
 /// What SQLite will not reach.
 #[derive(Debug, PartialEq, Eq)]
 struct Lost {
-    /// What does not fit: "the header", "frame 7".
+    /// What does not match: "the header", "frame 7".
     place: String,
-    /// Transactions behind it that were surely committed.
+    /// Transactions after it that were surely committed.
     transactions: u64,
 }
 
-/// A sum over all that comes before it.
+/// A checksum over everything before it.
 type Sum = [u32; 2];
 
 /// A frame's own header.
@@ -65,7 +65,7 @@ struct Frame {
     /// Whether a transaction ends with it.
     commits: bool,
     salts: [u8; 8],
-    /// Whether its sum goes on from that of the frame before.
+    /// Whether its checksum continues that of the frame before.
     follows: bool,
 }
 
@@ -89,7 +89,7 @@ fn find_lost(mut log: impl Read, page_size: impl Fn() -> io::Result<usize>) -> i
     if fits { behind_bad_frame(&mut frames, &header[16..24]) } else { behind_bad_header(&mut frames) }
 }
 
-/// Frames behind the first one that does not fit.
+/// Frames after the first one that does not match.
 fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result<Option<Lost>> {
     let (mut number, mut bad, mut transactions) = (0u64, None, 0);
     let mut commit_before = false;
@@ -107,7 +107,8 @@ fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result
     Ok(lost.map(|bad| Lost { place: format!("frame {bad}"), transactions }))
 }
 
-/// Frames behind a header that does not fit. The disk had it before the first frame was written, so each whole transaction counts.
+/// Frames after a header that does not match. The disk had it before the first frame was written, so each complete transaction
+/// counts.
 fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
     let mut transactions = 0;
     while let Some(frame) = frames.next()? {
@@ -118,15 +119,15 @@ fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>
 
 struct Frames<R> {
     log: R,
-    /// Of one frame with its page.
+    /// The checksum of one frame with its page.
     buffer: Vec<u8>,
     big_endian: bool,
-    /// Of the frame before, as that says.
+    /// The checksum that the frame before claims.
     sum: Sum,
 }
 
 impl<R: Read> Frames<R> {
-    /// The next whole frame.
+    /// The next complete frame.
     fn next(&mut self) -> io::Result<Option<Frame>> {
         if !fill(&mut self.log, &mut self.buffer)? {
             return Ok(None);
@@ -142,7 +143,7 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// Says whether there were so many bytes.
+/// Returns whether there were that many bytes.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -155,7 +156,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// SQLite's sum over pairs of words.
+/// SQLite's checksum over pairs of words.
 fn summed([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
     let number = |bytes: &[u8]| {
         let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
@@ -168,7 +169,7 @@ fn summed([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
     [first, second]
 }
 
-/// The page size of a database, which its log has too.
+/// The page size of a database, which its log shares.
 fn page_size(database: &Path) -> io::Result<usize> {
     let mut head = [0; PAGE_SIZE_AT + 2];
     File::open(database)?.read_exact(&mut head)?;

@@ -1,4 +1,4 @@
-//! All documents of a filter: their passages for searches, pages of them, and deleting them.
+//! The documents that match a filter: their passages for searches, pages of them, and their deletion.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -15,12 +15,12 @@ use crate::domain::{DocumentOrder, PassageId, ScrollPage, ScrollPosition, Scroll
 /// Documents deleted in one transaction: bounds how long other writes wait.
 const DELETED_PER_TRANSACTION: usize = 500;
 
-/// The passages whose documents match a filter, all or what changed of them.
+/// The passages whose documents match a filter: all of them, or changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
-    /// The state of the database that this is true of.
+    /// The sequence number of the database that this applies to.
     pub sequence: Sequence,
-    /// Whether `passages` are all; else only those of documents that changed, and `dropped` go before they come.
+    /// Whether `passages` are all; otherwise only those of changed documents, to add after removing `dropped`.
     pub complete: bool,
     /// Passages that are gone, or whose document changed.
     pub dropped: Vec<PassageId>,
@@ -28,12 +28,12 @@ pub struct Matching {
     pub passages: Vec<PassageId>,
 }
 
-/// What one transaction of a longer deletion did.
+/// The result of one transaction of a longer deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedSome {
-    /// The rows of the documents that were deleted, as `StoreError::CorruptRow` names them.
+    /// The rows of the deleted documents, as `StoreError::CorruptRow` names them.
     pub rows: Vec<i64>,
-    /// Where the next transaction goes on; `None` when all was looked at.
+    /// Where the next transaction continues; `None` when done.
     pub next: Option<i64>,
 }
 
@@ -45,15 +45,15 @@ impl DocumentStore {
         self.read("filtering documents", |connection| matching(connection, &condition, after))
     }
 
-    /// Reads a page of the documents that match, in the order asked for. It ends early as one of `list` does.
+    /// Reads a page of the matching documents, in the requested order. It ends early as one of `list` does.
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
         self.read("listing documents", |connection| scroll(connection, &condition, request, bytes_max))
     }
 
-    /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for
-    /// the first. Each transaction is short, so other writes go on in between. A document that no longer matches when its turn
-    /// comes stays. Waits for a place in the write queue when that is full.
+    /// Deletes some of the matching documents that were not changed after `until`, starting after the place `after`, 0 for
+    /// the first. Each transaction is short, so other writes run in between. A document that no longer matches when its turn
+    /// comes stays. Waits for a place in the write queue if that is full.
     pub fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
@@ -118,7 +118,7 @@ fn scroll(connection: &Connection, condition: &Condition, request: &ScrollReques
     }
     let time = column.map(|column| format!("{column} {direction}, ")).unwrap_or_default();
     sql.push_str(&format!(" order by {time}d.id {direction} limit ?"));
-    // One more than asked for tells whether there is a next page.
+    // One more than requested tells whether there is a next page.
     values.push(Value::Integer(to_sql(request.limit as u64).saturating_add(1)));
     let mut statement = connection.prepare_cached(&sql)?;
     let (documents, more) = queries::page_of(&mut statement.query(params_from_iter(values))?, request.limit, bytes_max)?;

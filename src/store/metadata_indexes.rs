@@ -1,4 +1,4 @@
-//! Declared metadata indexes: which paths have one, kept beside the documents, so that a copy of the database has them too.
+//! Declared metadata indexes: the list of their paths, stored beside the documents, so that a copy of the database has them too.
 
 use rusqlite::Connection;
 
@@ -11,21 +11,21 @@ use crate::domain::MetadataPath;
 /// What the names of these indexes begin with; a number follows.
 const INDEX_PREFIX: &str = "documents_metadata_";
 
-/// Whether `set` gives such names.
+/// Whether `set` creates such names.
 pub(super) fn is_index_name(name: &str) -> bool {
     let number = name.strip_prefix(INDEX_PREFIX).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The paths that the database has an index of.
+/// The indexed paths of the database.
 pub(super) fn all(connection: &Connection) -> Result<Vec<MetadataPath>, Fault> {
     let mut statement = connection.prepare("select path from metadata_indexes order by path")?;
     let paths = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    let damaged = |_| StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem: "its path is none" };
+    let damaged = |_| StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem: "its path is not valid" };
     paths.iter().map(|path| Ok(MetadataPath::parse(path).map_err(damaged)?)).collect()
 }
 
-/// Makes the indexes that are missing and drops those that are not in `paths`. Gives the paths that have one then.
+/// Creates missing indexes and drops those that are not in `paths`. Returns the indexed paths.
 pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]) -> Result<Vec<MetadataPath>, Fault> {
     let connection = transaction.connection;
     let declared = all(connection)?;
@@ -33,9 +33,9 @@ pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]
         let text = path.to_string();
         let name: String =
             connection.query_row("select name from metadata_indexes where path = ?1", [&text], |row| row.get(0))?;
-        // It becomes a part of a statement, and a database may come from elsewhere.
+        // It becomes part of a statement, and the database may be foreign.
         if !is_index_name(&name) {
-            let problem = "it names an index that is none of these";
+            let problem = "it names an unknown index";
             return Err(StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem }.into());
         }
         connection.execute_batch(&format!("drop index {name}"))?;
@@ -49,14 +49,14 @@ pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]
     all(connection)
 }
 
-/// Makes the index of a path, unless there is one.
+/// Creates the index of a path, unless it exists.
 pub(super) fn declare(connection: &Connection, path: &MetadataPath, number: i64) -> Result<(), Fault> {
     let (text, name) = (path.to_string(), format!("{INDEX_PREFIX}{number}"));
     let taken = connection.execute("insert or ignore into metadata_indexes (path, name) values (?1, ?2)", [&text, &name])?;
     if taken == 1 { create_index(connection, &name, path) } else { Ok(()) }
 }
 
-/// Makes the index of a path under a name that `is_index_name` is true of.
+/// Creates the index of a path under a name that satisfies `is_index_name`.
 pub(super) fn create_index(connection: &Connection, name: &str, path: &MetadataPath) -> Result<(), Fault> {
     let expression = index_expression(path, "metadata").ok_or_else(|| StoreError::PathNotIndexable { path: path.to_string() })?;
     Ok(connection.execute_batch(&format!("create index {name} on documents ({expression})"))?)

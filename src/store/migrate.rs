@@ -1,7 +1,7 @@
 //! Forward-only migrations of both databases, embedded in the binary.
 //!
-//! SQLite's `application_id` tells our databases from others and the two kinds apart; `user_version` is the number of
-//! migrations that were applied. All that are missing run in one transaction, so a crash leaves the old version or the new.
+//! SQLite's `application_id` distinguishes our databases from others and the two kinds from each other; `user_version` is the
+//! number of applied migrations. All missing ones run in one transaction, so a crash leaves the old version or the new.
 //! A database that is not ours, or newer than this binary, is left untouched.
 
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ pub(super) struct Schema {
     pub(super) application_id: i64,
     /// In the order of their numbers. Never edited after a release; a change is a new file at the end.
     pub(super) migrations: &'static [&'static str],
-    /// What the migrations make, once it is asked for.
+    /// What the migrations make, computed on first use.
     pub(super) objects: OnceLock<Objects>,
 }
 
@@ -50,12 +50,12 @@ pub(super) static COLLECTION: Schema = Schema {
     objects: OnceLock::new(),
 };
 
-/// Brings a new or older database to the newest version. Says whether it changed.
+/// Brings a new or older database to the newest version. Returns whether it changed.
 pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<bool, Fault> {
     apply(connection, schema, schema.migrations.len())
 }
 
-/// Brings a new or older database to `version`, the number of migrations that it will have seen. Says whether it changed.
+/// Brings a new or older database to `version`, the number of its migrations. Returns whether it changed.
 pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize) -> Result<bool, Fault> {
     let applied = applied(connection, schema)?;
     if applied >= version {
@@ -71,8 +71,8 @@ pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize
     Ok(true)
 }
 
-/// Checks that everything that the migrations make is there as they made it. What others added may be there too. Statements
-/// on a schema in which a bit flipped fail as if they were wrong themselves, or do something else than they say.
+/// Checks that everything the migrations make exists as they made it. Additions by others are allowed. With a flipped bit in
+/// the schema, statements would fail as if they were wrong themselves, or do something other than they say.
 pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(), Fault> {
     let expected = match schema.objects.get() {
         Some(objects) => objects,
@@ -85,7 +85,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     match expected.iter().find(|object| !found.contains(object)) {
         None => Ok(()),
         Some((name, _)) => {
-            let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} is not what it was").into();
+            let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} has changed").into();
             Err(StoreError::Damaged { doing: "checking the schema", source: Arc::from(source) }.into())
         }
     }
@@ -103,7 +103,7 @@ fn objects(connection: &Connection) -> Result<Objects, Fault> {
     Ok(statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
 }
 
-/// How many migrations the database has seen.
+/// The number of migrations applied to the database.
 pub(super) fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);

@@ -1,6 +1,6 @@
 //! What the writer does to documents and passages, inside its transaction.
 //!
-//! Every number of the change sequence is drawn once: one for each passage that goes or gets its embedding, then one for the
+//! Every sequence number is drawn once: one for each passage that is removed or gets its embedding, then one for the
 //! document itself. So the order of changes is total, and a page of them can end anywhere.
 
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, term_rows, token_rows};
 use crate::domain::{DocumentId, Embedding, Metadata, PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence};
 
-/// Stores documents. An id that comes twice is stored twice, the last one stays; passages to embed are named by the last one
-/// alone.
+/// Stores documents. An id that comes twice is stored twice, and the last one stays; only the last one names passages to
+/// embed.
 pub(super) fn upsert(
     transaction: &mut WriteTransaction<'_>,
     documents: &[PreparedDocument],
@@ -32,10 +32,10 @@ pub(super) fn upsert(
     Ok(outcomes)
 }
 
-/// A document's row before it is written anew.
+/// A document's row before it is rewritten.
 struct Stored {
     key: i64,
-    /// Text and title are what they were.
+    /// Whether text and title are unchanged.
     same_text: bool,
     created_at_ms: i64,
     updated_at_ms: i64,
@@ -119,7 +119,7 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
     Ok(transaction.sequence())
 }
 
-/// A document as its row will be.
+/// A document's new row.
 fn row<'r>(
     document: &'r PreparedDocument,
     metadata: &'r str,
@@ -132,14 +132,14 @@ fn row<'r>(
     DocumentRow { id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title }
 }
 
-/// The passages without embedding, when the document is cut as before and its own embedding, if it has one, is the same; `None`
+/// The passages without embedding, if the document is split as before and its own embedding, if it has one, is the same; `None`
 /// otherwise.
 fn kept_passages(
     transaction: &WriteTransaction<'_>,
     key: i64,
     document: &PreparedDocument,
 ) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    // Embeddings are read only when there is one to compare them with.
+    // Embeddings are read only if there is one to compare them with.
     let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
                from passages where document = ?1 order by ordinal";
     let own = document.embedding.as_ref();
@@ -150,7 +150,7 @@ fn kept_passages(
     while let Some(row) = rows.next()? {
         let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let stored: Option<Vec<u8>> = row.get(4)?;
-        // A damaged one is never the same, so that sending it again mends it.
+        // A damaged one is never the same, so sending it again repairs it.
         let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
         let same = own.is_none_or(|own| stored.as_ref() == Some(own));
         let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
@@ -170,7 +170,7 @@ fn kept_passages(
     Ok(spans.next().is_none().then_some(pending))
 }
 
-/// Adds the passages of the document of this key; gives those that wait for their embedding.
+/// Adds the passages of the document with this key; returns those that wait for their embedding.
 pub(super) fn insert_passages(
     transaction: &mut WriteTransaction<'_>,
     key: i64,
@@ -181,7 +181,7 @@ pub(super) fn insert_passages(
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;
-    // The key is in the checksum, and so drawn here; autoincrement remembers it as if it had drawn it itself.
+    // The key is in the checksum, so it is drawn here; autoincrement remembers it as if it had drawn it itself.
     let mut id: i64 = connection
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
         .query_row([], |row| row.get(0))?;
@@ -191,7 +191,7 @@ pub(super) fn insert_passages(
         id += 1;
         let key_of = passage_id(id)?;
         let row = [id, key, ordinal as i64, range.start as i64, range.end as i64];
-        // With its embedding from the beginning: written in two steps, the row would move in and out of two indexes.
+        // With its embedding from the beginning: in two steps, the row would move in and out of two indexes.
         let embedding = document.embedding.as_ref().map(|embedding| seal_embedding(key_of, embedding));
         let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
         let checksum = passage_checksum(row, headings.as_deref());
@@ -219,7 +219,7 @@ pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) 
     ids.into_iter().map(passage_id).collect()
 }
 
-/// Removes a document; `None` when there is none.
+/// Removes a document; `None` if there is none.
 pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Deleted>, Fault> {
     let connection = transaction.connection;
     let key: Option<i64> = connection
@@ -229,7 +229,7 @@ pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) ->
     key.map(|key| delete_key(transaction, key)).transpose()
 }
 
-/// Removes the document of this key.
+/// Removes the document with this key.
 pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Deleted, Fault> {
     let removed = remove_passages(transaction, key)?;
     transaction.connection.prepare_cached("delete from documents where key = ?1")?.execute([key])?;
@@ -237,7 +237,7 @@ pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Re
     Ok(Deleted { sequence: transaction.sequence(), removed })
 }
 
-/// Stores embeddings; gives those whose passage is still there.
+/// Stores embeddings; returns those whose passage still exists.
 pub(super) fn set_embeddings(
     transaction: &mut WriteTransaction<'_>,
     embeddings: Vec<(PassageId, PassageEmbedding)>,
@@ -255,13 +255,13 @@ pub(super) fn set_embeddings(
     Ok(stored)
 }
 
-/// Throws a damaged embedding away: its passage waits for another one.
+/// Discards a damaged embedding: its passage waits for another one.
 pub(super) fn discard_embedding(transaction: &mut WriteTransaction<'_>, id: PassageId) -> Result<bool, Fault> {
     let sql = "update passages set embedding = null, embedded_sequence = null where id = ?1 and embedding is not null";
     Ok(transaction.connection.prepare_cached(sql)?.execute([to_sql(id.0)])? == 1)
 }
 
-/// Deletes the tombstones up to `sequence` and remembers that they are gone.
+/// Deletes the tombstones up to `sequence` and records that.
 pub(super) fn purge_tombstones(transaction: &mut WriteTransaction<'_>, sequence: Sequence) -> Result<(), Fault> {
     let reached = to_sql(sequence.min(transaction.sequence()).0);
     let connection = transaction.connection;
@@ -275,7 +275,7 @@ fn passage_text<'d>(document: &'d PreparedDocument, range: &std::ops::Range<usiz
     document.text.get(range.clone()).ok_or_else(invalid)
 }
 
-/// Metadata as the store keeps them.
+/// Metadata in stored form.
 pub(super) fn metadata_json(metadata: &Metadata) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     Ok(serde_json::to_string(metadata).map_err(failed)?)

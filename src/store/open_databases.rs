@@ -1,8 +1,9 @@
-//! Which databases are open: at most so many at once, whatever number of collections there is.
+//! The open databases: a limited number at once, however many collections there are.
 //!
-//! An open database takes a thread, some files and some memory. So one is opened when something is read or written, and stays open
-//! until another one needs its place: then that is closed which was not used for longest, of those that nobody uses right now. Who
-//! needs a place while all are in use waits. Nobody waits who uses a database already, unless for that same one, so places become free.
+//! An open database takes a thread, some files and some memory. So one is opened when something is read or written, and stays
+//! open until another one needs its place: then the least recently used of the idle ones is closed. If all are in use, callers
+//! wait for a place. Nobody waits while using a database, except for that same one, so
+//! places become free.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::readers::Readers;
 use super::writer::{Clock, Writer};
 use super::{StoreError, TermsOf};
 
-/// How a collection's database is opened.
+/// How to open a collection's database.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Whether an acknowledged write survives power loss (synchronous = full) or only a crash of the process.
@@ -29,25 +30,25 @@ pub struct StoreOptions {
     pub write_queue_max: usize,
     /// Connections kept open for reading.
     pub readers_max: usize,
-    /// Makes the terms that a passage is found by when words are searched.
+    /// Computes the terms of a passage for lexical search.
     pub terms_of: TermsOf,
-    /// Where it gets a place while it is open; `None` when it has one of its own.
+    /// Where it gets a place while it is open; `None` if it has one of its own.
     pub places: Option<Arc<OpenDatabases>>,
 }
 
-/// The places for open databases. Shared by all that are to be bounded together.
+/// The places for open databases. Shared by all that have a common limit.
 pub struct OpenDatabases {
     places_max: usize,
     places: Mutex<Vec<Arc<Database>>>,
     freed: Condvar,
     /// Who waits for a place.
     waiting: AtomicUsize,
-    /// Counts uses, to tell which is the last one.
+    /// Counts uses, to tell which is the latest.
     uses: AtomicU64,
 }
 
 impl OpenDatabases {
-    /// So many databases may be open at once, at least one.
+    /// Allows this many databases to be open at once, at least one.
     pub fn at_most(places_max: usize) -> Self {
         Self {
             places_max: places_max.max(1),
@@ -58,16 +59,16 @@ impl OpenDatabases {
         }
     }
 
-    /// How many databases are open.
+    /// The number of open databases.
     pub fn count(&self) -> usize {
         self.places.lock().len()
     }
 
-    /// Gives `database` a place; closes another one for it when there is none.
+    /// Gives `database` a place; closes another one for it if there is none.
     fn take(&self, database: &Arc<Database>) {
         let mut places = self.places.lock();
         while places.len() >= self.places_max {
-            // Before looking: who stops to use a database after that sees it.
+            // Before looking: whoever stops using a database after that sees it.
             self.waiting.fetch_add(1, Ordering::SeqCst);
             places = match least_used(&places) {
                 Some((idle, opened)) => {
@@ -92,7 +93,7 @@ impl OpenDatabases {
         self.tell();
     }
 
-    /// Wakes who waits for a place, after there may be one.
+    /// Wakes those who wait for a place, after there may be one.
     fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // Who has looked and found none waits as soon as this can be locked.
@@ -108,7 +109,7 @@ impl fmt::Debug for OpenDatabases {
     }
 }
 
-/// Of those that nobody uses, the one that was not used for longest; from then on nobody uses it.
+/// The least recently used of the idle databases; from then on nobody uses it.
 fn least_used(places: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> {
     let mut by_use: Vec<_> = places.iter().map(|database| (database.last_use.load(Ordering::Relaxed), database)).collect();
     by_use.sort_unstable_by_key(|(last_use, _)| *last_use);
@@ -131,7 +132,7 @@ pub(super) struct Database {
 
 struct State {
     phase: Phase,
-    /// Who uses it while it is open.
+    /// Its users while it is open.
     users: usize,
 }
 
@@ -152,7 +153,7 @@ pub(super) struct Opened {
 
 impl Opened {
     fn close(&self) -> Result<(), StoreError> {
-        // Readers first: the checkpoint cannot pass a read that still runs.
+        // Readers first: a running read blocks the checkpoint.
         self.readers.close();
         self.writer.close()
     }
@@ -204,12 +205,12 @@ impl Database {
         self.power_safe
     }
 
-    /// Opens the database unless it is open, and keeps it so until the lease is dropped.
+    /// Opens the database unless it is open, and keeps it open until the lease is dropped.
     pub(super) fn lend(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
         self.lend_opened_by(|| open_existing_writer(&self.path, &COLLECTION, self.power_safe))
     }
 
-    /// As `lend`; `open` opens it when it is not.
+    /// As `lend`; `open` opens it if necessary.
     pub(super) fn lend_opened_by(
         self: &Arc<Self>,
         open: impl FnOnce() -> Result<Connection, StoreError>,
@@ -247,7 +248,7 @@ impl Database {
         }
     }
 
-    /// Answers the writes that wait, checkpoints and closes for good. Does nothing the second time.
+    /// Answers the waiting writes, checkpoints and closes for good. Does nothing the second time.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         while matches!(state.phase, Phase::Moving) {
@@ -278,7 +279,7 @@ impl Database {
         Ok(Opened { readers: Readers::new(self.path.clone(), self.readers_max, self.deadline.clone()), writer })
     }
 
-    /// Takes the connections, which nobody uses, to be closed. `finish_closing` must follow.
+    /// Takes the unused connections, to close them. `finish_closing` must follow.
     fn begin_closing(&self) -> Option<Arc<Opened>> {
         let mut state = self.state.lock();
         if state.users > 0 || !matches!(state.phase, Phase::Open(_)) {
@@ -292,9 +293,9 @@ impl Database {
 
     fn finish_closing(&self, opened: &Opened) {
         if let Err(error) = opened.close() {
-            // The log has what the checkpoint could not move; whoever opens the database next reads it there.
+            // The log keeps what the checkpoint could not move; whoever opens the database next reads it there.
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(path = %self.path.display(), error, "closing a database that nobody uses failed");
+            tracing::warn!(path = %self.path.display(), error, "cannot close an unused database");
         }
         self.state.lock().phase = Phase::Closed;
         self.changed.notify_all();

@@ -1,7 +1,7 @@
-//! The tokens and the words of passages, as search reads them: all at once, or what changed since a number of the sequence.
+//! The tokens and the words of passages, as search reads them: all at once, or the changes since a sequence number.
 //!
-//! Rows are written with the embedding of their passage; a trigger removes them with it. A database made before this table, or
-//! brought from elsewhere, gets its rows in steps. A row is made anew from the text whenever it is missing, so a damaged one costs time only.
+//! Rows are written with the embedding of their passage; a trigger removes them with it. A database older than this table, or a
+//! foreign one, gets its rows in steps. A missing row is recomputed from the text, so a damaged one costs only time.
 
 use rusqlite::Connection;
 
@@ -21,30 +21,31 @@ pub type PassageTokens = Vec<(PassageId, TokenSet)>;
 /// Passages with their words.
 pub type PassageWords = Vec<(PassageId, WordCounts)>;
 
-/// The tokens of passages, all or what changed of them.
+/// The tokens of passages: all of them, or changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenChanges {
-    /// The state of the database that this is true of.
+    /// The sequence number of the database that this applies to.
     pub sequence: Sequence,
-    /// Whether `passages` are all; else only those that were embedded since, and `removed` go before they come.
+    /// Whether `passages` are all; otherwise only those embedded since, to add after removing `removed`.
     pub complete: bool,
     /// Passages that are gone.
     pub removed: Vec<PassageId>,
     /// Passages with their tokens; those without any are left out.
     pub passages: PassageTokens,
-    /// The same passages with their words, if these were asked for.
+    /// The same passages with their words, if requested.
     pub words: PassageWords,
 }
 
 impl DocumentStore {
     /// Reads the tokens of passages; with `after`, only what changed after that number of the sequence, as far as the database
-    /// still knows. With `words`, their words, too. Damaged rows are left out: their passages count as having none.
+    /// still knows. With `words`, also their words. Damaged rows are left out: their passages count as having none.
     pub fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
         self.read("reading tokens", |connection| token_changes(connection, after, words))
     }
 
-    /// Gives some of the passages that were embedded before there were tokens what they lack, as `tokens_of` makes it of them. Gives these, and `None` when nothing is left to do. A crash costs no more than the step that ran. Waits for a place in the write
-    /// queue when that is full.
+    /// Gives some of the passages that are older than the tokens what they lack, as `tokens_of` makes it. Returns these, and
+    /// `None` if nothing is left to do. A crash costs only the current step. Waits for a place in the write queue if that is
+    /// full.
     pub fn fill_tokens<E>(
         &self,
         tokens_of: impl Fn(&[PendingPassage]) -> Result<Vec<TokenSet>, E>,
@@ -77,14 +78,14 @@ fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) 
     }
     changes.passages = kept_of_passages(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
     if words {
-        // Other than tokens, words are there before their passage is embedded.
+        // Unlike tokens, words exist before their passage is embedded.
         let after = Some(after.unwrap_or_default());
         changes.words = kept_of_passages(connection, after, "passage_words", "words", WordCounts::from_bytes)?;
     }
     Ok(changes)
 }
 
-/// What a table keeps of passages: of all, or of those that were embedded since.
+/// The values that a table stores for passages: for all, or for those embedded since.
 fn kept_of_passages<T>(
     connection: &Connection,
     after: Option<Sequence>,
@@ -116,7 +117,7 @@ impl TokenChanges {
     }
 }
 
-/// The next passages that lack their tokens, and the number of the sequence that they reach; `None` when the filling is over.
+/// The next passages that lack their tokens, and their last sequence number; `None` once the filling is finished.
 fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)>, Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let (filled, until) = connection.prepare_cached("select filled, until from token_fill")?.query_row([], read)?;
@@ -135,7 +136,7 @@ fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)
     Ok(Some((reached, passage_texts(connection, sql, &[filled, reached])?)))
 }
 
-/// Writes the tokens of passages that lacked them. A passage that is gone meanwhile gets no row.
+/// Writes the tokens of passages that lacked them. A passage that was deleted meanwhile gets no row.
 fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(PassageId, TokenSet)]) -> Result<(), Fault> {
     let connection = transaction.connection;
     let mut exists = connection.prepare_cached("select 1 from passages where id = ?1")?;

@@ -1,4 +1,4 @@
-//! What readers ask of a collection's database. Each function runs in one transaction, so it sees one state.
+//! Reads of a collection's database. Each function runs in one transaction, so it sees one state.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
@@ -16,7 +16,7 @@ pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Doc
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
 }
 
-/// The first `limit` documents of `rows`, fewer when their texts and metadata have more than `bytes_max` bytes but one at least, and
+/// The first `limit` documents of `rows`, fewer if their texts and metadata exceed `bytes_max` bytes but at least one, and
 /// whether there are more. `DOCUMENT_COLUMNS` come first in the rows.
 pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
     let (mut documents, mut bytes) = (Vec::new(), 0_u64);
@@ -33,7 +33,7 @@ pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Resu
 pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 order by d.id limit ?2");
     let after = page.after.as_ref().map_or("", DocumentId::as_str);
-    // One more than asked for tells whether there is a next page.
+    // One more than requested tells whether there is a next page.
     let limit = to_sql(page.limit as u64).saturating_add(1);
     let mut statement = connection.prepare_cached(&sql)?;
     let (documents, more) = page_of(&mut statement.query(params![after, limit])?, page.limit, bytes_max)?;
@@ -41,7 +41,7 @@ pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: 
     Ok(DocumentPage { documents, next })
 }
 
-/// `None` when `spend`, which is told the sizes of what a hit may carry, refuses one.
+/// `None` if `spend`, which gets the sizes of what a hit may include, refuses one.
 pub(super) fn passages(
     connection: &Connection,
     ids: &[PassageId],
@@ -108,7 +108,7 @@ pub(super) fn pending(connection: &Connection, after: PassageId, limit: usize) -
     passage_texts(connection, sql, &[to_sql(after.0), to_sql(limit as u64)])
 }
 
-/// Runs `sql`, which gives id, document, start, end and headings of passages, and adds their texts and titles.
+/// Runs `sql`, which returns id, document, start, end and headings of passages, and adds their texts and titles.
 pub(super) fn passage_texts(connection: &Connection, sql: &str, values: &[i64]) -> Result<Vec<PendingPassage>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
@@ -158,7 +158,7 @@ pub(super) fn pending_count_besides(connection: &Connection, others: &[PassageId
 
 pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
     let sequence = state(connection, "select sequence from state")?;
-    // A lower one would give numbers out again, and an index that has reached them would never see those changes.
+    // A lower one would reuse numbers, and an index that has reached them would never see those changes.
     let drawn = "select max(coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0),
                  coalesce((select max(sequence) from tombstones), 0))";
     if sequence < state(connection, drawn)? {
@@ -175,7 +175,7 @@ pub(super) fn tombstones_purged(connection: &Connection) -> Result<Sequence, Fau
 
 pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
     let forgotten = tombstones_purged(connection)?;
-    // An index at zero holds nothing that could have been removed.
+    // An empty index holds nothing that could have been removed.
     if after > Sequence(0) && after < forgotten {
         return Err(StoreError::ChangesForgotten { after, forgotten }.into());
     }
@@ -217,16 +217,16 @@ pub(super) fn embeddings(connection: &Connection, after: PassageId, limit: usize
     statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| embedded(row, 0))?.collect()
 }
 
-/// Whether some of its texts may have been cut by older rules than those of today.
+/// Whether some of its texts may have been split by older rules.
 pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fault> {
     let sql = "select cutting_rules < ?1 from state";
     Ok(connection.prepare_cached(sql)?.query_row([CUTTING_RULES], |row| row.get(0))?)
 }
 
-/// The rules by which texts are cut today, as migrations number them.
+/// The current rules for splitting texts, as migrations number them.
 pub(super) const CUTTING_RULES: i64 = 2;
 
-/// Counts from the numbers that triggers keep. `disk_bytes` is left at zero.
+/// Counts from the numbers that triggers maintain. `disk_bytes` stays zero.
 pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {
     let count = |sql| -> Result<u64, Fault> {
         let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Connections for reading, opened on demand and kept. Each read sees one state of the database from begin to end, and never
+//! Connections for reading, opened on demand and kept. Each read sees one state of the database throughout, and never
 //! waits for the writer.
 
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ impl Readers {
         run().map_err(|fault: Fault| fault.while_doing(doing))
     }
 
-    /// Waits for the reads that run and closes the connections. Reads that come later get `StoreError::Closed`.
+    /// Waits for the running reads and closes the connections. Later reads get `StoreError::Closed`.
     pub(super) fn close(&self) {
         let mut pool = self.pool.lock();
         pool.closed = true;
@@ -80,7 +80,7 @@ impl Readers {
 }
 
 /// Shows one state of the database until it is dropped. Its statements are prepared once per connection: most reads are so short
-/// that preparing them would be a good part of their time.
+/// that preparing them would take much of their time.
 struct ReadTransaction<'c>(&'c Connection);
 
 impl<'c> ReadTransaction<'c> {
@@ -102,7 +102,7 @@ impl Drop for ReadTransaction<'_> {
     }
 }
 
-/// A connection in use; gives its place back when it is dropped, also when opening failed.
+/// A connection in use; returns its place when it is dropped, even if opening failed.
 struct Lease<'r> {
     readers: &'r Readers,
     connection: Option<Connection>,

@@ -1,14 +1,14 @@
-//! What callers give to a collection's database and get from it: prepared documents, what became of them, passages that wait,
+//! Input and output of a collection's database: prepared documents, outcomes, passages that wait,
 //! changes, and what a hit needs.
 
 use crate::domain::{
     Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence,
 };
 
-/// A document ready to be stored: checked, its language known, cut into passages.
+/// A document ready to store: validated, its language known, split into passages.
 #[derive(Debug, Clone)]
 pub struct PreparedDocument {
-    /// The id, given or made.
+    /// The id, given or generated.
     pub id: DocumentId,
     /// The title.
     pub title: Option<String>,
@@ -16,36 +16,36 @@ pub struct PreparedDocument {
     pub text: String,
     /// The language, given or detected.
     pub language: Option<Language>,
-    /// `None` when the caller gave the language.
+    /// Confidence of the detection; `None` if the caller gave the language.
     pub language_confidence: Option<f32>,
     /// The metadata.
     pub metadata: Metadata,
     /// In order; never empty.
     pub passages: Vec<PassageSpan>,
-    /// The embedding of its one passage, when the caller sent it; else passages wait for theirs.
+    /// The embedding of its one passage, if the caller sent it; otherwise passages wait for theirs.
     pub embedding: Option<Embedding>,
 }
 
-/// What the store did with one document.
+/// The outcome of storing one document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upserted {
     /// Whether the id was new.
     pub created: bool,
-    /// The change's place in the sequence.
+    /// The change's sequence number.
     pub sequence: Sequence,
-    /// Passages that have no embedding yet. When title and text did not change, the old embeddings stay, and these are the passages
-    /// that still waited. Empty when a later document of the same call has the same id.
+    /// Passages without embedding. If title and text did not change, the old embeddings stay, and these are the passages
+    /// that still waited. Empty if a later document of the same call has the same id.
     pub pending: Vec<PendingPassage>,
-    /// Passages of the old version that are gone.
+    /// Removed passages of the old version.
     pub removed: Vec<PassageId>,
 }
 
-/// What the store removed.
+/// The result of a removal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deleted {
-    /// The change's place in the sequence.
+    /// The change's sequence number.
     pub sequence: Sequence,
-    /// Passages that are gone.
+    /// Removed passages.
     pub removed: Vec<PassageId>,
 }
 
@@ -58,7 +58,7 @@ pub struct DocumentKey(pub i64);
 pub struct PendingPassage {
     /// Its key.
     pub id: PassageId,
-    /// What it is read under.
+    /// Its context.
     pub context: PassageContext,
     /// Its text.
     pub text: String,
@@ -73,7 +73,7 @@ pub enum Change {
     Removed(PassageId),
 }
 
-/// Whose a passage is.
+/// A passage with its document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageDocument {
     /// The passage.
@@ -95,7 +95,7 @@ pub struct PassageRow {
     pub document: Document,
 }
 
-/// Bytes of what a hit may carry.
+/// Sizes of what a hit may include, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitSizes {
     /// Of the document's title.

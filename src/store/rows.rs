@@ -1,4 +1,4 @@
-//! From rows of SQLite to values of the domain. A row that holds what the store never writes is `StoreError::CorruptRow`.
+//! Converts SQLite rows to values of the domain. A row with something that the store never writes is `StoreError::CorruptRow`.
 
 use rusqlite::Row;
 
@@ -14,14 +14,14 @@ pub(super) const DOCUMENT_COLUMNS: &str =
     not exists (select 1 from passages p where p.document = d.key and p.embedding is null),
     d.checksum, d.title";
 
-/// How many columns `DOCUMENT_COLUMNS` are.
+/// The number of `DOCUMENT_COLUMNS`.
 const DOCUMENT_COLUMNS_COUNT: usize = 13;
 
-/// Reads `DOCUMENT_COLUMNS`, which are the row's first.
+/// Reads `DOCUMENT_COLUMNS`, which come first in the row.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     let key = row.get(0)?;
     read_document(row, key).map_err(|fault| match fault {
-        // A text that is not UTF-8, or a value of another type than its column's.
+        // A text that is not UTF-8, or a value of a type other than its column's.
         Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
             StoreError::CorruptRow { table: "documents", row: key, problem: "one of its columns cannot be read" }.into()
         }
@@ -45,15 +45,15 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         title: title.as_deref(),
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
-        return Err(corrupt("it does not fit its checksum").into());
+        return Err(corrupt("it does not match its checksum").into());
     }
     if stored.title.is_some_and(|title| check_title(title).is_err()) {
-        return Err(corrupt("its title is none").into());
+        return Err(corrupt("its title is not valid").into());
     }
     let language = stored.language.map(|code| Language::parse(code).ok_or_else(|| corrupt("its language is unknown")));
-    let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is no JSON object"))?;
+    let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is not a JSON object"))?;
     Ok(Document {
-        id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is none"))?,
+        id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is not valid"))?,
         title: stored.title.map(str::to_owned),
         text: stored.text.to_owned(),
         language: language.transpose()?,
@@ -85,18 +85,18 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
     let checksum: Option<i64> = row.get(DOCUMENT_COLUMNS_COUNT + stored.len())?;
     let headings = row.get_ref(DOCUMENT_COLUMNS_COUNT + stored.len() + 1)?.as_str_or_null().map_err(rusqlite::Error::from)?;
     if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
-        return Err(corrupt_passage(id, "it does not fit its checksum").into());
+        return Err(corrupt_passage(id, "it does not match its checksum").into());
     }
     let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
     let range = range(id, start, end, text)?;
     Ok(Passage { id: passage_id(id)?, start: range.start, end: range.end })
 }
 
-/// A passage's byte range, which lies in the text and cuts no character in two.
+/// A passage's byte range, which lies in the text and splits no character.
 pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<std::ops::Range<usize>, Fault> {
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
     if text.get(range.clone()).is_none() {
-        return Err(corrupt_passage(passage, "its range is no part of the document's text").into());
+        return Err(corrupt_passage(passage, "its range is not a part of the document's text").into());
     }
     Ok(range)
 }
@@ -118,7 +118,7 @@ fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
 
-/// A number as SQLite keeps it. What is beyond its range is beyond every row.
+/// A number in SQLite's type. A number beyond its range is beyond every row.
 pub(super) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Passages as mining reads them: by their keys, text and embedding apart, in batches of the caller's size.
+//! Passages as mining reads them: by their keys, text and embedding separately, in batches of the caller's size.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -13,7 +13,7 @@ use crate::domain::{DocumentId, Embedding, Language, MiningUnit, PassageId};
 pub struct PassageText {
     /// Its key.
     pub id: PassageId,
-    /// Equal for the passages of one document, and different for those of two.
+    /// Equal for passages of the same document, and different for others.
     pub document: i64,
     /// The document's language.
     pub language: Option<Language>,
@@ -22,7 +22,7 @@ pub struct PassageText {
 }
 
 impl DocumentStore {
-    /// Reads passages in the order of `ids`, each with its own text or its document's; those that are gone or wait for their
+    /// Reads passages in the order of `ids`, each with its own text or its document's; deleted ones and those without
     /// embedding are left out.
     pub fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
         self.read("reading passages", |connection| passage_texts(connection, ids, unit))
@@ -41,8 +41,8 @@ impl DocumentStore {
         })
     }
 
-    /// For each of `ids`, the first passages of documents, the embeddings of all passages of its document, without those that wait
-    /// for theirs. Documents that are gone are left out.
+    /// For each of `ids`, the first passages of documents, the embeddings of all passages of its document, without those that
+    /// wait for theirs. Deleted documents are left out.
     pub fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
         self.read("reading embeddings", |connection| {
             let sql = "select p.id, p.embedding from passages wanted join passages p on p.document = wanted.document
@@ -58,8 +58,8 @@ impl DocumentStore {
         })
     }
 
-    /// The first passages of documents, in the order of `ids`; `None` for a document that is not there, and where passages are the
-    /// sentences for one that has several.
+    /// The first passages of documents, in the order of `ids`; `None` for a document that does not exist, or, if passages are the
+    /// sentences, that has several.
     pub fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
         self.read("reading passages", |connection| {
             let sql = match unit {

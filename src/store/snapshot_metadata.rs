@@ -1,5 +1,5 @@
-//! What a snapshot takes along besides collections: aliases of these, and classifiers that have learned, from one catalog into
-//! another. Rows go from database to database, so that no more than one of them is in memory.
+//! What a snapshot includes besides collections: their aliases, and trained classifiers, copied from one catalog to
+//! another. Rows go from database to database, so that only one of them is in memory at a time.
 
 use std::path::{Path, PathBuf};
 
@@ -20,11 +20,11 @@ const TEXT_COLUMNS: &str = "description, text, labels, language, embedding";
 /// A change of the catalog by a restored snapshot.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
-    /// The collections that go; their aliases become those of the new ones of their names.
+    /// The collections to remove; their aliases move to the new ones with the same names.
     pub replaced: Vec<Collection>,
-    /// The collections that come.
+    /// The collections to add.
     pub new: Vec<Collection>,
-    /// What comes with them.
+    /// Aliases and classifiers to add.
     pub carried: SnapshotMetadata,
 }
 
@@ -33,17 +33,17 @@ pub struct Replacement {
 pub struct SnapshotMetadata {
     /// The folder of the other catalog, which nobody has open. Without it there are no classifiers.
     pub origin: Option<PathBuf>,
-    /// Aliases with the collections that they get.
+    /// Aliases with their collections.
     pub aliases: Vec<(CollectionName, CollectionId)>,
     /// Classifiers with their new ids.
     pub classifiers: Vec<(ClassifierName, String)>,
-    /// Whether aliases and classifiers of these names give way.
+    /// Whether to replace aliases and classifiers with these names.
     pub replace: bool,
 }
 
 impl Catalog {
-    /// Fills this empty catalog with `collections` and, if there is an `origin`, the folder of the catalog that they are of, with
-    /// what a snapshot takes along from there. Collections are the same by their names: one may have been embedded anew since its
+    /// Fills this empty catalog with `collections` and, if there is an `origin`, the folder of their catalog, with
+    /// the other data of a snapshot from there. Collections are matched by their names: one may have been re-embedded since its
     /// row was read, and so have another id there.
     pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
         self.run("filling a catalog", |connection| {
@@ -68,9 +68,9 @@ impl Catalog {
         })
     }
 
-    /// Makes a change by a restored snapshot, all or nothing. `StoreError::CollectionExists` when the name of a collection is
+    /// Applies a restored snapshot, all or nothing. `StoreError::CollectionExists` if the name of a collection is
     /// taken by one that is not replaced, or the name of an alias by a collection; `StoreError::AliasExists` or
-    /// `StoreError::ClassifierExists` when one would have to give way and may not.
+    /// `StoreError::ClassifierExists` if one would have to be replaced and may not.
     pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
         self.run("replacing collections", |connection| {
             attached(connection, change.carried.origin.as_deref(), |connection| {
@@ -98,7 +98,7 @@ impl Catalog {
     }
 }
 
-/// Works with the other catalog attached. A transaction that `work` leaves open is rolled back before.
+/// Runs `work` with the other catalog attached. A transaction that `work` leaves open is rolled back first.
 fn attached<T>(
     connection: &Connection,
     origin: Option<&Path>,
@@ -107,15 +107,15 @@ fn attached<T>(
     let Some(origin) = origin else { return work(connection) };
     let path = origin.join("catalog.sqlite");
     let detach = || {
-        // Statements that are kept prepared keep it busy.
+        // Prepared statements keep it busy.
         connection.flush_prepared_statement_cache();
         connection.execute(&format!("detach {ORIGIN}"), [])
     };
-    // One that an earlier change could not detach; mostly there is none.
+    // One that an earlier change could not detach; usually there is none.
     let _ = detach();
     connection.execute(&format!("attach ?1 as {ORIGIN}"), [path.to_string_lossy()])?;
     let done = work(connection);
-    // What was committed is not undone by this, so its failure is none of the change.
+    // This cannot undo the commit, so its failure is not the change's.
     let _ = detach();
     done
 }
@@ -135,7 +135,7 @@ fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec
     for collection in collections {
         let mut rows = statement.query([&collection.id.0])?;
         while let Some(row) = rows.next()? {
-            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: 0, problem: "its name is none" };
+            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: 0, problem: "its name is not valid" };
             let name = CollectionName::parse(&row.get::<_, String>(0)?).map_err(corrupt)?;
             found.push(Alias { name, collection: collection.name.clone() });
         }

@@ -1,8 +1,8 @@
-//! What makes one database the replacement of another: documents move over as they are, with their keys, times and places in the
-//! sequence, while their passages and embeddings are made anew.
+//! Builds a replacement for a database: documents are copied as they are, with their keys, times and sequence
+//! numbers, while their passages and embeddings are made anew.
 //!
-//! A document draws a number of the sequence with every change, and no two have the same. So the documents that the replacement
-//! lacks, or has in an older revision, are found by comparing two ordered lists of numbers, whatever was changed or deleted in
+//! A document draws a sequence number with every change, and no two have the same. So comparing two ordered lists of numbers
+//! finds the documents that the replacement lacks, or has in an older revision, whatever was changed or deleted in
 //! between and wherever a crash interrupted the work.
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -30,27 +30,27 @@ impl Revision {
     pub const FIRST: Self = Self { sequence: Sequence(0), key: DocumentKey(i64::MIN) };
 }
 
-/// A document that moves over.
+/// A document to copy.
 #[derive(Debug, Clone)]
 pub struct MovedDocument {
     /// Its key.
     pub key: DocumentKey,
     /// The document as it is in the other database.
     pub document: Document,
-    /// Its passages; `None` when those that the replacement has are of the same title and text and stay.
+    /// Its passages; `None` if the replacement's passages have the same title and text and stay.
     pub passages: Option<Vec<MovedPassage>>,
 }
 
-/// A passage of a document that moves over.
+/// A passage of a document to copy.
 #[derive(Debug, Clone)]
 pub struct MovedPassage {
-    /// Where it is.
+    /// Its position.
     pub span: PassageSpan,
-    /// `None` when it waits for its embedding.
+    /// `None` if it waits for its embedding.
     pub embedding: Option<PassageEmbedding>,
 }
 
-/// An answer that is kept for a request that comes again.
+/// A stored answer for a repeated request.
 #[derive(Debug, Clone)]
 pub struct IdempotencyRecord {
     key: String,
@@ -65,16 +65,16 @@ impl DocumentStore {
         self.read("reading revisions", |connection| revisions(connection, after, limit))
     }
 
-    /// Reads documents by their keys, in order; `None` for one that is gone. Reads no further once the texts have `bytes_max`
-    /// bytes together, but always the first one.
+    /// Reads documents by their keys, in order; `None` for a deleted one. Stops once the texts exceed `bytes_max`
+    /// bytes together, but always reads the first one.
     pub fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
         self.read("reading documents", |connection| documents_of(connection, keys, bytes_max))
     }
 
-    /// Writes documents that move over in the place of what is stored under their keys and ids.
+    /// Writes copied documents over what is stored under their keys and ids.
     pub fn take_documents(&self, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
         let terms_of = self.terms_of;
-        self.write_patiently("taking documents over", move |transaction| {
+        self.write_patiently("copying documents", move |transaction| {
             documents.iter().try_for_each(|document| take(transaction, document, terms_of))
         })
     }
@@ -86,9 +86,9 @@ impl DocumentStore {
         })
     }
 
-    /// The answers that are kept for requests that come again.
+    /// The stored answers for repeated requests.
     pub fn idempotency_records(&self) -> Result<Vec<IdempotencyRecord>, StoreError> {
-        self.read("reading kept answers", |connection| {
+        self.read("reading stored answers", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
             let mut statement = connection.prepare(sql)?;
             let read = |row: &rusqlite::Row<'_>| {
@@ -103,10 +103,10 @@ impl DocumentStore {
         })
     }
 
-    /// Makes this the database that goes on where another one stopped: its next change comes after `sequence`, and it answers
-    /// repeated requests as that one did. Then all of it is on the disk, also where commits do not wait for that.
+    /// Makes this database continue another one: its next change comes after `sequence`, and it answers
+    /// repeated requests as that one did. Then all of it is on the disk, even if commits do not wait for that.
     pub fn succeed(&self, sequence: Sequence, answers: Vec<IdempotencyRecord>) -> Result<(), StoreError> {
-        self.write_patiently("taking a database over", move |transaction| {
+        self.write_patiently("replacing a database", move |transaction| {
             transaction.raise_sequence(sequence);
             let sql =
                 "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
@@ -119,8 +119,8 @@ impl DocumentStore {
         self.sync()
     }
 
-    /// Makes all that is committed survive power loss: a commit that waits for the disk takes those before it along, which are in
-    /// the same log; what is no more in the log waited for the disk when it left. The files themselves are never opened here:
+    /// Makes everything committed survive power loss: a commit that waits for the disk includes those before it, which are in
+    /// the same log; whatever left the log waited for the disk then. The files themselves are never opened here:
     /// closing one would drop the locks that SQLite holds on it for this process.
     pub fn sync(&self) -> Result<(), StoreError> {
         if self.connections.power_safe() {
@@ -168,7 +168,7 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
     let MovedDocument { key, document, passages } = moved;
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
-        // Another text by now: the comparison finds the document again.
+        // The text has changed: the comparison finds the document again.
         let sql = "select language from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
         let values = params![key.0, document.id.as_str(), document.text, document.title];
         let same = transaction.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
@@ -212,7 +212,7 @@ const INSERT: &str = "insert into documents
 const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
     updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, checksum = ?11 where key = ?1";
 
-/// Writes a document's row as it is in the other database, its place in the sequence included.
+/// Writes a document's row as it is in the other database, including its sequence number.
 fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, document: &Document) -> Result<(), Fault> {
     let metadata = mutations::metadata_json(&document.metadata)?;
     let row = DocumentRow {

@@ -1,4 +1,4 @@
-//! The rows of the inverted index of terms: what is written of a passage, so that words find it.
+//! The rows of the inverted index of terms for each passage.
 
 use rusqlite::{Connection, params};
 
@@ -8,10 +8,10 @@ use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
 use crate::domain::{Language, PassageTerms};
 
-/// Makes the terms of a passage's text, its context before it, in the language of its document.
+/// Computes the terms of a passage's text and its context, in the language of its document.
 pub type TermsOf = fn(&str, Option<Language>) -> PassageTerms;
 
-/// Makes the terms of a document's passages anew, in its language.
+/// Recomputes the terms of a document's passages, in its language.
 pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: TermsOf) -> Result<(), Fault> {
     let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
     for passage in passage_texts(connection, sql, &[document])? {

@@ -1,4 +1,4 @@
-//! The rows of passages' tokens: how one is written, under the checksum of its passage.
+//! The rows of passages' tokens, sealed with the checksum of their passage.
 
 use rusqlite::{Connection, params};
 
@@ -7,7 +7,7 @@ use super::error::Fault;
 use super::rows::to_sql;
 use crate::domain::{PassageId, TokenSet};
 
-/// Writes the tokens of a passage that is embedded, unless it has none.
+/// Writes the tokens of an embedded passage, unless it has none.
 pub(super) fn insert(connection: &Connection, passage: PassageId, tokens: &TokenSet) -> Result<(), Fault> {
     if !tokens.is_empty() {
         let sql = "insert or replace into passage_tokens (passage, tokens) values (?1, ?2)";

@@ -1,8 +1,8 @@
-//! The one writer of a database: a thread with a bounded queue that commits what waits together.
+//! The single writer of a database: a thread with a bounded queue that commits waiting writes together.
 //!
-//! A commit that survives power loss costs a wait for the disk. So the thread runs the commands that wait in one transaction,
-//! each in a savepoint of its own, commits once and only then answers them all: one command's failure undoes that command
-//! alone, a failed commit is everybody's. A crash before the commit leaves nothing of the group, and nobody was answered.
+//! A commit that survives power loss has to wait for the disk. So the thread runs the waiting commands in one transaction,
+//! each in a savepoint of its own, commits once and only then answers them all: one command's failure undoes only that command,
+//! a failed commit fails all of them. A crash before the commit leaves nothing of the group, and nothing was acknowledged.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -20,11 +20,11 @@ use crate::domain::Sequence;
 const GROUP_COMMANDS_MAX: usize = 256;
 
 /// Rows changed in one transaction before it takes no more commands: bounds how long the first one waits for its answer, and
-/// how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents fills it alone, so that such a batch
-/// goes into the index while the next one is written; together they would wait for each other, and one core with them.
+/// how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents reaches it alone, so that such a
+/// batch goes into the index while the next one is written; together they would wait for each other, and one core with them.
 const GROUP_ROWS_MAX: u64 = 2_000;
 
-/// Gives the time in milliseconds since the Unix epoch. It may jump, also backwards.
+/// Returns the time in milliseconds since the Unix epoch. It may jump, even backwards.
 pub type Clock = fn() -> i64;
 
 /// The system's clock; 0 before the epoch.
@@ -33,7 +33,7 @@ pub fn system_clock() -> i64 {
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A handle on the thread. Dropping it ends the thread after what waits is written.
+/// A handle on the thread. Dropping it ends the thread after waiting writes are done.
 pub(super) struct Writer {
     queue: Mutex<Option<SyncSender<Box<dyn Command>>>>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
@@ -63,7 +63,7 @@ impl Writer {
         self.submit(doing, work)?.wait()
     }
 
-    /// Runs a write of the server's own and waits until it is durable; when the queue is full, first for a place in it.
+    /// Runs a write of the server's own and waits until it is durable; if the queue is full, it first waits for a place.
     /// Work that was accepted before must not be refused now.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
@@ -93,7 +93,7 @@ impl Writer {
         self.queue.lock().clone().ok_or(StoreError::Closed)
     }
 
-    /// Answers the writes that wait, checkpoints and closes the connection. Does nothing the second time.
+    /// Answers the waiting writes, checkpoints and closes the connection. Does nothing the second time.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         drop(self.queue.lock().take());
         let thread = self.thread.lock().take();
@@ -131,18 +131,18 @@ impl<'c> WriteTransaction<'c> {
         Ok(transaction)
     }
 
-    /// The last number that was drawn.
+    /// The last number drawn.
     pub(super) fn sequence(&self) -> Sequence {
         Sequence(self.sequence)
     }
 
-    /// Draws the next number of the change sequence. Those of a command that fails are not used again.
+    /// Draws the next sequence number. Numbers of a failed command are not reused.
     pub(super) fn next_sequence(&mut self) -> i64 {
         self.sequence += 1;
         self.sequence as i64
     }
 
-    /// Draws all numbers up to `sequence` that were not drawn yet, for what comes from another database.
+    /// Draws all numbers up to `sequence` that were not drawn yet, for rows from another database.
     pub(super) fn raise_sequence(&mut self, sequence: Sequence) {
         self.sequence = self.sequence.max(sequence.0);
     }
@@ -167,7 +167,7 @@ impl Drop for WriteTransaction<'_> {
 
 /// A write that waits in the queue.
 trait Command: Send {
-    /// Runs it in a savepoint. An error means that the whole transaction is lost, not this command alone.
+    /// Runs it in a savepoint. An error means that the whole transaction is lost, not just this command.
     fn run(&mut self, transaction: &mut WriteTransaction<'_>) -> Result<(), Fault>;
 
     /// Sends the caller the result, or the group's error.
@@ -228,7 +228,7 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
     }
 }
 
-/// The thread: until every sender is gone and the queue is empty.
+/// The thread: runs until every sender is gone and the queue is empty.
 fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, clock: Clock) -> Result<(), StoreError> {
     while let Ok(first) = commands.recv() {
         let mut group = Vec::new();

@@ -1,4 +1,4 @@
-//! What can go wrong when the log and the traces are started.
+//! Errors when the log and the traces are started.
 
 /// An error of the log's set-up.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum TelemetryError {
     /// There is a log already.
     #[error("cannot start the log")]
     Start(#[from] tracing_subscriber::util::TryInitError),
-    /// The collector's address is none.
+    /// The collector's address is not valid.
     #[error("otel_endpoint must be an address that begins with http://, such as http://127.0.0.1:4318, got {got:?}")]
     Endpoint {
         /// What came.

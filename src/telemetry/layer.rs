@@ -1,4 +1,4 @@
-//! The form in which the layers of the log and of the traces are put together.
+//! The common form of the layers of the log and of the traces.
 
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::Layer;

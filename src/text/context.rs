@@ -1,14 +1,14 @@
-//! What is embedded of a passage: itself below its title and headings, of which only so much that the passage keeps its place.
+//! The text that is embedded for a passage: itself after its title and headings, as far as they leave room for the passage.
 
 use std::borrow::Cow;
 
 use super::{TextError, Tokenize};
 use crate::domain::PassageContext;
 
-/// Of the tokens that a model reads, one in so many may be those of the context.
+/// One in this many of the model's tokens may belong to the context.
 pub(super) const SHARE: usize = 4;
 
-/// The text that is embedded for a passage by a model that reads `tokens_max` tokens.
+/// The text to embed for a passage with a model that reads `tokens_max` tokens.
 pub fn embedded_text<'p>(
     tokenizer: &impl Tokenize,
     context: &PassageContext,
@@ -21,8 +21,8 @@ pub fn embedded_text<'p>(
     Ok(shortened(tokenizer, context, tokens_max)?.0.with(passage))
 }
 
-/// As much of a context as has its place among the `tokens_max` tokens that a model reads, and how many tokens that is. When it
-/// is too long, the outermost headings go first; the title keeps at least half of the place.
+/// As much of a context as fits into the `tokens_max` tokens of a model, and its number of tokens. If it
+/// is too long, the outermost headings go first; the title keeps at least half of the room.
 pub(super) fn shortened(
     tokenizer: &impl Tokenize,
     context: &PassageContext,
@@ -58,13 +58,13 @@ pub(super) fn shortened(
     Ok((shortened, tokens))
 }
 
-/// The first words of a text that have at most so many tokens; `None` when there are none.
+/// The first words of a text with at most this many tokens; `None` if there are none.
 fn beginning<'t>(tokenizer: &impl Tokenize, text: &'t str, tokens_max: usize) -> Result<Option<&'t str>, TextError> {
     let offsets = tokenizer.offsets(text)?;
     let Some(next) = offsets.get(tokens_max) else { return Ok(Some(text)) };
     let end = (0..=next.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let cut = &text[..end];
-    // A word is not cut in two, unless there is no other.
+    // A word is not split, unless there is no other.
     let inside = !text[end..].starts_with(char::is_whitespace) && !cut.ends_with(char::is_whitespace);
     let words = cut.rfind(char::is_whitespace).filter(|_| inside).map_or(cut, |at| &cut[..at]);
     Ok(Some(words.trim_end()).filter(|words| !words.is_empty()))

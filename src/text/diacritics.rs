@@ -1,11 +1,12 @@
-//! Texts as they are typed where diacritics are left out. Search by words and the trainer both go through here.
+//! Texts as people type them without diacritics. Lexical search and the trainer share this.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// A text as it is typed without diacritics, in lower case; `None` when it has none.
+/// A text as people type it without diacritics, in lower case; `None` if it has none.
 ///
-/// Only what its readers take for an addition goes: marks of Latin and Greek letters, the dots of ё, stress in Cyrillic, vowel
-/// points of Arabic and Hebrew. What is a letter of its own stays, as й and the Persian ی, and so do the vowels of Indic scripts.
+/// Only what readers take for an addition is removed: marks of Latin and Greek letters, the dots of ё, stress in Cyrillic, vowel
+/// points of Arabic and Hebrew. Letters in their own right stay, such as й and the Persian ی, and so do the vowels of Indic
+/// scripts.
 pub fn without_diacritics(text: &str) -> Option<String> {
     if text.is_ascii() {
         return None;
@@ -23,7 +24,7 @@ pub fn without_diacritics(text: &str) -> Option<String> {
     (plain != full).then_some(plain)
 }
 
-/// What is typed for a letter that Unicode does not take for another one with a mark.
+/// What people type for a letter that Unicode does not decompose into another one with a mark.
 pub(super) fn plain_letter(c: char) -> Option<&'static str> {
     Some(match c {
         'ß' => "ss",

@@ -1,11 +1,11 @@
-//! What can go wrong between raw text and token ids.
+//! Errors between raw text and token ids.
 
 use std::path::PathBuf;
 
 /// An error of the text pipeline.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// The tokenizer's file cannot be read or is no tokenizer.
+    /// The tokenizer's file cannot be read or is not a tokenizer.
     #[error("cannot load the tokenizer {}", path.display())]
     Load {
         /// The file.

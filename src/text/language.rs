@@ -1,8 +1,8 @@
-//! Which of the 62 languages a text is written in.
+//! Detects which of the 62 languages a text is written in.
 //!
-//! A bundle may bring a head for it, trained on the same text as the encoder: `head`. What it names is doubted when little speaks for
-//! it, or letters against it: `outside`. For a bundle without a head, rules decide: `rules`. Either way a text without letters, or
-//! in a script that none of the languages has, is in no language.
+//! A bundle may have a language head, trained on the same text as the encoder: `head`. Its result is rejected if the evidence is
+//! weak, or if letters contradict it: `outside`. For a bundle without a head, rules decide: `rules`. Either way, a text without
+//! letters, or in a script that none of the languages uses, has no language.
 
 mod frequent_words;
 pub mod head;
@@ -18,13 +18,13 @@ use crate::domain::DetectedLanguage;
 use head::LanguageHead;
 use rules::RuleDetector;
 
-/// Characters of each part of a long text that a head looks at: beginning, middle and end. A hundred settle it nearly always, but a
+/// Characters of each part of a long text that a head reads: beginning, middle and end. A hundred are nearly always enough, but a
 /// text may begin with a notice or end with a list in another language; a book costs no more than a page.
 const PART_CHARACTERS: usize = 512;
-/// Characters of a text that is looked at as a whole.
+/// Maximum characters of a text that is read as a whole.
 const CHARACTERS_MAX: usize = 3 * PART_CHARACTERS;
 
-/// Recognizes languages. Build it once; detection takes `&self`.
+/// Detects languages. Build it once; detection takes `&self`.
 pub struct LanguageDetector {
     way: Way,
 }
@@ -35,7 +35,7 @@ enum Way {
 }
 
 impl LanguageDetector {
-    /// Gives the detector of a bundle: its head when it has one, else the rules. `tokenizer` is the bundle's.
+    /// The detector of a bundle: its head if it has one, otherwise the rules. `tokenizer` is the bundle's.
     pub fn open(bundle: &Bundle, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         if !bundle.manifest.files.contains_key(LANGUAGE_HEAD) {
             return Ok(Self::by_rules());
@@ -45,7 +45,7 @@ impl LanguageDetector {
         Self::with_head(head, tokenizer.clone()).map_err(|problem| TextError::LanguageHead { path, problem })
     }
 
-    /// Gives a detector by the head, whose rows are the tokens of `tokenizer`. Says what is wrong when they cannot be.
+    /// A detector with a head whose rows are the tokens of `tokenizer`. The error says what does not fit.
     pub fn with_head(head: LanguageHead, tokenizer: Tokenizer) -> Result<Self, String> {
         let (expected, got) = (tokenizer.vocabulary_size(), head.vocabulary());
         if expected != got {
@@ -54,18 +54,18 @@ impl LanguageDetector {
         Ok(Self { way: Way::Head { head, tokenizer } })
     }
 
-    /// Gives a detector that needs no head.
+    /// A detector without a head.
     pub fn by_rules() -> Self {
         Self { way: Way::Rules(RuleDetector::new()) }
     }
 
-    /// Gives the most likely language of `text`, or `None` when it is in none: without letters, in letters of foreign scripts, of
-    /// nothing that was seen in training, or, by a head, in another language than the 62.
+    /// Returns the most likely language of `text`, or `None` if it has none: without letters, in letters of foreign scripts, with
+    /// nothing seen in training, or, with a head, in a language other than the 62.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
         self.detect_cut(text, None)
     }
 
-    /// As `detect`, of a text whose only passage is `cut`, if it is one: its tokens are most often those that the head asks for.
+    /// As `detect`, for a text whose only passage is `cut`, if it is one: its tokens are most often those that the head needs.
     pub fn detect_cut(&self, text: &str, cut: Option<&Cut>) -> Option<DetectedLanguage> {
         match &self.way {
             Way::Rules(rules) => rules.detect(text),
@@ -84,7 +84,7 @@ impl LanguageDetector {
     }
 }
 
-/// The parts of `text` that a head looks at: all from its first letter on, or beginning, middle and end.
+/// The parts of `text` that a head reads: everything from its first letter on, or beginning, middle and end.
 fn sample(text: &str) -> Cow<'_, str> {
     let text = &text[text.find(char::is_alphabetic).unwrap_or(0)..];
     if text.char_indices().nth(CHARACTERS_MAX).is_none() {

@@ -1,8 +1,8 @@
-//! Which words of a passage answer: those that have a term of the query, and those that a model finds near to it.
+//! Marks the words of a passage that match: those with a term of the query, and those that a model finds near it.
 //!
-//! Terms are found by the rules of `terms`, character by character as readers see them, so that each leads back to its place in
-//! the passage, and no mark begins or ends within a character. Words between spaces are marked whole; where a script has none,
-//! pairs of neighboring characters are, and pairs side by side become one mark.
+//! Terms are found by the rules of `terms`, one visible character at a time, so that each leads back to its place in
+//! the passage, and no mark splits a character. Words between spaces are marked whole; in scripts without spaces,
+//! pairs of neighboring characters are, and adjacent pairs become one mark.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,9 +16,9 @@ use super::terms::passage_terms;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
-/// Marks of one passage at most; more would show nothing.
+/// Maximum marks per passage; more would not help.
 pub const MARKS_MAX: usize = 100;
-/// Bytes of a passage that are looked at. No model reads as much; a text that came with a vector of its own may be longer.
+/// Maximum bytes of a passage to read. No model reads as much; a text that came with its own vector may be longer.
 pub const MARKED_BYTES_MAX: usize = 16 << 10;
 
 /// The terms of a query, ready to be looked up.
@@ -31,16 +31,16 @@ pub struct SoughtTerms {
 /// The words of a passage.
 #[derive(Debug)]
 pub struct PassageWords {
-    /// Of which its words have their stems, too.
+    /// The language, for the stems of its words.
     language: Option<Language>,
-    /// All of them as terms have them, one after the other.
+    /// All of them in the form of terms, one after the other.
     shown: String,
     characters: Vec<Character>,
-    /// Each of one class, without anything between that separates words.
+    /// Each of one class, without a separator in between.
     runs: Vec<Run>,
 }
 
-/// A character as readers see it.
+/// A visible character.
 #[derive(Debug)]
 struct Character {
     /// Bytes of the passage.
@@ -75,14 +75,14 @@ impl SoughtTerms {
 }
 
 impl PassageWords {
-    /// Takes a passage in a language, if that is known, apart, or its first `MARKED_BYTES_MAX` bytes.
+    /// Takes a passage in a language, if that is known, or its first `MARKED_BYTES_MAX` bytes.
     pub fn new(passage: &str, language: Option<Language>) -> Self {
         let mut words = Self { language, shown: String::new(), characters: Vec::new(), runs: Vec::new() };
         let mut open = None;
         let within = |(at, grapheme): &(usize, &str)| at + grapheme.len() <= MARKED_BYTES_MAX;
         for (at, grapheme) in passage.grapheme_indices(true).take_while(within) {
             let normal = if grapheme.len() == 1 { grapheme.to_ascii_lowercase() } else { normalized(grapheme) };
-            // Characters that only steer how a text is shown leave nothing, and separate nothing.
+            // Characters that only control how a text is displayed leave nothing, and separate nothing.
             for part in normal.graphemes(true) {
                 let of = part.chars().find_map(class);
                 let is_mark = of.is_none() && part.chars().all(is_combining_mark);
@@ -109,18 +109,18 @@ impl PassageWords {
         }
     }
 
-    /// Whether what comes next is one character with the last one, once what has no width between them is gone, as in a query. Words with
-    /// spaces between them are marked whole, so there it does not matter.
+    /// Whether the next character joins the last one once zero-width characters between them are removed, as in a query. Words
+    /// with spaces between them are marked whole, so there it does not matter.
     fn is_parted_from(&self, part: &str) -> bool {
         let unspaced = self.runs.last().is_some_and(|run| run.class != Class::Word);
         let last = self.characters.last().filter(|_| unspaced);
         last.is_some_and(|last| format!("{}{part}", &self.shown[last.shown.clone()]).graphemes(true).count() == 1)
     }
 
-    /// Adds a mark, or a part of a character, that something without a width parts from its letter to that letter.
+    /// Adds a mark, or a part of a character, that a zero-width character separates from its letter to that letter.
     fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
         if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
-            // Letter and mark may have a form of their own.
+            // Letter and mark may have a composed form.
             let whole: String = self.shown[last.shown.start..].chars().chain(part.chars()).nfkc().collect();
             self.shown.truncate(last.shown.start);
             self.shown.push_str(&whole);
@@ -128,7 +128,7 @@ impl PassageWords {
         }
     }
 
-    /// Where the terms of a query stand: ranges of bytes in the passage, in no order.
+    /// The positions of the query's terms: ranges of bytes in the passage, in no order.
     pub fn of_terms(&self, sought: &SoughtTerms) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         for run in &self.runs {
@@ -150,7 +150,7 @@ impl PassageWords {
         marks
     }
 
-    /// Whole words of which `pieces`, ranges of bytes in the passage, make at least half; where words have no spaces between them,
+    /// Whole words of which `pieces`, ranges of bytes in the passage, make at least half; in scripts without spaces,
     /// the characters of the pieces. In no order.
     pub fn of_pieces(&self, pieces: &[Range<usize>]) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
@@ -177,7 +177,7 @@ impl PassageWords {
     }
 }
 
-/// Puts marks in order and makes one of those that overlap or touch; the first `MARKS_MAX` of them.
+/// Sorts marks and merges those that overlap or touch; the first `MARKS_MAX` of them.
 pub fn joined(mut marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
     marks.sort_unstable_by_key(|mark| (mark.start, mark.end));
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -191,7 +191,7 @@ pub fn joined(mut marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// Whether two ranges have something in common.
+/// Whether two ranges overlap.
 pub fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }

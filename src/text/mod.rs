@@ -1,4 +1,4 @@
-//! From raw text to token ids, passages and a language. The trainer and the server both go through here.
+//! From raw text to token ids, passages and a language. The trainer and the server share this.
 
 pub mod context;
 pub mod diacritics;

@@ -1,8 +1,8 @@
-//! Words and punctuation apart, by the rules of the Moses tokenizer as EMS (2024, section IV-B) applied them: nothing is escaped, a
-//! hyphen stays in its word, and the text is in lower case already.
+//! Separates words and punctuation by the rules of the Moses tokenizer as EMS (2024, section IV-B) applied them: nothing is
+//! escaped, hyphens stay in their words, and the text is already in lower case.
 //!
-//! The lists of abbreviations that keep their period are left out. In lower case they decide little: a period stays on its word
-//! anyway before a word in lower-case letters, and within a word that has another one. What is left is an abbreviation at the end
+//! The lists of abbreviations that keep their period are left out. In lower case they matter little: a period stays on its word
+//! anyway before a word in lower-case letters, and within a word that has another one. What remains is an abbreviation at the end
 //! or before a number.
 
 use regex::Regex;
@@ -25,20 +25,20 @@ struct Rule {
     replacement: &'static str,
 }
 
-/// In the order in which they apply. Letters are Unicode's Alphabetic, as in Perl: a virama or a tone mark is none of them and is
-/// set apart.
+/// In the order in which they apply. Letters are Unicode's Alphabetic, as in Perl: a virama or a tone mark is not among them and
+/// is separated.
 const BEFORE_APOSTROPHES: &[(&str, &str)] = &[
     (r"[\x00-\x1f]", ""),
     (r"[^\p{Alphabetic}\p{Nd}\s.'`,\-]", " $0 "),
     // Several periods are one word.
     (r"\.{2,}", " $0 "),
-    // A comma is set apart unless it stands between digits.
+    // A comma is separated unless it stands between digits.
     (r"(\P{N}),", "$1 , "),
     (r",(\P{N})", " , $1"),
     (r"(\p{N}),$", "$1 , "),
 ];
 
-/// Contractions lean on the word before: it 's.
+/// Contractions attach to the word before: it 's.
 const ENGLISH: &[(&str, &str)] = &[
     (r"(\P{Alphabetic})'(\P{Alphabetic})", "${1} ' ${2}"),
     (r"([^\p{Alphabetic}\p{N}])'(\p{Alphabetic})", "${1} ' ${2}"),
@@ -47,7 +47,7 @@ const ENGLISH: &[(&str, &str)] = &[
     (r"(\p{N})'(s)", "${1} '${2}"),
 ];
 
-/// French and Italian: an article leans on the word after, l' eau.
+/// French and Italian: an article attaches to the word after, l' eau.
 const ROMANCE: &[(&str, &str)] = &[
     (r"(\P{Alphabetic})'(\P{Alphabetic})", "${1} ' ${2}"),
     (r"(\P{Alphabetic})'(\p{Alphabetic})", "${1} ' ${2}"),
@@ -72,8 +72,8 @@ impl Moses {
         }
     }
 
-    /// Puts a space between words and punctuation of `text`, which is in lower case. Control characters go, everything else stays
-    /// in its order; white space becomes single spaces.
+    /// Puts a space between words and punctuation of `text`, which is in lower case. Control characters are removed, everything
+    /// else stays in its order; white space becomes single spaces.
     pub(super) fn space(&self, text: &str, language: Option<Language>) -> String {
         let apostrophes = match language.map(Language::code) {
             Some("en") => &self.english,
@@ -105,7 +105,7 @@ impl Rule {
     }
 }
 
-/// Splits the period off the end of `word`, unless `word` has letters and another period, or `next` goes on in lower case.
+/// Splits the period off the end of `word`, unless `word` has letters and another period, or `next` is in lower case.
 fn final_period<'a>(word: &'a str, next: Option<&str>) -> impl Iterator<Item = &'a str> {
     let goes_on = next.and_then(|next| next.chars().next()).is_some_and(char::is_lowercase);
     let split = word.strip_suffix('.').filter(|rest| {

@@ -1,7 +1,7 @@
 //! Normalization and pre-tokenization, as parts of `tokenizer.json`: NFKC, lower case, one space between words; then words,
-//! punctuation and digits apart, each piece marked with a leading `▁`.
+//! punctuation and digits separately, each piece marked with a leading `▁`.
 //!
-//! They live in the tokenizer's file, not in code beside it, so that any program that reads the file gets the same ids.
+//! They are part of the tokenizer's file instead of code beside it, so that any program that reads the file gets the same ids.
 
 use tokenizers::normalizers::{Lowercase, NFKC, Nmt, Sequence as Normalizers};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -12,14 +12,14 @@ use tokenizers::pre_tokenizers::sequence::Sequence as PreTokenizers;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::{NormalizedString, Normalizer, SplitDelimiterBehavior};
 
-/// The normalizer of text version 1. Control characters go, NFKC, lower case, and NFKC again, because lowering can leave a
-/// letter and its mark apart that have a composed form only in lower case (`J̌` has none, `ǰ` has).
+/// The normalizer of text version 1. Removes control characters, then NFKC, lower case, and NFKC again, because lower-casing can
+/// leave a letter and its mark apart that have a composed form only in lower case (`J̌` has none, `ǰ` has).
 pub fn normalizer() -> Normalizers {
     Normalizers::new(vec![Nmt.into(), NFKC.into(), Lowercase.into(), NFKC.into()])
 }
 
 /// The pre-tokenizer of text version 1. Punctuation is split off before the word mark is set, so that a word has the same
-/// pieces with a quotation mark before it as without.
+/// pieces with or without a quotation mark before it.
 pub fn pre_tokenizer() -> PreTokenizers {
     PreTokenizers::new(vec![
         PreTokenizerWrapper::WhitespaceSplit(WhitespaceSplit),
@@ -29,12 +29,12 @@ pub fn pre_tokenizer() -> PreTokenizers {
     ])
 }
 
-/// Normalizes `text` as the tokenizer does before it looks for pieces.
+/// Normalizes `text` as the tokenizer does before it searches for pieces.
 pub fn normalize(text: &str) -> String {
     let mut normalized = NormalizedString::from(text);
     match normalizer().normalize(&mut normalized) {
         Ok(()) => normalized.get().to_owned(),
-        // These normalizers only rewrite characters; none of them has a failing path.
+        // These normalizers only rewrite characters; none of them can fail.
         Err(_) => text.to_owned(),
     }
 }

@@ -1,8 +1,8 @@
-//! The words of a text in their plain form, the same way in every language: what translations are looked up by.
+//! The words of a text in their plain form, the same way in every language, to look up translations.
 //!
-//! A word is folded as for searching by words, and not stemmed: its language need not be known. In scripts that put no spaces between
-//! words, those of ICU4X's dictionaries are found, which are part of the program. In Korean each pair of neighboring characters stands for
-//! a word, as particles are attached to what they belong to.
+//! A word is folded as for lexical search, and not stemmed: its language need not be known. In scripts without spaces between
+//! words, ICU4X's dictionaries find them, which are part of the program. In Korean each pair of neighboring characters stands for
+//! a word, because particles are attached to words.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use crate::domain::{WORD_KEY_BITS, WordCounts};
 
-/// The words of a text, in order; a word that comes again is there again.
+/// The words of a text, in order, with repetitions.
 pub fn plain_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
@@ -24,7 +24,7 @@ pub fn plain_words(text: &str) -> Vec<String> {
     words
 }
 
-/// The number that stands for a word, `WORD_KEY_BITS` long. Different words rarely have the same.
+/// The number of a word, `WORD_KEY_BITS` long. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
     crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
 }
@@ -41,7 +41,7 @@ pub fn word_counts(text: &str) -> WordCounts {
 static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
-/// Hands the words of a run to `take`.
+/// Passes the words of a run to `take`.
 pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(&str)) {
     match run.class {
         Class::Word => {

@@ -1,7 +1,7 @@
-//! What a bundle may ask for before its tokenizer: lower case, and spaces between words.
+//! The preprocessing that a bundle may ask for: lower case, and spaces between words.
 //!
-//! Only white space is added and only white space and control characters go; everything else stays in its order. So each character
-//! that comes out is found again in the source by counting, and passages are cut in the source.
+//! Only white space is added, and only white space and control characters are removed; everything else stays in its order. So
+//! each resulting character is found again in the source by counting, and passages are split in the source.
 
 use std::ops::Range;
 
@@ -17,24 +17,24 @@ pub(super) struct Preprocessor {
     words: WordFinder,
 }
 
-/// A prepared text, and where its parts come from.
+/// A prepared text, and the source of its parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Aligned {
     /// The prepared text.
     pub(super) text: String,
-    /// For each character of it: where it starts, and its range in the source; an added space is empty.
+    /// For each character of it: where it starts, and its range in the source; an added space has an empty one.
     characters: Vec<(usize, Range<usize>)>,
 }
 
 impl Preprocessor {
-    /// Compiles what `preprocessing` needs; dictionaries are loaded by the first text that needs them.
+    /// Compiles what `preprocessing` needs; dictionaries are loaded with the first text that needs them.
     pub(super) fn new(preprocessing: Preprocessing) -> Self {
         match preprocessing {
             Preprocessing::MosesJieba => Self { detector: RuleDetector::new(), moses: Moses::new(), words: WordFinder::new() },
         }
     }
 
-    /// Lowers `text` and puts spaces between its words, by the rules of the language that it seems to be in.
+    /// Lower-cases `text` and puts spaces between its words, by the rules of its apparent language.
     pub(super) fn prepare(&self, text: &str) -> String {
         let language = self.detector.detect(text).map(|detected| detected.language);
         let lower = text.to_lowercase();
@@ -45,7 +45,7 @@ impl Preprocessor {
         }
     }
 
-    /// As `prepare`, with the way back.
+    /// As `prepare`, with the mapping to the source.
     pub(super) fn prepare_aligned(&self, text: &str) -> Aligned {
         let prepared = self.prepare(text);
         let mut sources = lowered(text).filter(|(c, _)| !c.is_whitespace());
@@ -54,7 +54,7 @@ impl Preprocessor {
             if c.is_whitespace() {
                 return (at, reached..reached);
             }
-            // Control characters that went are stepped over.
+            // Removed control characters are skipped.
             let source = sources.find(|(source, _)| *source == c).map_or(reached..reached, |(_, range)| range);
             reached = source.end;
             (at, source)
@@ -81,8 +81,8 @@ impl Aligned {
     }
 }
 
-/// The characters of `text` in lower case, each with the range of the character that it comes from. Lowering in context (a final
-/// sigma) changes which character comes out, never how many.
+/// The characters of `text` in lower case, each with the range of its source character. Lower-casing in context (a final
+/// sigma) changes the resulting character, never the number of characters.
 fn lowered(text: &str) -> impl Iterator<Item = (char, Range<usize>)> {
     let ranges = text.char_indices().flat_map(|(at, c)| std::iter::repeat_n(at..at + c.len_utf8(), c.to_lowercase().count()));
     let lower: Vec<char> = text.to_lowercase().chars().collect();

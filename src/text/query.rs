@@ -1,49 +1,49 @@
-//! What a query says beside its words: quotes around words that must stand in this order, a minus before what must not be there.
+//! Parses the operators of a query: quotes around words that must occur in this order, and a minus before excluded words.
 //!
-//! A mark is an operator only where nobody would write it by chance: an apostrophe, an inch, the quote within a Hebrew abbreviation,
-//! a hyphen, a dash and a negative number are what they were. A quote that nobody closes is no quote. The rules are in
-//! `docs/search.md`.
+//! A mark is an operator only where nobody would write it by chance: an apostrophe, an inch, the quote within a Hebrew
+//! abbreviation, a hyphen, a dash and a negative number are plain text. So is a quote that is never closed. The rules are
+//! in `docs/search.md`.
 
 use crate::domain::{Language, QueryTerms, TermPhrase};
 
 use super::runs::is_spaced_letter;
 use super::terms::{self, QUERY_TERMS_MAX};
 
-/// A query, read.
+/// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryText {
-    /// The query without its operators: without quote marks and without what is excluded.
+    /// The query without its operators: without quote marks and excluded words.
     pub text: String,
-    /// What stands in quotes, also part of the text.
+    /// The quoted parts, which are also part of the text.
     pub phrases: Vec<String>,
-    /// What stands behind a minus.
+    /// The excluded parts.
     pub excluded: Vec<String>,
 }
 
 /// Why a query cannot be answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// Nothing is left to look for.
+    /// Nothing is left to search for.
     #[error(
-        "must say what to look for beside what passages must not have, got minus-words alone; \
+        "must contain something to search for besides excluded words; \
          set operators to false to search for the text as it is"
     )]
     OnlyExcluded,
-    /// More than is looked for in passages. Cut, it would demand something else.
+    /// More words than are searched for. If it were cut off, it would require something else.
     #[error(
-        "must demand at most {limit} words of passages (in quotes, after a minus, or with words \"all\"), got {got}; \
+        "must require or exclude at most {limit} words (in quotes, after a minus, or with words \"all\"), got {got}; \
          set operators to false to search for the text as it is"
     )]
     TooManyDemands {
         /// The bound.
         limit: usize,
-        /// The query's.
+        /// The query's number.
         got: usize,
     },
 }
 
 impl QueryText {
-    /// Reads the operators of a query.
+    /// Parses the operators of a query.
     pub fn read(query: &str) -> Self {
         let mut read = Self::default();
         let mut marks = Marks::default();
@@ -59,7 +59,7 @@ impl QueryText {
                 }
                 None => (None, 0),
             };
-            // What is no operator is text, of marks around nothing both.
+            // Anything but an operator is text, and so are marks around nothing.
             let taken = (rest.len() - behind.len() + end).max(c.len_utf8());
             match what {
                 Some(what) => read.add(what, negated),
@@ -76,20 +76,21 @@ impl QueryText {
         read
     }
 
-    /// A query without operators, whatever it holds.
+    /// A query without operators, whatever it contains.
     pub fn literal(query: &str) -> Self {
         Self { text: query.to_owned(), ..Self::default() }
     }
 
-    /// Whether there is anything to look for. Asks for as little time as reading the query.
+    /// Whether there is anything to search for. Takes as little time as parsing the query.
     pub fn check(&self) -> Result<(), QueryError> {
         let says_something = self.excluded.is_empty() || self.text.contains(char::is_alphanumeric);
         if says_something { Ok(()) } else { Err(QueryError::OnlyExcluded) }
     }
 
-    /// The terms that the query is searched by, with stems if its language is known, and what it demands: of every word with `all_words`.
+    /// The terms of the query, with stems if its language is known, and its requirements: every word with
+    /// `all_words`.
     pub fn terms(&self, all_words: bool, language: Option<Language>) -> Result<QueryTerms, QueryError> {
-        // Words in quotes first, lest they be the ones that are cut off.
+        // Quoted words first, so that they are not the ones that are cut off.
         let text = self.phrases.iter().chain([&self.text]).map(String::as_str).collect::<Vec<_>>().join("\n");
         let mut found = terms::query_terms(&text, language);
         found.required = self.phrases.iter().filter_map(|phrase| Some(vec![terms::phrase(phrase)?])).collect();
@@ -105,12 +106,12 @@ impl QueryText {
         Ok(found)
     }
 
-    /// Takes in what an operator is about.
+    /// Adds the part that an operator applies to.
     fn add(&mut self, what: &str, negated: bool) {
         if negated {
             return self.excluded.push(what.to_owned());
         }
-        // The mark before it is gone.
+        // The mark before it is removed.
         let mut before = None;
         for c in what.chars() {
             self.push(c, before);
@@ -119,7 +120,7 @@ impl QueryText {
         self.phrases.push(what.to_owned());
     }
 
-    /// Adds a character to the text. Where a mark is gone that stood between two words, a space keeps them apart.
+    /// Adds a character to the text. If a removed mark stood between two words, a space keeps them apart.
     fn push(&mut self, c: char, before: Option<char>) {
         let last = self.text.chars().next_back();
         if last != before && last.is_some_and(is_spaced_letter) && is_spaced_letter(c) {
@@ -132,18 +133,18 @@ impl QueryText {
 /// Words between quote marks.
 struct Quoted<'q> {
     inside: &'q str,
-    /// Of what is inside and both marks.
+    /// The range of the inside, and of the whole with both marks.
     bytes: usize,
 }
 
-/// Finds quotes, and remembers which marks nobody closes any more: a query of nothing but these is read once, not once for each.
+/// Finds quotes, and remembers which marks are never closed: a query of nothing but these is read once, not once for each.
 #[derive(Default)]
 struct Marks {
     unclosed: Vec<char>,
 }
 
 impl Marks {
-    /// The quote that a text begins with, maybe around nothing.
+    /// The quote that a text begins with, even if it is empty.
     fn quoted<'q>(&mut self, text: &'q str, before: Option<char>) -> Option<Quoted<'q>> {
         let open = text.chars().next()?;
         let closing = closing(open)?;
@@ -167,7 +168,7 @@ impl Marks {
     }
 }
 
-/// The marks that close what a mark opens; `None` for what is no quote mark.
+/// The marks that close a mark; `None` if it is not a quote mark.
 fn closing(open: char) -> Option<&'static [char]> {
     Some(match open {
         '"' => &['"'],
@@ -184,12 +185,12 @@ fn closing(open: char) -> Option<&'static [char]> {
     })
 }
 
-/// Whether a mark looks the same at both ends, or opens here and closes there: whether it is one, its neighbors say.
+/// Whether a mark looks the same at both ends, or opens here and closes there: then its neighbors decide what it is.
 fn is_upright(mark: char) -> bool {
     matches!(mark, '"' | '＂' | '”' | '»')
 }
 
-/// The hyphen of every keyboard, full-width, and the sign of mathematics that some programs make of it.
+/// The hyphen of every keyboard, the full-width one, and the mathematical sign that some programs replace it with.
 fn is_minus(c: char) -> bool {
     matches!(c, '-' | '－' | '\u{2212}')
 }

@@ -1,14 +1,14 @@
-//! A text in its normal form, taken apart into runs of letters and digits of one class, and words in their plain form.
+//! A text in its normal form, split into runs of letters and digits of one class, and words in their plain form.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use super::diacritics;
 
-/// Characters of a term; what a longer one has beyond them is not looked at.
+/// Maximum characters of a term; further ones of a longer term are ignored.
 pub(super) const TERM_CHARS_MAX: usize = 64;
 
-/// Whether a character is a letter or digit of a script that puts spaces between words and nothing else to them.
+/// Whether a character is a letter or digit of a script with spaces between words and no attached particles.
 pub(super) fn is_spaced_letter(c: char) -> bool {
     class(c) == Some(Class::Word)
 }
@@ -43,7 +43,7 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
     })
 }
 
-/// The class of a letter or digit; `None` for what separates terms, and for marks, which belong to the letter before them.
+/// The class of a letter or digit; `None` for separators, and for marks, which belong to the letter before them.
 pub(super) fn class(c: char) -> Option<Class> {
     match c {
         '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
@@ -64,15 +64,15 @@ pub(super) fn class(c: char) -> Option<Class> {
     }
 }
 
-/// NFKC, lower case, ASCII digits, one form of sigma; without characters that only steer how a text is shown.
+/// NFKC, lower case, ASCII digits, one form of sigma; without characters that only control how a text is displayed.
 pub(super) fn normalized(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.nfkc() {
         match c {
-            // Persian sets this between parts of a word, where others write a space; in Indic scripts it only shapes letters.
+            // Persian puts this between parts of a word, where others write a space; in Indic scripts it only shapes letters.
             '\u{200c}' if is_arabic(before) => shown.push(' '),
-            // Joiners, spaces of no width, marks of direction, the soft hyphen, the Arabic tatweel.
+            // Joiners, zero-width spaces, direction marks, the soft hyphen, the Arabic tatweel.
             '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {}
             '\u{fe00}'..='\u{fe0f}' => {}
             'ς' => shown.push('σ'),
@@ -80,7 +80,7 @@ pub(super) fn normalized(text: &str) -> String {
         }
         before = c;
     }
-    // Lowering can leave a letter and its mark apart that have a composed form only in lower case.
+    // Lower-casing can leave a letter and its mark apart that have a composed form only in lower case.
     shown.nfkc().collect()
 }
 
@@ -96,11 +96,11 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
-/// A word without its accents and with the plain form of letters that people type differently; `None` when it has none of
+/// A word without its accents and with the plain form of letters that people type differently; `None` if it has none of
 /// them.
 ///
-/// Only marks that readers take for an addition go: of Latin and Greek letters, stress in Cyrillic, vowel points in Arabic and
-/// Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
+/// Only marks that readers take for an addition are removed: of Latin and Greek letters, stress in Cyrillic, vowel points in
+/// Arabic and Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
 pub(super) fn fold(word: &str) -> Option<String> {
     if word.is_ascii() {
         return None;
@@ -129,7 +129,7 @@ fn plain_letter(c: char) -> Option<&'static str> {
     })
 }
 
-/// Marks that fold away. U+093C is the dot of Devanagari, which many leave out.
+/// Marks that are folded away. U+093C is the dot of Devanagari, which many leave out.
 fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}')
         || matches!(c, '\u{6d6}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')

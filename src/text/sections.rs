@@ -1,26 +1,26 @@
-//! Sections: what stands between two headings, with the headings above it.
+//! Sections: the text between two headings, with the headings above it.
 //!
-//! A passage never goes on from one section into the next. A section that is too short to mean anything by itself is none: it
+//! A passage never crosses the end of a section. A section that is too short to mean anything by itself
 //! joins its neighbor.
 
 use std::ops::Range;
 
 use super::structure::Heading;
 
-/// A part of a text that passages do not leave.
+/// A part of a text that passages do not cross.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Section {
     /// Its bytes, its own heading included.
     pub(super) range: Range<usize>,
-    /// The headings above it, by their places among all, outermost first.
+    /// The headings above it, by their index among all, outermost first.
     pub(super) above: Vec<usize>,
-    /// Those above what follows its beginning: its own heading too.
+    /// The headings above its content: also its own.
     pub(super) path: Vec<usize>,
-    /// Where what it says begins, behind its heading.
+    /// Where its content begins, after its heading.
     body: usize,
 }
 
-/// The sections of the part `whole` of a text; always at least one. What comes before the first heading is one too.
+/// The sections of the part `whole` of a text; always at least one. The text before the first heading is one too.
 pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -> Vec<Section> {
     let mut found = Vec::with_capacity(headings.len() + 1);
     let first = headings.first().map_or(whole.end, |heading| heading.range.start);
@@ -41,8 +41,8 @@ pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -
     found
 }
 
-/// The same sections, those that mean nothing alone with a neighbor: a heading without a text goes to what follows it, and so does
-/// what is too short at the beginning; what is too short elsewhere goes to what is before it, if the two fit into one passage.
+/// The same sections, with those that mean nothing alone joined to a neighbor: a heading without a text joins what follows it,
+/// and so does a short one at the beginning; a short one elsewhere joins the one before it, if the two fit into one passage.
 pub(super) fn joined(
     text: &str,
     sections: Vec<Section>,
@@ -75,7 +75,7 @@ pub(super) fn joined(
 }
 
 impl Section {
-    /// Both as one, above which is what is above both.
+    /// Both as one, under the headings that they share.
     fn followed_by(self, next: Self) -> Self {
         let shared = self.above.iter().zip(&next.above).take_while(|(a, b)| a == b).count();
         Self { range: self.range.start..next.range.end, above: self.above[..shared].to_vec(), path: next.path, body: next.body }

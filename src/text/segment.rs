@@ -1,8 +1,8 @@
-//! Passages: a text cut into parts that the model reads whole, each below its title and headings.
+//! Passages: a text split into parts that the model reads in full, each with its title and headings.
 //!
-//! A passage stays within its section and takes as many whole blocks (paragraphs, lists, tables, code) as fit; a block that does not
-//! fit by itself is cut between its items, else between sentences, and only a sentence that is too long by itself within. A piece
-//! that is too short to mean anything joins its neighbor. No text is changed.
+//! A passage stays within its section and takes as many whole blocks (paragraphs, lists, tables, code) as fit; a block that does
+//! not fit by itself is split between its items, otherwise between sentences, and only a sentence that is too long by itself is
+//! split within. A piece that is too short to mean anything joins its neighbor. No text is changed.
 
 use std::ops::Range;
 
@@ -16,43 +16,43 @@ use super::{TextError, Tokenize, Tokens};
 use crate::domain::passages::TOKENS_MIN;
 use crate::domain::{PassageBounds, PassageContext};
 
-/// How far past the last possible cut the ends of words are looked for; longer than any one character with its marks.
+/// How far past the last possible split to look for the ends of words; longer than any character with its marks.
 const LOOKAHEAD_BYTES: usize = 64;
-/// Where passages are short, a piece is too short only below this part of one.
+/// If passages are short, a piece is too short only below this share of one.
 const SHORT_SHARE: usize = 4;
 
-/// A part of a text that the model reads whole.
+/// A part of a text that the model reads in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Its bytes in the text.
     pub range: Range<usize>,
-    /// What it is read under.
+    /// Its context.
     pub context: PassageContext,
-    /// Its tokens and those of its context before them, as they are embedded; they had to be found to cut there.
+    /// Its tokens after those of its context, as they are embedded; splitting needed them anyway.
     pub tokens: Tokens,
 }
 
-/// How much of a text is read at once.
+/// The limits of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Of the passage itself.
     pub bounds: PassageBounds,
-    /// Tokens that the model reads, of the passage and its context together.
+    /// Maximum tokens of the model, for the passage and its context together.
     pub tokens_max: usize,
 }
 
-/// Splits a text without a title as `split_text` does, for a model that reads no more than one passage has.
+/// Splits a text without a title as `split_text` does, for a model that reads no more than one passage.
 pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, TextError> {
     split_text(tokenizer, None, text, Reading { bounds, tokens_max: bounds.tokens_max })
 }
 
-/// Splits `text` into byte ranges of at most `reading.bounds.tokens_max` tokens each, which with their context are at most
-/// `reading.tokens_max`: at the ends of sections, blocks, items, sentences, else between words, else between characters. A short
-/// text of one section is one range. Together they cover everything but white space between and around them; there is
-/// always at least one, and each starts and ends after the one before. With an overlap, a range begins with the last sentences of
-/// the one before in its section, or else with its last words.
+/// Splits `text` into byte ranges of at most `reading.bounds.tokens_max` tokens each, which with their context have at most
+/// `reading.tokens_max`: at the ends of sections, blocks, items, sentences, otherwise between words, otherwise between
+/// characters. A short text of one section is one range. Together they cover everything but white space between and around them;
+/// there is always at least one, and each starts and ends after the one before. With an overlap, a range begins with the last
+/// sentences of the one before in its section, or otherwise with its last words.
 ///
-/// The one exception to the bounds: a character that has more tokens by itself is a range of its own.
+/// The one exception to the limits: a character with more tokens by itself is a range of its own.
 pub fn split_text(tokenizer: &impl Tokenize, title: Option<&str>, text: &str, reading: Reading) -> Result<Vec<Cut>, TextError> {
     let all = 0..text.len();
     let whole = trimmed(text, all.clone());
@@ -85,14 +85,14 @@ struct Frame<'a> {
     added: usize,
 }
 
-/// A context, and what it leaves of what the model reads.
+/// A context, and the room it leaves.
 struct Room {
     context: PassageContext,
-    /// As much of the context as is embedded.
+    /// The part of the context that is embedded.
     embedded: PassageContext,
-    /// Tokens of context and passage together, at most.
+    /// Maximum tokens of context and passage together.
     tokens_max: usize,
-    /// Tokens of the passage alone, at most.
+    /// Maximum tokens of the passage alone.
     budget: usize,
 }
 
@@ -120,7 +120,7 @@ impl Room {
     }
 }
 
-/// A text with everything that decides where it is cut, found once for the whole of it.
+/// A text with everything that decides where it is split, computed once for the whole of it.
 struct Cutter<'a, T> {
     tokenizer: &'a T,
     text: &'a str,
@@ -130,7 +130,7 @@ struct Cutter<'a, T> {
     least: usize,
     /// Where each token of the whole text starts, ascending.
     token_starts: Vec<usize>,
-    /// Where a passage may begin, ascending: at blocks before all, then at items too, then at sentences too.
+    /// Possible starts of a passage, ascending: of blocks, then also of items, then also of sentences.
     starts: [Vec<usize>; 3],
 }
 
@@ -139,7 +139,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         let mut reached = 0;
         let mut token_starts = Vec::new();
         for token in tokenizer.offsets(text)? {
-            // Where normalization swaps two marks, starts may step back; a running maximum keeps them sorted.
+            // If normalization swaps two marks, starts may step back; a running maximum keeps them sorted.
             reached = token.start.max(reached);
             token_starts.push(reached);
         }
@@ -156,7 +156,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Ok(cutter)
     }
 
-    /// Whether `at` is within a heading, or between it and what follows.
+    /// Whether `at` is within a heading, or between it and its content.
     fn parts_heading(&self, at: usize) -> bool {
         let before = self.headings.partition_point(|heading| heading.range.start < at);
         let heading = before.checked_sub(1).map(|place| &self.headings[place]);
@@ -174,7 +174,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / SHARE).saturating_sub(self.frame.added)
     }
 
-    /// Cuts a section and adds its passages.
+    /// Splits a section and adds its passages.
     fn cut_section(&self, section: &Section, passages: &mut Vec<Cut>) -> Result<(), TextError> {
         let whole = trimmed(self.text, section.range.clone());
         let (first, further) = (self.room(&section.above)?, self.room(&section.path)?);
@@ -197,7 +197,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Ok(())
     }
 
-    /// What a passage below these headings may have. A heading that says what the title says is not told twice.
+    /// The limits of a passage below these headings. A heading that repeats the title is left out.
     fn room(&self, above: &[usize]) -> Result<Room, TextError> {
         let title = self.frame.title;
         let headings = above.iter().map(|&place| self.headings[place].text.as_str());
@@ -208,8 +208,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Room::under(self.tokenizer, context, self.frame.reading, self.frame.added)
     }
 
-    /// Gives the longest passage that starts at `start`, before `end`. A part of a text may have more tokens than it had within the
-    /// whole (a word that is cut gains a mark), so its own tokens are counted, and it is made shorter until they fit.
+    /// Returns the longest passage that starts at `start`, before `end`. A part of a text may have more tokens than it had within
+    /// the whole (a split word gains a mark), so its own tokens are counted, and it is shortened until they fit.
     fn passage_from(&self, start: usize, end: usize, room: &Room) -> Result<Cut, TextError> {
         let mut budget = room.budget;
         loop {
@@ -223,8 +223,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         }
     }
 
-    /// Gives the best place to stop after `start` and up to `end` with at most `budget` tokens of the whole text in between; always
-    /// at least one character further.
+    /// Returns the best place to stop after `start` and up to `end` with at most `budget` tokens of the whole text in between;
+    /// always at least one character further.
     fn end_within(&self, start: usize, end: usize, budget: usize) -> usize {
         let limit = match self.token_starts.get(self.token_index(start) + budget) {
             Some(&limit) if limit < end => limit,
@@ -236,7 +236,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
             if self.is_short(&(start..at)) {
                 continue;
             }
-            // What has to be cut anyway begins here; what fits into a passage of its own does not.
+            // A block that must be split anyway begins here; one that fits into its own passage does not.
             let block = at..starts.get(next).map_or(end, |&next| next.min(end));
             if rank + 1 == self.starts.len() || self.tokens_in(&block) <= budget {
                 return at;
@@ -245,7 +245,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         end_within_sentence(self.text, start, self.leaving_enough(start, end, limit))
     }
 
-    /// Where to stop in a sentence at `limit` at the latest, so that what is left of it is not too short.
+    /// Where to stop in a sentence at `limit` at the latest, so that the rest of it is not too short.
     fn leaving_enough(&self, start: usize, end: usize, limit: usize) -> usize {
         let [.., sentences] = &self.starts;
         let next = sentences.partition_point(|&at| at <= limit);
@@ -258,7 +258,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         earlier.filter(|&at| self.tokens_in(&(start..at)) >= self.least).unwrap_or(limit)
     }
 
-    /// Joins the last passage of a section to the one before when it is too short, or lets it begin earlier when the two do not fit
+    /// Joins the last passage of a section to the one before if it is too short, or starts it earlier if the two do not fit
     /// into one.
     fn lengthen_last(&self, found: &mut Vec<Cut>, first: &Room, further: &Room) -> Result<(), TextError> {
         let [.., before, last] = &found[..] else { return Ok(()) };
@@ -274,7 +274,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         }
         let counted = if self.has_letters(&last) { last.end } else { last.start };
         let Some(&latest) = self.token_starts.get(self.token_index(counted).saturating_sub(self.least)) else { return Ok(()) };
-        // What stays of the passage before must still go on behind the one before that.
+        // The rest of the passage before must still end after the one before that.
         let earliest = found.len().checked_sub(3).map_or(before.start, |place| found[place].range.end.max(before.start));
         let known = self.starts.iter().filter_map(|starts| {
             let next = starts.partition_point(|&at| at <= latest);
@@ -297,8 +297,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Ok(())
     }
 
-    /// Where the part of `passage` begins that the next one repeats: at its first sentence, else its first word, of which at most
-    /// `overlap` tokens are left; `None` when there is none.
+    /// Where the part of `passage` begins that the next one repeats: at the first sentence, otherwise the first word, from which
+    /// at most `overlap` tokens remain; `None` if there is none.
     fn overlap_start(&self, passage: &Range<usize>, overlap: usize) -> Option<usize> {
         let first = self.token_index(passage.end).saturating_sub(overlap);
         let from = (*self.token_starts.get(first)?).max(passage.start + 1);
@@ -322,8 +322,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
     }
 }
 
-/// Cuts a sentence that is too long by itself: after white space in the second half of what fits, else before a word,
-/// else between what a reader sees as characters, else between code points.
+/// Splits a sentence that is too long by itself: after white space in the second half of what fits, otherwise before a word,
+/// otherwise between visible characters, otherwise between code points.
 fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     let first = text[start..].chars().next().map_or(0, char::len_utf8);
     let limit = floor_char_boundary(text, limit);
@@ -334,7 +334,7 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
         return limit;
     }
     let room = limit - start;
-    // Looking a little further shows whether a word goes on; looking at all that follows would take quadratic time.
+    // Looking a little further shows whether a word continues; looking at everything that follows would take quadratic time.
     let seen = &text[start..floor_char_boundary(text, limit + LOOKAHEAD_BYTES)];
     let spaced = seen[..room].char_indices().rfind(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
     let word = || {
@@ -345,7 +345,7 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     start + spaced.filter(|at| *at > room / 2).or_else(word).or(spaced).or_else(character).unwrap_or(room)
 }
 
-/// Where the first word begins at or after `from`, before `end`. In a script without spaces every character may begin one.
+/// The start of the first word at or after `from`, before `end`. In a script without spaces every character may start one.
 fn word_start(text: &str, from: usize, end: usize) -> Option<usize> {
     let from = (from..=end).find(|&at| text.is_char_boundary(at))?;
     let before = text[..from].chars().next_back();
@@ -364,7 +364,7 @@ fn leading_white_space(text: &str) -> usize {
     text.len() - text.trim_start().len()
 }
 
-/// Gives `range` without the white space at its ends.
+/// Returns `range` without the white space at its ends.
 fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
     let part = &text[range.clone()];
     let start = range.start + leading_white_space(part);

@@ -1,11 +1,11 @@
-//! Where sentences end.
+//! Finds the ends of sentences.
 //!
-//! Sentence ends follow Unicode (UAX 29), with what that leaves out of the supported languages added and what it takes
-//! for an end by mistake removed.
+//! Sentence ends follow Unicode (UAX 29), with missing rules for the supported languages added and false ends
+//! removed.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Gives the offsets at which a sentence starts, the first one excepted.
+/// Returns the offsets where a sentence starts, except the first.
 pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
     let by_unicode = text.split_sentence_bound_indices().map(|(at, _)| at).skip(1).filter(|&at| !is_false_end(text, at));
     let mut starts: Vec<usize> = by_unicode.chain(ends_unknown_to_unicode(text)).collect();
@@ -14,7 +14,7 @@ pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Whether the end of a sentence that Unicode sees before `at` is more likely an initial (J. Verne), an ordinal number
+/// Whether the end of a sentence that Unicode finds before `at` is more likely an initial (J. Verne), an ordinal number
 /// (am 3. Mai), or a line that was wrapped in mid-sentence.
 fn is_false_end(text: &str, at: usize) -> bool {
     let before = text[..at].trim_end();
@@ -36,7 +36,7 @@ fn is_false_end(text: &str, at: usize) -> bool {
     }
 }
 
-/// Finds the ends of sentences that Unicode's rules do not know: Thai puts nothing but a space between them, Greek asks
+/// Finds the ends of sentences that Unicode's rules do not cover: Thai has only a space between them, Greek asks
 /// with a semicolon, Armenian is often typed with a colon for its full stop, and an ellipsis may end one too.
 fn ends_unknown_to_unicode(text: &str) -> impl Iterator<Item = usize> {
     let (mut earlier, mut last, mut spaced) = (' ', ' ', false);

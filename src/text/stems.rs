@@ -1,4 +1,4 @@
-//! Stems: what a word has in common with its other forms, by the rules of Snowball for its language.
+//! Stems: the common part of a word's forms, by Snowball's rules for its language.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use frostem::{Algorithm, Stemmer};
 
 use crate::domain::Language;
 
-/// What stems the words of a language; `None` for one that Snowball has no rules for.
+/// The stemmer of a language; `None` if Snowball has no rules for it.
 pub(super) fn stemmer(language: Language) -> Option<Stemmer> {
     let algorithm = match language.code() {
         "ar" => Algorithm::Arabic,
@@ -45,9 +45,9 @@ pub(super) fn stemmer(language: Language) -> Option<Stemmer> {
     Some(Stemmer::new(algorithm))
 }
 
-/// The stem of a word in lower case; `None` where that is the word itself, or nothing.
+/// The stem of a word in lower case; `None` if that is the word itself, or empty.
 pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
-    // Rules are made for words; what holds a digit is a number or a name.
+    // Rules are made for words; anything with a digit is a number or a name.
     if word.chars().any(|c| c.is_numeric()) {
         return None;
     }

@@ -1,29 +1,29 @@
-//! What a text is made of, line by line: headings, paragraphs, lists, tables and code, in Markdown or without any markup.
+//! The structure of a text, line by line: headings, paragraphs, lists, tables and code, in Markdown or without any markup.
 //!
-//! It says only where things begin. What no rule knows is a paragraph, so a text that means none of this loses nothing: its
-//! passages end in other places at most.
+//! It only finds where things begin. Anything unknown is a paragraph, so a text without this structure loses nothing: at most,
+//! its passages end in other places.
 
 use std::ops::Range;
 
 use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
 
-/// Characters and words of a heading that nothing marks, at most.
+/// Maximum characters and words of an unmarked heading.
 const PLAIN_CHARS_MAX: usize = 60;
 const PLAIN_WORDS_MAX: usize = 8;
-/// Characters of a line without an end of a sentence that are more than a heading or a caption has.
+/// Characters of a line without the end of a sentence that exceed a heading or a caption.
 const PROSE_CHARS_MIN: usize = 60;
-/// Characters of a line that underlines a heading, at least: fewer are often a slip or a list's mark.
+/// Minimum characters of a line that underlines a heading: fewer are often a slip or a list's mark.
 const UNDERLINE_CHARS_MIN: usize = 3;
-/// White space before a line that makes it a part of the list's item above it.
+/// White space before a line that makes it part of the list item above it.
 const ITEM_INDENT_MIN: usize = 2;
 
-/// Where the parts of a text begin.
+/// The parts of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Structure {
     /// In order.
     pub(super) headings: Vec<Heading>,
-    /// Where a paragraph, a list, a table or code begins after another block, ascending. What follows a heading begins no block
-    /// of its own: the two belong together.
+    /// Where a paragraph, a list, a table or code begins after another block, ascending. The text after a heading does not begin
+    /// a block of its own: the two belong together.
     pub(super) blocks: Vec<usize>,
     /// Where an item of a list, a row of a table or a line of code begins after another, ascending.
     pub(super) items: Vec<usize>,
@@ -36,7 +36,7 @@ pub(super) struct Heading {
     pub(super) range: Range<usize>,
     /// 1 for the outermost.
     pub(super) level: u8,
-    /// What it says, without its marks.
+    /// Its text, without its marks.
     pub(super) text: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn structure(text: &str) -> Structure {
         start += line.len();
     }
     let Scan { mut found, blocks, .. } = scan;
-    // Where some headings are marked, all are.
+    // If some headings are marked, all are.
     if found.headings.is_empty() {
         found.headings = plain_headings(text, &blocks);
         let ends: Vec<usize> = found.headings.iter().map(|heading| heading.range.end).collect();
@@ -61,7 +61,7 @@ pub(super) fn structure(text: &str) -> Structure {
     found
 }
 
-/// What a line belongs to.
+/// The kind of a line's block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Paragraph,
@@ -77,7 +77,7 @@ struct Block {
     kind: Kind,
     range: Range<usize>,
     lines: usize,
-    /// A blank line stands before it, or nothing.
+    /// Whether a blank line comes before it, or nothing.
     apart: bool,
 }
 
@@ -85,11 +85,11 @@ struct Scan<'a> {
     text: &'a str,
     found: Structure,
     blocks: Vec<Block>,
-    /// What code that has begun ends with: this character, at least so often.
+    /// The fence that ends the current code: this character, at least so often.
     fence: Option<(char, usize)>,
-    /// The line before is blank.
+    /// Whether the line before is blank.
     blank: bool,
-    /// What comes next belongs to the heading or the rule before it, or is the first of all.
+    /// Whether what comes next belongs to the heading or the rule before it, or is the first of all.
     leads: bool,
 }
 
@@ -152,7 +152,7 @@ impl Scan<'_> {
         }
     }
 
-    /// What the line before belongs to; `None` behind a heading or a rule.
+    /// The block of the line before; `None` after a heading or a rule.
     fn kind(&self) -> Option<Kind> {
         self.blocks.last().map(|block| block.kind).filter(|_| !self.leads)
     }
@@ -162,7 +162,7 @@ impl Scan<'_> {
         (self.leads, self.blank) = (true, false);
     }
 
-    /// A block begins; `close` when it is hardly apart from the one before, as a list below the line that announces it.
+    /// Begins a block; `close` if it is hardly separate from the one before, such as a list below the line that announces it.
     fn begins(&mut self, kind: Kind, range: Range<usize>, close: bool) {
         if !self.leads {
             if close { &mut self.found.items } else { &mut self.found.blocks }.push(range.start);
@@ -172,7 +172,7 @@ impl Scan<'_> {
         (self.leads, self.blank) = (false, false);
     }
 
-    /// A line up to `end` of the block before; `item` is where it begins an item there.
+    /// A line up to `end` of the block before; `item` is where it begins an item, if it does.
     fn goes_on(&mut self, end: usize, item: Option<usize>) {
         self.found.items.extend(item);
         if let Some(block) = self.blocks.last_mut() {
@@ -181,7 +181,7 @@ impl Scan<'_> {
         self.blank = false;
     }
 
-    /// The line before, if it is a paragraph of its own that a line below it makes a heading.
+    /// The line before, if it is a paragraph of its own that the line below makes a heading.
     fn underlined(&self) -> Option<Range<usize>> {
         let above = self.blocks.last().filter(|block| block.kind == Kind::Paragraph && block.lines == 1);
         let above = above.filter(|_| !self.blank && !self.leads)?;
@@ -196,7 +196,7 @@ fn marked_heading(line: &str) -> Option<(u8, &str)> {
     let words = line.trim_start_matches('#');
     let level = u8::try_from(line.len() - words.len()).ok().filter(|level| (1..=HEADINGS_MAX).contains(&usize::from(*level)))?;
     let words = words.strip_prefix([' ', '\t'])?.trim();
-    // Marks at the end count only apart from the words: the C# of a heading is its own.
+    // Marks at the end count only if separate from the words: the C# of a heading is its own.
     let closed = words.trim_end_matches('#');
     let words = if closed.ends_with([' ', '\t']) { closed.trim_end() } else { words };
     (!words.trim_matches('#').is_empty() && words.chars().count() <= HEADING_CHARS_MAX).then_some((level, words))
@@ -225,17 +225,17 @@ fn is_below_head(line: &str) -> bool {
     line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
-/// The character that opens or closes code, how often it comes, and whether nothing follows.
+/// The character of a code fence, how often it comes, and whether nothing follows.
 fn fence(line: &str) -> Option<(char, usize, bool)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let rest = line.trim_start_matches(mark);
     let count = line.len() - rest.len();
-    // Code within a line may have as many marks, and a name of a language has none.
+    // Inline code may have as many marks, and a name of a language has none.
     (count >= 3 && !rest.contains('`')).then(|| (mark, count, rest.trim().is_empty()))
 }
 
-/// Whether an item of a list begins here.
+/// Whether a list item begins here.
 fn is_item(line: &str) -> bool {
     let line = line.trim_start();
     if let Some(rest) = line.strip_prefix(['-', '*', '+', '•', '◦', '▪', '‣', '·', '–']) {
@@ -244,7 +244,7 @@ fn is_item(line: &str) -> bool {
     let digits = line.chars().take_while(|c| is_number(*c)).count();
     let rest = line.trim_start_matches(is_number);
     match rest.strip_prefix(['.', ')', '．', '）', '、']) {
-        // Chinese and Japanese put no space behind the number.
+        // Chinese and Japanese have no space after the number.
         Some(words) => {
             (1..=3).contains(&digits) && (words.starts_with(char::is_whitespace) || rest.starts_with(['）', '、', '．']))
         }
@@ -252,12 +252,12 @@ fn is_item(line: &str) -> bool {
     }
 }
 
-/// Whether a number is written with this: `char::is_numeric` takes those of Chinese for letters.
+/// Whether a number is written with this: `char::is_numeric` considers Chinese numbers letters.
 fn is_number(c: char) -> bool {
     c.is_numeric() || "一二三四五六七八九十".contains(c)
 }
 
-/// Headings that nothing marks: a short line between blank ones that ends as no sentence does, and prose or a list below it.
+/// Unmarked headings: a short line between blank ones that does not end like a sentence, with prose or a list below it.
 fn plain_headings(text: &str, blocks: &[Block]) -> Vec<Heading> {
     let found = blocks.windows(2).filter_map(|pair| {
         let [block, next] = pair else { return None };

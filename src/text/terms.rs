@@ -1,9 +1,10 @@
-//! Terms for searching by words, the same way for passages and queries, in every script.
+//! Terms for lexical search, the same way for passages and queries, in every script.
 //!
-//! Words between spaces are terms, with their accents and once more without, so that "Verspatung" finds "Verspätung" and the
-//! exact spelling still counts more; and their stems, so that "trees" finds "tree". Scripts without spaces between words have no words to find without a dictionary; there,
-//! each pair of neighboring characters is a term, and the last character alone. So a query of two characters is a term itself,
-//! and a query of one is what some term begins with. Korean has both: the word with its particles, and its pairs.
+//! Words between spaces are terms, with their accents and again without, so that "Verspatung" finds "Verspätung" and the exact
+//! spelling still counts more; and so are their stems, so that "trees" finds "tree". Scripts without spaces need a dictionary to
+//! find words; there, each pair of neighboring characters is a term, and the last character alone. So a query of two characters
+//! is a term itself, and a query of one is the beginning of some terms. Korean has both: the word with its particles, and its
+//! pairs.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,7 +17,7 @@ use super::stems::{stem, stemmer};
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WordCounts};
 
-/// Terms that a query is searched by; each costs a walk through all passages that have it.
+/// Maximum terms of a query; each costs a pass over all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
 
 /// The terms of a passage in a language, if that is known.
@@ -52,7 +53,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     PassageTerms { words, folded, plain: WordCounts::of(keys) }
 }
 
-/// The other forms that a word of a query in a language may be found in: without its accents, and its stem.
+/// The other forms of a query's word in a language: without its accents, and its stem.
 fn forms(word: &str, language: Option<Language>) -> Vec<String> {
     let mut forms: Vec<String> = fold(word).into_iter().collect();
     if let Some(stem) = language.and_then(stemmer).as_ref().and_then(|stemmer| stem(stemmer, word)) {
@@ -64,7 +65,8 @@ fn forms(word: &str, language: Option<Language>) -> Vec<String> {
     forms
 }
 
-/// The terms of a query, at most `QUERY_TERMS_MAX`; with stems if its language is known. A query without letters and digits has none.
+/// The terms of a query, at most `QUERY_TERMS_MAX`; with stems if its language is known. A query without letters and digits has
+/// none.
 pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     let mut found = QueryTerms::default();
     let mut seen = HashSet::new();
@@ -98,8 +100,8 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     found
 }
 
-/// What a text in quotes demands: its terms, one after the other, as passages have them. In scripts without spaces, and in Korean, it
-/// may begin and end within a word. `None` for a text without letters and digits.
+/// The requirement of a quote: its terms, one after the other, as passages have them. In scripts without spaces, and in Korean,
+/// it may begin and end within a word. `None` for a text without letters and digits.
 pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     let normal = normalized(text);
     let runs: Vec<Run<'_>> = runs(&normal).collect();
@@ -109,7 +111,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
         let units: Vec<&str> = run.text.graphemes(true).collect();
         match run.class {
             Class::Word => phrase.terms.push(cut(run.text).to_owned()),
-            // Of a word that may go on, the first term is the whole word.
+            // For a word that may continue, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
                 phrase.terms.push(cut(run.text).to_owned());
                 phrase.prefix = true;
@@ -129,7 +131,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     Some(phrase)
 }
 
-/// What a query demands that must have every word: of each, the forms that it may be found in. What stands between spaces and
+/// The requirements of a query that demands every word: for each, the forms that match it. Text between spaces and
 /// punctuation is one word, in every script.
 pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhrase>> {
     let normal = normalized(text);

@@ -16,7 +16,7 @@ pub struct Tokenizer {
     preprocessor: Option<Arc<Preprocessor>>,
 }
 
-/// What cutting a text asks of a tokenizer.
+/// What splitting a text needs from a tokenizer.
 pub trait Tokenize {
     /// The first `tokens_max` token ids of `text`.
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError>;
@@ -35,7 +35,7 @@ pub trait Tokenize {
 pub struct Tokens {
     /// At least one id.
     pub ids: Vec<u32>,
-    /// Whether the text had more tokens than were asked for.
+    /// Whether the text had more tokens than requested.
     pub truncated: bool,
 }
 
@@ -74,7 +74,7 @@ impl Tokenizer {
         self.inner.id_to_token(id)
     }
 
-    /// Gives the first `tokens_max` token ids of `text`. A text without any token (only control characters, say) is one
+    /// Returns the first `tokens_max` token ids of `text`. A text without any token (only control characters, say) becomes one
     /// unknown token, so that every text has an embedding.
     pub fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         let prepared = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare(text));
@@ -88,7 +88,7 @@ impl Tokenizer {
         Ok(Tokens { ids, truncated: all.len() > tokens_max })
     }
 
-    /// Gives the byte range in `text` of each of its tokens, in order. Ranges of neighbors may touch or overlap where one
+    /// Returns the byte range in `text` of each of its tokens, in order. Ranges of neighbors may touch or overlap where one
     /// character became several.
     pub fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Tokenize::offsets(self, text)

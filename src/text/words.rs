@@ -1,7 +1,7 @@
-//! Spaces between the words of languages that are written without: Chinese by jieba, Japanese by the dictionary of ICU4X.
+//! Puts spaces between the words of languages written without: Chinese by jieba, Japanese by the dictionary of ICU4X.
 //!
-//! Both dictionaries are part of the program, packed; jieba's is unpacked into memory (tens of megabytes) at the first Chinese
-//! text and not before, ICU4X's is read where it lies.
+//! Both dictionaries are part of the program, compressed; jieba's is decompressed into memory (tens of megabytes) with the first
+//! Chinese text, ICU4X's is read in place.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 use jieba_rs::Jieba;
 
-/// Finds words of Chinese and Japanese.
+/// Segments Chinese and Japanese.
 pub(super) struct WordFinder {
     chinese: OnceLock<Jieba>,
     japanese: WordSegmenterBorrowed<'static>,
@@ -28,7 +28,7 @@ impl WordFinder {
         join(jieba.cut(text, true).into_iter().map(|token| token.word))
     }
 
-    /// Puts a space between the words of a Japanese text: the longest word of the dictionary first, scripts apart.
+    /// Puts a space between the words of a Japanese text: the longest word of the dictionary first, scripts separately.
     pub(super) fn space_japanese(&self, text: &str) -> String {
         let mut from = 0;
         join(self.japanese.segment_str(text).map(|at| {
@@ -44,7 +44,7 @@ impl WordFinder {
     }
 }
 
-/// Joins what is not white space by single spaces.
+/// Joins everything but white space by single spaces.
 fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut joined = String::new();
     for word in words.map(str::trim).filter(|word| !word.is_empty()) {

@@ -345,7 +345,7 @@ async fn what_cannot_be_learned_from_is_refused() {
     let single = json!([{"name": "a"}]);
     check(of(json!({"kind": "prototype", "labels": single})), "invalid_training_set", "", &["two labels", "1"]).await;
     let twice = json!([{"name": "a"}, {"name": "a"}]);
-    check(of(json!({"kind": "prototype", "labels": twice})), "invalid_request", "/labels/1/name", &["second time"]).await;
+    check(of(json!({"kind": "prototype", "labels": twice})), "invalid_request", "/labels/1/name", &["repeats the label"]).await;
     let empty = json!([{"name": "a", "descriptions": []}, {"name": "b"}]);
     check(of(json!({"kind": "prototype", "labels": empty})), "invalid_request", "/labels/0/descriptions", &["1 to 100"]).await;
     let sets = json!([{"name": "a"}, {"name": "b"}]);

@@ -52,7 +52,7 @@ async fn an_evaluation_shows_the_labels_of_a_classifier_to_those_who_reach_what_
     assert!(seen.text.contains("underpaid"), "{}", seen.text);
     for part in ["", "/evaluation", "/events", "/results"] {
         let refused = news.get(&format!("{foreign}{part}")).await;
-        refused.assert_error(403, "forbidden", "", &["other collections"]);
+        refused.assert_error(403, "forbidden", "", &["job may show labels of collections that the key does not reach"]);
         assert!(!refused.text.contains("paid"), "{}", refused.text);
     }
     let own = evaluate("news").await;
@@ -84,7 +84,12 @@ async fn a_restricted_key_cannot_tell_which_classifiers_there_are() {
     };
     for name in ["salaries", "nothing"] {
         let answer = make(name).await;
-        answer.assert_error(403, "forbidden", "/name", &["after one of them", "news.topics", name]);
+        answer.assert_error(
+            403,
+            "forbidden",
+            "/name",
+            &["must be named after one of the key's collections", "news.topics", name],
+        );
         let gone = news.get(&format!("/v1/classifiers/{name}")).await;
         gone.assert_error(404, "classifier_not_found", "", &[]);
         assert_eq!(gone.body["detail"], format!("there is no classifier {name}"));

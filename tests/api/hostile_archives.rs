@@ -89,7 +89,7 @@ async fn only_plain_files_of_known_names_are_read() {
         ["../../evil", "/tmp/evil", "collections/../../x.sqlite", "collections//x.sqlite", "collections/x.sqlite", "", "C:\\x"]
     {
         let evil = good.clone().with_first(Part::file(name, b"evil".to_vec()));
-        refuse(&server, evil.pack(0), "invalid_snapshot", &["which no snapshot has"]).await;
+        refuse(&server, evil.pack(0), "invalid_snapshot", &["which does not belong in a snapshot"]).await;
     }
     let kinds = [
         EntryType::Symlink,
@@ -106,7 +106,7 @@ async fn only_plain_files_of_known_names_are_read() {
     ];
     for kind in kinds {
         let part = Part { kind, ..Part::file(&database, b"30 path=../../../tmp/evil-file\n".to_vec()) };
-        refuse(&server, good.clone().with_first(part).pack(0), "invalid_snapshot", &["no plain file"]).await;
+        refuse(&server, good.clone().with_first(part).pack(0), "invalid_snapshot", &["not a regular file"]).await;
     }
     for name in [&*database, CATALOG, "manifest.json"] {
         let twice = good.clone().with_first(Part::file(name, good.bytes(name).to_vec()));
@@ -138,7 +138,7 @@ async fn sizes_that_are_not_true_cost_nothing() {
     let mut long = good.clone();
     long.0.iter_mut().filter(|part| part.name == "manifest.json").for_each(|part| part.declared = Some(1 << 35));
     refuse(&server, long.pack(0), "invalid_snapshot", &["manifest of", "bytes"]).await;
-    refuse(&server, good.pack(32 << 20), "invalid_snapshot", &["goes on behind its end"]).await;
+    refuse(&server, good.pack(32 << 20), "invalid_snapshot", &["continues after its end"]).await;
     let whole = good.pack(0);
     for end in [0, 10, whole.len() / 2, whole.len() - 1] {
         refuse(&server, whole[..end].to_vec(), "invalid_snapshot", &[]).await;
@@ -170,10 +170,10 @@ async fn a_manifest_is_not_believed() {
     check(|manifest| manifest["catalog"]["sha256"] = json!("0".repeat(64)), &["catalog.sqlite should have SHA-256 000"]).await;
     check(|manifest| manifest["collections"][0]["file"]["bytes"] = json!(1), &["should have"]).await;
     check(|manifest| manifest["collections"][0]["id"] = json!("../../evil"), &["expected a UUID"]).await;
-    check(|manifest| manifest["collections"][0]["name"] = json!("../evil"), &["bad name"]).await;
+    check(|manifest| manifest["collections"][0]["name"] = json!("../evil"), &["invalid name"]).await;
     check(
         |manifest| manifest["collections"] = json!([manifest["collections"][0], manifest["collections"][0]]),
-        &["no other has"],
+        &["expected a UUID, each only once"],
     )
     .await;
     check(|manifest| manifest["collections"] = json!([]), &["does not name"]).await;
@@ -182,10 +182,10 @@ async fn a_manifest_is_not_believed() {
     check(|manifest| manifest["surprise"] = json!(1), &["surprise"]).await;
     check(|manifest| manifest["aliases"] = json!([{"name": "a", "collection": "none"}]), &["alias a of none"]).await;
     check(|manifest| manifest["aliases"] = json!([{"name": "news", "collection": "news"}]), &["alias news of news"]).await;
-    check(|manifest| manifest["aliases"] = json!([{"name": "a/b", "collection": "news"}]), &["bad name"]).await;
+    check(|manifest| manifest["aliases"] = json!([{"name": "a/b", "collection": "news"}]), &["invalid name"]).await;
     check(
         |manifest| manifest["classifiers"] = json!([manifest["classifiers"][0], manifest["classifiers"][0]]),
-        &["two classifiers of one name"],
+        &["two classifiers with the same name"],
     )
     .await;
 }
@@ -196,7 +196,7 @@ async fn databases_of_other_kinds_are_refused_at_once() {
     let database = good.database();
     for name in [&*database, CATALOG] {
         for bytes in [vec![0x5a; 40_000], b"SQLite format 3\0 and no more".to_vec(), Vec::new()] {
-            refuse(&server, good.clone().with(name, bytes).pack(0), "invalid_snapshot", &[name, "no SQLite database"]).await;
+            refuse(&server, good.clone().with(name, bytes).pack(0), "invalid_snapshot", &[name, "not an SQLite database"]).await;
         }
         let newer = good.clone().with_sql(name, "pragma user_version = 9999");
         refuse(&server, newer.pack(0), "invalid_snapshot", &[name, "version 9999"]).await;
@@ -213,7 +213,7 @@ async fn databases_with_more_than_this_program_makes_are_not_opened() {
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
     let trigger = "create trigger lies after update on documents begin delete from documents; end";
-    check(&database, trigger, &["trigger lies", "none that this program makes"]).await;
+    check(&database, trigger, &["trigger lies", "unknown to this program"]).await;
     check(&database, "create view lies as select * from documents", &["view lies"]).await;
     check(&database, "create table more (a text)", &["table more"]).await;
     check(&database, "create index more on documents (text)", &["index more"]).await;
@@ -256,9 +256,9 @@ async fn an_index_on_an_expression_is_refused() {
     check(&format!("create index fat {fat}"), &["index fat"]).await;
     // Under the name of one that this program could have made, for a path that is declared and one that is not.
     let declared = "insert into metadata_indexes values ('year', 'documents_metadata_1')";
-    let words = ["index documents_metadata_1", "defined otherwise"];
+    let words = ["index documents_metadata_1", "defined differently"];
     check(&format!("{declared}; create index documents_metadata_1 {fat}"), &words).await;
-    check(&format!("create index documents_metadata_1 {fat}"), &["index documents_metadata_1", "none that"]).await;
+    check(&format!("create index documents_metadata_1 {fat}"), &["index documents_metadata_1", "unknown to"]).await;
     check(declared, &["index documents_metadata_1", "missing"]).await;
 }
 
@@ -270,7 +270,7 @@ async fn a_unique_index_that_would_refuse_writes_is_refused() {
     let sql = "pragma writable_schema = on;
         update sqlite_schema set sql = replace(sql, 'INDEX documents_language', 'UNIQUE INDEX documents_language')
         where name = 'documents_language'";
-    fail(&server, &good.clone().with_sql(&good.database(), sql), &["index documents_language", "defined otherwise"]).await;
+    fail(&server, &good.clone().with_sql(&good.database(), sql), &["index documents_language", "defined differently"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,7 +279,7 @@ async fn a_table_with_a_condition_of_its_own_is_refused() {
     let sql = "pragma writable_schema = on;
         update sqlite_schema set sql = replace(sql, 'text text not null', 'text text not null check (length(hex(zeroblob(99))) > 0)')
         where name = 'documents'";
-    fail(&server, &good.clone().with_sql(&good.database(), sql), &["table documents", "defined otherwise"]).await;
+    fail(&server, &good.clone().with_sql(&good.database(), sql), &["table documents", "defined differently"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -383,13 +383,13 @@ async fn what_does_not_fit_together_is_not_put_in_place() {
     let (server, good) = attacked().await;
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
-    check(CATALOG, "delete from collections", &["no row of news"]).await;
-    check(CATALOG, "update collections set m = 1000000000", &["settings of news"]).await;
-    check(CATALOG, "update collections set dimension = 32", &["settings of news"]).await;
+    check(CATALOG, "delete from collections", &["no row for news"]).await;
+    check(CATALOG, "update collections set m = 1000000000", &["invalid settings for news"]).await;
+    check(CATALOG, "update collections set dimension = 32", &["invalid settings for news"]).await;
     check(CATALOG, "update collections set dimension = 32, model = '', model_fingerprint = ''", &["dimension"]).await;
     check(CATALOG, "update collections set metric = 'taxicab'", &["metric"]).await;
-    check(CATALOG, "delete from classifiers", &["no trained classifier words"]).await;
-    check(CATALOG, "update classifiers set state = 'training'", &["no trained classifier words"]).await;
+    check(CATALOG, "delete from classifiers", &["does not contain the trained classifier words"]).await;
+    check(CATALOG, "update classifiers set state = 'training'", &["does not contain the trained classifier words"]).await;
     check(CATALOG, "update classifiers set definition = '{}'", &["classifier words"]).await;
     check(CATALOG, "update classifiers set definition = 'nothing'", &["damaged"]).await;
     check(CATALOG, "update classifiers set dimension = 65", &["different dimensions"]).await;

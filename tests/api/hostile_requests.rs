@@ -189,7 +189,7 @@ async fn attacked() -> (Server, String) {
 }
 
 /// Refusals of a request that is right by itself, for what the server holds or for the body as a whole: they name no place in it.
-const WITHOUT_PLACE: [&str; 4] = ["after the change", "nothing to judge by", "are the same sentences", "expected an object"];
+const WITHOUT_PLACE: [&str; 4] = ["after the change", "nothing to evaluate with", "are the same sentences", "expected an object"];
 
 /// Says what is wrong with an answer, if anything; that it fits the document was checked as it came.
 fn problem(answer: &Answer, took: Duration) -> Option<String> {

@@ -29,7 +29,7 @@ async fn without_keys_only_names_of_this_machine_are_answered() {
     }
     for host in ["rebound.example:7700", "127.0.0.1.example.com", "192.0.2.7:7700"] {
         let refused = get(&server, "/v1/collections", &[("host", host)]).await;
-        refused.assert_error(403, "host_not_allowed", "host", &["setting hosts", host]);
+        refused.assert_error(403, "host_not_allowed", "host", &["hosts setting", host]);
     }
     let target = get(&server, "http://rebound.example/v1/collections", &[]).await;
     assert_eq!(target.code(), Some("host_not_allowed"), "the target of a request may name a host, too");

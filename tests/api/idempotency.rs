@@ -36,9 +36,9 @@ async fn a_key_belongs_to_one_request() {
     let other = json!({"documents": [{"id": "a", "text": "Il neige."}]});
     keyed(&server, DOCUMENTS, "k", &other).await.assert_error(409, "idempotency_conflict", "", &["\"k\""]);
     let stored = keyed(&server, &format!("{DOCUMENTS}?wait=stored"), "k", &body).await;
-    stored.assert_error(409, "idempotency_conflict", "", &["another request"]);
+    stored.assert_error(409, "idempotency_conflict", "", &["a different request"]);
     let delete = keyed(&server, &format!("{DOCUMENTS}/delete"), "k", &json!({"filter": {"and": []}})).await;
-    delete.assert_error(409, "idempotency_conflict", "", &["another request"]);
+    delete.assert_error(409, "idempotency_conflict", "", &["a different request"]);
     assert_eq!(server.get(&format!("{DOCUMENTS}/a")).await.body["text"], "Il pleut.");
     for bad in ["", &"x".repeat(256)] {
         keyed(&server, DOCUMENTS, bad, &body).await.assert_error(422, "invalid_request", "idempotency-key", &["1 to 255"]);
@@ -75,7 +75,7 @@ async fn a_collection_is_created_once() {
     other.assert_error(409, "idempotency_conflict", "", &["\"k\""]);
     keyed(&server, "/v1/collections", "k2", &body).await.assert_error(409, "collection_exists", "", &["news"]);
     server.delete("/v1/collections/news").await;
-    keyed(&server, "/v1/collections", "k", &body).await.assert_error(409, "idempotency_conflict", "", &["is gone"]);
+    keyed(&server, "/v1/collections", "k", &body).await.assert_error(409, "idempotency_conflict", "", &["has been deleted"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +102,7 @@ async fn a_job_of_mining_is_accepted_once() {
         assert_eq!((&again.body["id"], &again.body["status"]), (&done["id"], &done["status"]));
         let mut other = body.clone();
         other["neighbors"] = json!(1);
-        keyed(&server, path, path, &other).await.assert_error(409, "idempotency_conflict", "", &["another request"]);
+        keyed(&server, path, path, &other).await.assert_error(409, "idempotency_conflict", "", &["a different request"]);
         assert_ne!(keyed(&server, path, &format!("{path} again"), &body).await.body["id"], first.body["id"]);
     }
     assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(4));
@@ -111,7 +111,7 @@ async fn a_job_of_mining_is_accepted_once() {
         409,
         "idempotency_conflict",
         "",
-        &["another request"],
+        &["a different request"],
     );
 }
 
@@ -132,7 +132,7 @@ async fn a_key_of_a_request_about_one_collection_does_not_answer_for_another() {
         async |collection: &str| keyed(&server, &format!("/v1/collections/{collection}/duplicates"), "nightly", &json!({})).await;
     let first = find("news").await;
     assert_eq!((first.status, &first.body["collection"]), (202, &json!("news")));
-    find("blog").await.assert_error(409, "idempotency_conflict", "", &["\"nightly\"", "another request"]);
+    find("blog").await.assert_error(409, "idempotency_conflict", "", &["\"nightly\"", "a different request"]);
     assert_eq!(find("news").await.body["id"], first.body["id"]);
 }
 

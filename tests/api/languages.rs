@@ -90,10 +90,10 @@ async fn another_language_and_what_is_no_tag_are_two_errors() {
     let of = |tag: &str| json!({"query": "a", "languages": ["fr", tag]});
     check("/search", of("yue"), "unknown_language", "/languages/1", &["\"yue\""]).await;
     check("/search", of("fr FR"), "invalid_request", "/languages/1", &["BCP 47", "\"fr FR\""]).await;
-    check("/search", of("und"), "unknown_language", "/languages/1", &["not known"]).await;
+    check("/search", of("und"), "unknown_language", "/languages/1", &["language is unknown"]).await;
     let of = |tag: &str| json!({"query": "a", "filter": {"field": "language", "eq": tag}});
     check("/search", of("is"), "invalid_filter", "/filter/eq", &["one of the 62"]).await;
     check("/search", of("*"), "invalid_filter", "/filter/eq", &["BCP 47"]).await;
     let answer = server.patch(&format!("{NEWS}/documents/br"), &json!({"language": "und"})).await;
-    answer.assert_error(422, "unknown_language", "/language", &["not known"]);
+    answer.assert_error(422, "unknown_language", "/language", &["language is unknown"]);
 }

@@ -25,7 +25,7 @@ async fn a_problem_has_every_member() {
     assert_eq!(answer.header("content-type"), Some("application/problem+json"));
     let expect = json!({
         "type": "/docs/errors#collection_not_found",
-        "title": "There is no collection of this name",
+        "title": "There is no collection with this name",
         "status": 404,
         "detail": "there is no collection none",
         "instance": "/v1/collections/none",

@@ -79,7 +79,7 @@ async fn a_bad_facet_names_its_place_and_a_batch_has_at_most_twenty() {
         server.post(BATCH, &batch).await.assert_error(422, "invalid_request", &format!("/searches/1{place}"), words);
     };
     check(json!([]), "/facets", &["1 to 20", "got 0"]).await;
-    check(json!([{"field": "id"}]), "/facets/0/field", &["language or a path", "\"id\""]).await;
+    check(json!([{"field": "id"}]), "/facets/0/field", &["language or a metadata path", "\"id\""]).await;
     check(json!([{"field": "topic"}, {"field": "topic", "limit": 1001}]), "/facets/1/limit", &["from 1 to 1000", "got 1001"])
         .await;
     check(json!(["topic"]), "/facets/0", &["expected an object"]).await;

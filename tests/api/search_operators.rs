@@ -157,7 +157,7 @@ async fn demands_that_cannot_be_met_are_refused_by_name() {
         server.post(PATH, &body).await.assert_error(422, "invalid_request", place, words);
     };
     for mode in MODES {
-        check(json!({"query": "-wind -\"old wall\"", "mode": mode}), "/query", &["minus-words alone", "operators"]).await;
+        check(json!({"query": "-wind -\"old wall\"", "mode": mode}), "/query", &["besides excluded words", "operators"]).await;
     }
     let many: String = (0..201).map(|n| format!("w{n} ")).collect();
     check(json!({"query": many, "words": "all"}), "/query", &["at most 200", "201"]).await;
@@ -167,5 +167,5 @@ async fn demands_that_cannot_be_met_are_refused_by_name() {
     check(json!({"like": "order", "operators": false}), "/operators", &["query"]).await;
     let batch = json!({"searches": [{"query": "sea"}, {"query": "-sea"}]});
     let answer = server.post(&format!("{PATH}/batch"), &batch).await;
-    answer.assert_error(422, "invalid_request", "/searches/1/query", &["minus-words alone"]);
+    answer.assert_error(422, "invalid_request", "/searches/1/query", &["besides excluded words"]);
 }

@@ -187,7 +187,7 @@ async fn a_bad_facet_names_its_place() {
         server.post(FACETS, &json!({ "facets": facets })).await.assert_error(422, "invalid_request", place, words);
     };
     check(json!([]), "/facets", &["1 to 20", "got 0"]).await;
-    check(json!([{"field": "id"}]), "/facets/0/field", &["language or a path", "\"id\""]).await;
+    check(json!([{"field": "id"}]), "/facets/0/field", &["language or a metadata path", "\"id\""]).await;
     check(json!([{"field": "year"}, {"field": "a..b"}]), "/facets/1/field", &["single dots"]).await;
     check(json!([{"field": "year", "limit": 0}]), "/facets/0/limit", &["from 1 to 1000"]).await;
 }

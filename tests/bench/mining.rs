@@ -1,6 +1,6 @@
 //! Mining through the API beside the exact computation offline, on the same embeddings, in one run: which pairs, and how long.
 //!
-//! Two collections of vectors of one's own hold translations hidden among distractors: a quarter of the second side are near-copies of
+//! Two collections of vectors of one's own hold translations hidden among distractors: a quarter of the second side are near-duplicates of
 //! sentences of the first. `SENTENCES=10000,100000` says how many a side; with `FIRST=de.npy SECOND=fr.npy` (as `dragoman embed`
 //! writes them) the embeddings are those of real texts instead. Offline, all is in memory and nothing is read or written; both
 //! directions come out of one pass over all pairs on all cores. "Dot products" is the plain loop in blocks, measured on a part of the

@@ -31,8 +31,8 @@ fn lines_are_stored_and_bad_ones_named() {
     first.expect(3);
     let told: Vec<&str> = first.err.lines().collect();
     assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.contains(&"line 3 (blank): /text: must hold something besides white space"), "{told:?}");
-    assert!(told.iter().any(|line| line.starts_with("line 4: is no JSON: ")), "{told:?}");
+    assert!(told.contains(&"line 3 (blank): /text: must contain something besides white space"), "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("line 4: is not valid JSON: ")), "{told:?}");
     assert_eq!(told[2], "created 2, updated 0, failed 2");
 
     let again = run_upsert(&["documents", "upsert", "news", "-", "--json"], LINES);

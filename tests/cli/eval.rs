@@ -192,7 +192,7 @@ fn a_line_that_does_not_fit_is_named_before_the_server_is_asked() {
         &["pairs"],
         "flores.af.txt",
         "My hand is in warm water.\n",
-        "flores.en.txt has 2 lines, the files beside it have 1",
+        "flores.en.txt has 2 lines, but the files beside it have 1",
     );
     check_file(
         &["mining"],
@@ -216,7 +216,7 @@ fn a_line_that_does_not_fit_is_named_before_the_server_is_asked() {
         &["retrieval"],
         "candidates.af-en.en",
         "My hand is in warm water.\n",
-        "expected a translation of each of the 2 queries, got 1 lines",
+        "expected one translation for each of the 2 queries, got 1 lines",
     );
     check_file(
         &["sts"],

@@ -128,7 +128,7 @@ fn without_a_word_about_modes_all_are_compared_with_the_full_search() {
     let rows: Vec<&str> = told.out.lines().filter(|line| line.starts_with("| own lang.")).collect();
     assert_eq!(rows.iter().map(|row| first(row, 2)).collect::<Vec<_>>(), ["full", "dense", "lexical", "hybrid"]);
     assert!(
-        told.out.contains("- Δ nDCG@10: less that of full; paired bootstrap over the queries, 10000 resamples\n"),
+        told.out.contains("- Δ nDCG@10: difference from full; paired bootstrap over the queries, 10000 resamples\n"),
         "{}",
         told.out
     );
@@ -214,7 +214,7 @@ fn runs_can_be_written_before_anything_is_judged() {
     assert!(fs::read_to_string(path).unwrap().starts_with("q1 Q0 d1 1 "));
     let told = measured.eval(&["--mode", "lexical"]);
     assert_eq!(told.code, 1);
-    let expect = "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none of them";
+    let expect = "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none";
     assert!(told.err.contains(expect), "{}", told.err);
 }
 
@@ -238,7 +238,7 @@ fn a_collection_that_is_there_is_asked_and_stays() {
     fs::write(measured.path("files/qrels.tsv"), "q1\td1\t1\nq2\td9\t1\n").unwrap();
     let told = measured.eval(&["--collection", "mine"]);
     assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-    assert!(told.err.contains("qrels: document id: expected the ids of documents of mine, got d9"), "{}", told.err);
+    assert!(told.err.contains("qrels: document id: expected an id of a document of mine, got d9"), "{}", told.err);
     let told = measured.eval(&["--collection", "nobody"]);
     assert!(told.err.contains("collection_not_found"), "{}", told.err);
 }
@@ -247,8 +247,8 @@ fn a_collection_that_is_there_is_asked_and_stays() {
 fn arguments_that_do_not_fit_are_refused_before_anything_is_read() {
     let cases: [(&[&str], &str); 7] = [
         (&["--config", "a"], "expected NAME={…}, got no ="),
-        (&["--config", "a={\"limit\": 3}"], "limit is set by the measurement; leave it out"),
-        (&["--mode", "dense", "--config", "dense={}"], "expected each configuration to have a name of its own, got dense twice"),
+        (&["--config", "a={\"limit\": 3}"], "limit is set by the evaluation; leave it out"),
+        (&["--mode", "dense", "--config", "dense={}"], "expected each configuration to have a unique name, got dense twice"),
         (&["--run", "hits.run"], "--run: expected {name} in hits.run for 4 configurations"),
         (&["--mode", "dense", "--run", "hits.run", "--languages", "same"], "--run: expected all in --languages, got none"),
         (&["--config", "a b={}", "--run", "hits.run"], "--run: expected names without white space, got a b"),

@@ -118,7 +118,7 @@ fn what_is_wrong_with_certificates_and_keys_is_said() {
     let run = call(&named, &other.authority, ADMIN, &["collections", "list"]);
     assert!(run.code == 1 && run.err.contains("certificate") && run.err.contains("search.example"), "{run:?}");
     let run = call(&server, &files.key, ADMIN, &["collections", "list"]);
-    assert!(run.code == 2 && run.err.contains("has no certificate in PEM"), "{run:?}");
+    assert!(run.code == 2 && run.err.contains("contains no certificate in PEM format"), "{run:?}");
 }
 
 /// Asks with settings from flags.
@@ -152,7 +152,7 @@ fn health_reads_the_settings_of_the_server() {
     // A renewed certificate that the server has not read yet is no illness, but is told.
     let renewed = certificates(folder.path(), "renewed.example");
     let run = health(&["--listen", &address, "--tls-certificate", &renewed.certificate.display().to_string()]);
-    assert!(run.code == 0 && run.err.contains("shows another certificate"), "{run:?}");
+    assert!(run.code == 0 && run.err.contains("shows a certificate other than"), "{run:?}");
 
     // Plain HTTP to TLS, TLS to plain HTTP, nobody there, and somebody who never answers.
     for (arguments, words) in [

@@ -46,7 +46,7 @@ fn help_names_exit_codes_and_never_the_key() {
     command.env("DRAGOMAN_KEY", "open-sesame");
     let run = run_with(command, b"");
     let help = run.expect(0);
-    assert!(help.contains("Exit codes: 0 done; 1 failed; 2 wrong usage; 3 done, but some items failed."), "{help}");
+    assert!(help.contains("Exit codes: 0 success; 1 failure; 2 wrong usage; 3 success, but some items failed."), "{help}");
     assert!(help.contains("DRAGOMAN_KEY") && !help.contains("open-sesame"), "{help}");
 }
 

@@ -231,7 +231,8 @@ test('a map shows which documents mean the same, colors them, and is drawn anew 
   await until('the legend has the topics', async () => (await stage.count('.legend button')) === 3);
   assert.ok((await stage.text('.legend')).includes('school'));
   await stage.look('map-topics');
-  await stage.page.click('.legend li:first-child button');
+  // The legend is written anew when the colors change to dark or light: the locator tries again.
+  await stage.page.locator('.legend li:first-child button').click();
   await stage.sees('In view: 20 documents');
   await stage.press('Show all');
   await stage.sees('In view: 30 documents');
@@ -563,17 +564,20 @@ test('no page breaks the policy or asks another host', async () => {
 });
 
 test('the first paint comes within 100 ms', async () => {
+  // A graphics card in software would be slower than none.
+  const { page, browser } = await Stage.open(server.base, ['--disable-gpu']);
   const paint = async (address) => {
     const times = [];
     for (let round = 0; round < 6; round += 1) {
-      await stage.page.goto('about:blank');
-      await stage.page.goto(server.base + address, { waitUntil: 'networkidle2' });
-      times.push(await stage.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
+      await page.goto('about:blank');
+      await page.goto(server.base + address, { waitUntil: 'networkidle2' });
+      times.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
     }
     return Math.min(...times);
   };
   // What a line of plain text takes is the browser's own share: much where other work keeps the machine busy.
   const [plain, full] = [await paint('/healthz'), await paint('/#/search/island')];
+  await browser.close();
   console.log(`first contentful paint after ${full.toFixed(0)} ms, of plain text after ${plain.toFixed(0)} ms`);
   assert.ok(full - plain < 100, `${full} ms, plain text ${plain} ms`);
 });

@@ -18,6 +18,7 @@ const screens = join(process.env.DRAGOMAN_CONSOLE_MODULES ?? join(root, '.runtim
 export const WIDE = { width: 1280, height: 860 };
 const PHONE = { width: 390, height: 844 };
 const WAIT_MS = 60_000;
+const WEBGL_IN_SOFTWARE = ['--use-angle=swiftshader', '--enable-unsafe-swiftshader'];
 
 /** The server under test. It can be stopped and started again on its port and its data. */
 export class Server {
@@ -59,11 +60,11 @@ export class Server {
 
 /** A browser with one page. Whatever breaks the policy, leaves the server or throws is noted in `wrongs`. */
 export class Stage {
-  static async open(base) {
+  static async open(base, graphics = WEBGL_IN_SOFTWARE) {
     const stage = new Stage();
     stage.base = base;
     stage.wrongs = [];
-    stage.browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--hide-scrollbars'] });
+    stage.browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--hide-scrollbars', ...graphics] });
     stage.page = await stage.browser.newPage();
     const { page, wrongs } = stage;
     await page.setViewport(WIDE);

@@ -56,7 +56,7 @@ fn a_bit_that_flips_in_a_text_is_named_and_not_served() {
     let client = server.client();
     assert_eq!(readiness(&client), (200, Value::Null));
 
-    let named = ["collection news is damaged", "document 7", "checksum", "replacing or deleting"];
+    let named = ["collection news is damaged", "document 7", "checksum", "replace or delete"];
     check_damaged(&client.get("/v1/collections/news/documents/7"), &named);
     check_damaged(&client.get("/v1/collections/news/documents?limit=1000"), &named);
     check_damaged(&client.post("/v1/collections/news/search", &json!({ "query": text(7) })), &named);
@@ -221,8 +221,8 @@ fn a_snapshot_takes_the_place_of_a_database_that_is_gone() {
     assert_eq!(readiness(&client), (200, json!(["news"])));
     let (_, page) = client.get("/v1/collections?limit=1");
     let problem = page["collections"][0]["damage"][0]["problem"].as_str().unwrap_or_default();
-    assert!(problem.contains("documents.sqlite is gone"), "{page}");
-    check_damaged(&client.get("/v1/collections/news/documents/1"), &["collection news is damaged", "is gone"]);
+    assert!(problem.contains("documents.sqlite is missing"), "{page}");
+    check_damaged(&client.get("/v1/collections/news/documents/1"), &["collection news is damaged", "is missing"]);
     let restore = json!({ "collection": "news", "replace": true });
     let job = finished(&client, &format!("/v1/snapshots/{snapshot}/restore"), &restore);
     assert_eq!(job["status"], "succeeded", "{job}");

@@ -167,7 +167,7 @@ async fn check_closed(running: Running, folder: &Path, words: &str) {
 async fn a_database_that_is_gone_is_damage_and_nothing_takes_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let running = started_after(folder.path(), |news| std::fs::remove_file(news.join("documents.sqlite")).unwrap()).await;
-    check_closed(running, folder.path(), "documents.sqlite is gone").await;
+    check_closed(running, folder.path(), "documents.sqlite is missing").await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Checkpoints: everything that a run needs to go on exactly where it stopped, in one safetensors file that is replaced
+//! Checkpoints: everything that a run needs to resume exactly where it stopped, in one safetensors file that is replaced
 //! atomically.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::model::parameters::Parameters;
 use crate::optim::Adam;
 use crate::optim::average::Average;
 
-/// Where a run stands.
+/// The position of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// Stage, from 0.
@@ -20,7 +20,7 @@ pub struct Position {
     pub step: u64,
 }
 
-/// A run at a step: all that it needs to go on.
+/// A run at a step: everything it needs to resume.
 #[derive(Debug)]
 pub struct State {
     /// Weights.
@@ -76,7 +76,7 @@ pub fn save(path: &Path, state: &State) -> Result<(), Error> {
 }
 
 impl State {
-    /// What has been learned: the averaged weights where the stage averages them, also when it is not over.
+    /// The learned weights: averaged if the stage averages them, even if it has not finished.
     pub fn learned(self) -> Parameters {
         let Self { mut parameters, mut average, .. } = self;
         average.finish(&mut parameters);
@@ -84,11 +84,11 @@ impl State {
     }
 }
 
-/// Reads what `save` wrote.
+/// Reads the output of `save`.
 pub fn load(path: &Path, device: Device) -> Result<State, Error> {
     let broken = |problem: String| Error::Content { path: path.to_owned(), problem };
     let mut named: BTreeMap<String, Tensor> = Tensor::read_safetensors(path)?.into_iter().collect();
-    let numbers = named.remove(POSITION).ok_or_else(|| broken("no position in it".to_owned()))?;
+    let numbers = named.remove(POSITION).ok_or_else(|| broken("it has no position".to_owned()))?;
     let numbers: Vec<i64> = Vec::try_from(numbers)?;
     let (stage, step, adam_steps, average_steps) = match numbers[..] {
         // Written before weights could be averaged.
@@ -104,7 +104,8 @@ pub fn load(path: &Path, device: Device) -> Result<State, Error> {
         if let Some(name) = name.strip_prefix(WEIGHT) {
             state.parameters.set(name, tensor);
         } else if let Some(name) = name.strip_prefix(FIRST) {
-            let second = named.get(&format!("{SECOND}{name}")).ok_or_else(|| broken(format!("half of {name}'s moments")))?;
+            let second =
+                named.get(&format!("{SECOND}{name}")).ok_or_else(|| broken(format!("one of {name}'s two moments is missing")))?;
             state.adam.moments.insert(name.to_owned(), (copy(tensor), copy(second)));
         } else if let Some(name) = name.strip_prefix(AVERAGE) {
             state.average.weights.insert(name.to_owned(), copy(tensor));

@@ -16,7 +16,7 @@ pub use stage::*;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Name of the bundle that the run makes.
+    /// Name of the bundle to write.
     pub name: String,
     /// Seed of everything random. The same seed, data, threads and configuration give the same weights.
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct Config {
     pub sampling: SamplingConfig,
     /// The encoder.
     pub model: ModelConfig,
-    /// The stages, one after another; each starts from the weights of the one before.
+    /// The stages, in order; each starts from the weights of the one before.
     pub stages: Vec<StageConfig>,
 }
 
@@ -36,24 +36,25 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerConfig {
-    /// Pieces, special ones included; at most 65,535 (the paper: 60,000).
+    /// Number of pieces, including special ones; at most 65,535 (the paper: 60,000).
     pub vocabulary: u32,
     /// Characters of text drawn per language.
     pub characters_per_language: usize,
-    /// Characters of one piece at most.
+    /// Maximum characters per piece.
     pub piece_characters_max: usize,
-    /// Share of all characters that are pieces of their own, most frequent first, 0 to 1; the rest is unknown.
+    /// Character coverage: the share of all characters that are pieces of their own, most frequent first, 0 to 1; the rest is
+    /// unknown.
     pub character_coverage: f64,
-    /// How often a part of a word must occur to become a candidate.
+    /// Minimum count of a part of a word to become a candidate.
     pub candidate_count_min: u64,
 }
 
-/// How often the segments of a corpus are drawn, relative to a corpus of weight 1. A name may end in `*`; the longest name that
-/// fits decides.
+/// How often the segments of a corpus are drawn, relative to a corpus with weight 1. A name may end in `*`; the longest name that
+/// matches applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CorporaConfig {
-    /// Weight of a corpus that is not named.
+    /// Weight of corpora that are not named.
     pub default: f64,
     /// Weight by name.
     pub weights: BTreeMap<String, f64>,
@@ -63,31 +64,31 @@ pub struct CorporaConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplingConfig {
-    /// A language pair's mass is its weighted number of pairs to this power: 1 keeps the proportions, 0 makes all alike.
+    /// A language pair's mass is its weighted number of pairs to this power: 1 keeps the proportions, 0 makes all equal.
     pub pair_exponent: f64,
     /// Share of the pairs that have English on one side, 0 to 1 (the paper: 1).
     pub english_share: f64,
-    /// Pairs of the same two languages and the same corpus that are drawn one after another; at least 1.
+    /// Pairs of the same two languages and the same corpus that are drawn consecutively; at least 1.
     pub run_pairs: usize,
-    /// How often the run sees a text of any corpus, on average over the corpus, at most; without it there is no bound.
+    /// Maximum number of times that the run sees a text of any corpus, averaged over the corpus; without it there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub views_max: Option<f64>,
-    /// Corpora that have a share of the pairs to themselves. What no group names shares the rest by the rules above.
+    /// Corpora with a fixed share of the pairs. All others share the rest by the rules above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupConfig>,
 }
 
-/// Corpora that have a share of the pairs to themselves: passages with their questions, words among sentences.
+/// Corpora with a fixed share of the pairs: passages with their questions, words among sentences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
     /// Names of corpora. A name may begin or end with `*`; a corpus belongs to the first group that names it.
     pub corpora: Vec<String>,
-    /// Share of all pairs, above 0; the groups' shares together stay below 1.
+    /// Share of all pairs, above 0; the groups' shares must add up to less than 1.
     pub share: f64,
     /// As `sampling.pair_exponent`, among the language pairs of the group.
     pub pair_exponent: f64,
-    /// Whether the first text of a pair asks for the second, as a question asks for a passage: sides then keep their places.
+    /// Whether the first text of a pair is a question and the second its passage: sides then keep their order.
     pub directed: bool,
 }
 
@@ -103,11 +104,11 @@ pub struct ModelConfig {
     pub heads: i64,
     /// Width of the feed-forward part.
     pub feed_forward: i64,
-    /// Tokens that are read of one text.
+    /// Maximum tokens to read of one text.
     pub tokens_max: i64,
-    /// Where the layer normalization stands.
+    /// Position of the layer normalization.
     pub norm: Norm,
-    /// What stands between the two products of a feed-forward part. The paper names none; the authors' published weights have Swish.
+    /// Activation of the feed-forward part. The paper names none; the authors' published weights have Swish.
     #[serde(default, skip_serializing_if = "Activation::is_gelu")]
     pub activation: Activation,
     /// Width of the target-language embedding d_la (EMS, eq. 2; the paper: 128).
@@ -116,7 +117,7 @@ pub struct ModelConfig {
     pub projection_dimension: i64,
 }
 
-/// Where the layer normalization stands.
+/// Position of the layer normalization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norm {
@@ -127,7 +128,7 @@ pub enum Norm {
     Pre,
 }
 
-/// What stands between the two products of a feed-forward part.
+/// Activation of the feed-forward part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Activation {
@@ -162,7 +163,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses what cannot be trained.
+    /// Rejects what cannot be trained.
     pub fn check(&self) -> Result<(), Error> {
         check::check(self)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong while training: always named with the file, the line or the setting that is to blame.
+//! Errors of training, always with the file, the line or the setting at fault.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// Aligned files differ in length.
-    #[error("{} has {got} lines, the files beside it have {expected}", path.display())]
+    #[error("{} has {got} lines, but the files beside it have {expected}", path.display())]
     Misaligned {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum Error {
     /// A token table cannot be read or written.
     #[error(transparent)]
     TokenTable(#[from] dragoman::ranking::TokenTableError),
-    /// A table of translations cannot be read or written.
+    /// A translation table cannot be read or written.
     #[error(transparent)]
     Translations(#[from] dragoman::ranking::TranslationsError),
     /// A file's content is not what this program writes.
@@ -56,19 +56,21 @@ pub enum Error {
         /// Expected and got.
         problem: String,
     },
-    /// Nothing to train or measure on.
+    /// There is nothing to train or evaluate on.
     #[error("no usable data in {}", path.display())]
     NoData {
         /// The folder.
         path: PathBuf,
     },
     /// The thread that makes batches has ended.
-    #[error("no batch for step {step}: the thread that makes them ended, and says why above; do the shards have this tokenizer?")]
+    #[error(
+        "no batch for step {step}: the thread that makes them ended, with the error above; do the shards have this tokenizer?"
+    )]
     NoBatch {
         /// Steps done.
         step: u64,
     },
-    /// The loss is not a number any more.
+    /// The loss is no longer a number.
     #[error("the loss is {loss} at step {step}; a lower learning rate or longer warm-up may help")]
     Diverged {
         /// The step.
@@ -76,10 +78,10 @@ pub enum Error {
         /// The loss.
         loss: f64,
     },
-    /// Signals cannot be listened to.
-    #[error("cannot listen to signals")]
+    /// Signals cannot be received.
+    #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
-    /// A measurement that the export must pass did not.
+    /// The exported graph failed a parity check.
     #[error("parity of {variant}: {problem}")]
     Parity {
         /// fp32, fp16 or int8.
@@ -87,7 +89,7 @@ pub enum Error {
         /// Expected and got.
         problem: String,
     },
-    /// A server that should embed texts did not.
+    /// A server did not embed texts.
     #[error("server {url}: {problem}")]
     Server {
         /// What was asked.
@@ -101,7 +103,7 @@ pub enum Error {
     /// ONNX Runtime failed.
     #[error("ONNX Runtime failed")]
     Onnx(#[from] ort::Error),
-    /// A measurement failed.
+    /// An evaluation failed.
     #[error(transparent)]
     Evaluation(#[from] dragoman::evaluation::EvaluationError),
     /// The text pipeline failed.
@@ -119,7 +121,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Names the file that an input or output error is about.
+    /// Names the file of an input or output error.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
     }

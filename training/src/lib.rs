@@ -12,13 +12,13 @@ pub mod config;
 pub mod data;
 /// Errors.
 pub mod error;
-/// Measurements of an encoder.
+/// Evaluations of an encoder.
 pub mod eval;
 /// From weights to a bundle.
 pub mod export;
 /// From others' weights to a bundle.
 pub mod import;
-/// The head that recognizes languages.
+/// The language head.
 pub mod language;
 /// The encoder and its heads.
 pub mod model;
@@ -36,5 +36,5 @@ pub mod progress;
 pub mod relevance;
 /// The loop.
 pub mod train;
-/// What words mean in other languages.
+/// The meanings of words in other languages.
 pub mod translations;

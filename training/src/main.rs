@@ -42,12 +42,12 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Tokenizes a folder of parallel text into shards, leaving out what evaluations will ask.
+    /// Tokenizes a folder of parallel text into shards, leaving out text that occurs in evaluations.
     Prepare {
         /// Folder of corpora, as for `tokenizer`.
         #[arg(long)]
         raw: PathBuf,
-        /// Folder whose lines and tab-separated fields must not enter training; may be given several times.
+        /// Folder whose lines and tab-separated fields must not enter training; can be repeated.
         #[arg(long)]
         exclude: Vec<PathBuf>,
         /// The tokenizer.json.
@@ -57,7 +57,7 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Trains, or goes on with a run. SIGINT and SIGTERM stop it after the step that it is in, with a checkpoint.
+    /// Trains, or resumes a run. SIGINT and SIGTERM stop it after the current step, with a checkpoint.
     Train {
         /// The configuration.
         #[arg(long)]
@@ -71,7 +71,7 @@ enum Command {
         /// Folder of the run: checkpoint, weights of each stage, loss log and curve, report.
         #[arg(long)]
         run: PathBuf,
-        /// `cpu`, or `cuda:N` with a libtorch that has CUDA.
+        /// `cpu`, or `cuda:N` with a libtorch that supports CUDA.
         #[arg(long, default_value = "cpu", value_parser = parse_device)]
         device: tch::Device,
         /// Threads of libtorch; 0 means one per core.
@@ -80,42 +80,42 @@ enum Command {
         /// Minutes between checkpoints.
         #[arg(long, default_value_t = 5.0)]
         checkpoint_minutes: f64,
-        /// The seed of everything random, in the place of the configuration's.
+        /// The seed of everything random; overrides the configuration's.
         #[arg(long)]
         seed: Option<u64>,
-        /// Stops after this many steps, with a checkpoint; the same command goes on.
+        /// Stops after this many steps, with a checkpoint; run the same command to resume.
         #[arg(long)]
         stop_after_steps: Option<u64>,
     },
-    /// Measures a bundle's int8 model, a run's weights, or a running server, by one task or by all that have files.
+    /// Evaluates a bundle's int8 model, a run's weights, or a running server, on one task or on all that have files.
     Eval(Box<EvalArguments>),
-    /// Writes a bundle from a run's weights, and proves that its ONNX graphs compute what was trained.
+    /// Writes a bundle from a run's weights, and verifies that its ONNX graphs compute what was trained.
     Export(Box<ExportArguments>),
-    /// Adds an encoder of questions to the bundle that its run began with.
+    /// Adds a question encoder to the bundle that its run started from.
     AddQuestions(Box<AddQuestionsArguments>),
-    /// Fits how search weighs a bundle's embeddings, late interaction and words, on questions whose passages are known.
+    /// Fits the weights of embeddings, late interaction and words in search, on questions with known passages.
     Relevance(RelevanceArguments),
-    /// Learns from parallel text what words of all languages mean: the table that search translates words by.
+    /// Learns the meanings of words in all languages from parallel text: the table that search translates words by.
     Translations(TranslationsArguments),
-    /// Adds a table of translations to a bundle.
+    /// Adds a translation table to a bundle.
     AddTranslations(AddTranslationsArguments),
-    /// Trains the head that recognizes languages, over the tokens of a tokenizer, and measures it.
+    /// Trains and evaluates the language head, which detects languages by the tokens of a tokenizer.
     Language(LanguageArguments),
-    /// Prints how many texts have their language recognized, as the bundle does it, by rules, and by whatlang alone.
+    /// Evaluates language detection: by the bundle, by rules, and by whatlang alone.
     LanguageEval(LanguageEvalArguments),
-    /// Writes the encoder's weights in float16, in pieces of a bounded size: for carrying them to another machine.
+    /// Writes the encoder's weights in float16, in pieces of limited size, to carry them to another machine.
     Pack {
-        /// Weights of a stage, as `train` leaves them.
+        /// Weights of a stage, as written by `train`.
         #[arg(long)]
         weights: PathBuf,
         /// Folder of the pieces.
         #[arg(long)]
         out: PathBuf,
-        /// Size of a piece in MiB, at most.
+        /// Maximum size of a piece in MiB.
         #[arg(long, default_value_t = 16)]
         piece_mib: usize,
     },
-    /// Joins the pieces of `pack` to weights that `eval` and `export` read.
+    /// Joins the pieces written by `pack` into weights that `eval` and `export` read.
     Unpack {
         /// Folder of the pieces.
         #[arg(long)]
@@ -124,9 +124,9 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Begins a run with the weights of a bundle: to train it further, or on other text.
+    /// Starts a run from the weights of a bundle: to train it further, or on other text.
     FromBundle(FromBundleArguments),
-    /// Writes a bundle from the checkpoint and the SentencePiece model that the EMS authors published.
+    /// Writes a bundle from the checkpoint and the SentencePiece model published by the EMS authors.
     ImportEms(Box<import::ImportOptions>),
     /// Draws the loss curve of a run as SVG.
     Plot {
@@ -151,7 +151,7 @@ fn parse_device(text: &str) -> Result<tch::Device, String> {
     match text.split_once(':') {
         None if text == "cpu" => Ok(tch::Device::Cpu),
         Some(("cuda", _)) if !tch::Cuda::is_available() => {
-            Err("this libtorch sees no CUDA device; see \"On a GPU\" in training/README.md".to_owned())
+            Err("this libtorch finds no CUDA device; see \"On a GPU\" in training/README.md".to_owned())
         }
         Some(("cuda", number)) => match (number.parse::<usize>(), tch::Cuda::device_count()) {
             (Ok(number), count) if i64::try_from(number).is_ok_and(|number| number < count) => Ok(tch::Device::Cuda(number)),
@@ -204,7 +204,7 @@ fn run(command: Command) -> Result<(), Error> {
             match train::train(&config, &options)? {
                 Outcome::Finished => println!("finished; the report is {}", options.run.join("report.md").display()),
                 Outcome::Stopped { stage, step } => {
-                    println!("stopped with a checkpoint at stage {stage}, step {step}; the same command goes on from there");
+                    println!("stopped with a checkpoint at stage {stage}, step {step}; run the same command to resume");
                 }
             }
             Ok(())

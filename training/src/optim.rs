@@ -82,7 +82,7 @@ struct Update {
     rate: f64,
     /// The share of the weight that decays.
     decay: f64,
-    /// What the moments are divided by for having begun at zero.
+    /// Corrects the bias of moments that start at zero.
     correct: (f64, f64),
 }
 
@@ -97,7 +97,7 @@ fn update(weight: &mut Tensor, gradient: &Tensor, (first, second): &mut (Tensor,
     let _ = weight.addcdiv_(&(&*first * (-rate * (1.0 - BETA_1) / correct.0)), &spread);
 }
 
-/// Where an objective reads the whole table (`shared_embedding`), adds the rows' gradient to it; says whether it did.
+/// If an objective reads the whole table (`shared_embedding`), adds the rows' gradient to it; returns whether it did.
 fn add_to_whole(parameters: &Parameters, table: &RowGradient) -> bool {
     let mut whole = parameters.get(table.table).grad();
     if !whole.defined() {

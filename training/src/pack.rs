@@ -1,4 +1,4 @@
-//! Weights as half-precision pieces of a bounded size: for carrying a finished stage from the machine that trained it to the one
+//! Weights as half-precision pieces of limited size, to carry a finished stage from the machine that trained it to the one
 //! that exports it, where only small files get through.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::checkpoint::{self, State};
 use crate::error::Error;
 
 /// Writes the weights of a finished stage to `folder` as `weights.000`, `weights.001` and so on, in float16, each of at most
-/// `piece_bytes`. What the export leaves out anyway stays behind: heads and the optimizer's moments.
+/// `piece_bytes`. Parts that the export does not use are left out: heads and the optimizer's moments.
 pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, Error> {
     if piece_bytes == 0 {
         return Err(Error::Setting { setting: "piece-mib", problem: "expected more than 0".to_owned() });
@@ -24,7 +24,7 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
         .map(|(name, tensor)| (name, tensor.detach().to_kind(Kind::Half)))
         .collect();
     std::fs::create_dir_all(folder).map_err(|source| Error::file(folder, source))?;
-    // Pieces of others would be joined to these.
+    // Leftover pieces would be joined to these.
     for old in (0..).map(|number| piece(folder, number)).take_while(|path| path.is_file()) {
         std::fs::remove_file(&old).map_err(|source| Error::file(&old, source))?;
     }
@@ -44,7 +44,7 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
     }
 }
 
-/// Joins what `pack` wrote to weights in float32, which `eval` and `export` read.
+/// Joins the output of `pack` into weights in float32, which `eval` and `export` read.
 pub fn unpack(folder: &Path, weights: &Path) -> Result<(), Error> {
     let parent = weights.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut whole = tempfile::NamedTempFile::new_in(parent).map_err(|source| Error::file(parent, source))?;

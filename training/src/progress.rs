@@ -1,4 +1,4 @@
-//! What a run says while it goes: a line now and then, the log `loss.csv`, its curve `loss.svg`, and the report `report.md`.
+//! The output of a run: a line now and then, the log `loss.csv`, its curve `loss.svg`, and the report `report.md`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,12 +32,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Goes on with the log of the folder `run` at `step` of stage number `stage`. `objectives` are those of all stages: the log's
-    /// columns.
+    /// Goes on with the log of the folder `run` at `step` of stage number `stage`. `objectives` are those of all stages: the
+    /// log's columns.
     pub fn open(run: &Path, config: &Config, objectives: &[Objective], stage: usize, step: u64) -> Result<Self, Error> {
         let stages = &config.stages;
         let name = &stages[stage].name;
-        // A run that goes on from a checkpoint does again what was logged after it.
+        // A resumed run repeats what was logged after its checkpoint.
         let keep =
             |row: &Row| stages[..stage].iter().any(|before| before.name == row.stage) || row.stage == *name && row.step <= step;
         let log = Log::open(&run.join(log::FILE), objectives, keep)?;
@@ -72,7 +72,7 @@ impl Progress {
         self.reported.0.elapsed() >= EVERY
     }
 
-    /// Writes a line about the steps since the line before, if there are any. Refuses losses that are no numbers any more.
+    /// Writes a line about the steps since the last line, if there are any. Rejects losses that are no longer numbers.
     pub fn report(&mut self, step: u64, rate: f64, gradient_norm: f64) -> Result<(), Error> {
         if step == self.reported.1 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The loop: stages one after another, batches from a thread of its own, a checkpoint now and then.
+//! The loop: stages one after another, batches from separate threads, a checkpoint now and then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const LOADER_THREADS_MAX: usize = 8;
 /// Sentences of one forward pass with a gradient cache on a GPU, at most: what a batch needs of its memory.
 const GROUP_ROWS_CACHED: usize = 512;
 
-/// What a run reads and writes.
+/// Input and output of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Folder of shards.
@@ -48,7 +48,7 @@ pub struct Options {
     pub run: PathBuf,
     /// Pieces of the tokenizer.
     pub vocabulary: i64,
-    /// Takes diacritics away, for stages that have `missing_diacritics`.
+    /// Removes diacritics, for stages that have `missing_diacritics`.
     pub plain: Option<Arc<PlainTexts>>,
     /// Where to train.
     pub device: Device,
@@ -56,7 +56,7 @@ pub struct Options {
     pub checkpoint_every: Duration,
     /// Stops after this many steps of this call, with a checkpoint.
     pub stop_after_steps: Option<u64>,
-    /// When this becomes true, the run stops after the step that is being taken, with a checkpoint.
+    /// When this becomes true, the run stops after the current step, with a checkpoint.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -65,7 +65,7 @@ pub struct Options {
 pub enum Outcome {
     /// All stages are done.
     Finished,
-    /// The same call goes on from here.
+    /// The same call resumes from here.
     Stopped {
         /// Name of the stage.
         stage: String,
@@ -74,7 +74,7 @@ pub enum Outcome {
     },
 }
 
-/// Trains, or goes on with the checkpoint in the run's folder.
+/// Trains, or resumes from the checkpoint in the run's folder.
 pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     let config = &as_multiplied(config, options.device);
     std::fs::create_dir_all(&options.run).map_err(|source| Error::file(&options.run, source))?;
@@ -84,9 +84,9 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
     let mut state = State::new(options.device);
     if path.is_file() {
         state = checkpoint::load(&path, options.device)?;
-        println!("going on at stage {}, step {}", state.position.stage, state.position.step);
+        println!("resuming at stage {}, step {}", state.position.stage, state.position.step);
     }
-    // A teacher that is not there is told before hours of other stages.
+    // A missing teacher is reported before hours of other stages.
     for stage in config.stages.iter().skip(state.position.stage) {
         Teachers::check(stage, &options.run, options.vocabulary)?;
     }
@@ -95,7 +95,7 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         let stage = &config.stages[state.position.stage];
         let teachers = Teachers::open(stage, options.vocabulary, options.device)?;
         let teachers = teachers.with_passages(stage, &config.model, &options.run, options.device)?;
-        // Seeded by the stage, so that one that begins after an interruption begins as in an unbroken run.
+        // Seeded by the stage, so that one that starts after an interruption starts as in an uninterrupted run.
         tch::manual_seed(seed(config, Position { step: 0, ..state.position }));
         forward::create(&mut state.parameters, config, stage, options.vocabulary, &teachers);
         let begun = state.position;
@@ -104,18 +104,18 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         if state.position.stage == begun.stage {
             return Ok(Outcome::Stopped { stage: stage.name.clone(), step: state.position.step });
         }
-        // A stage may have been shortened since, to end it where it stands.
+        // A stage may have been shortened since, to end it where it is.
         steps_left = steps_left.saturating_sub(stage.steps.saturating_sub(begun.step));
     }
     Ok(Outcome::Finished)
 }
 
-/// The configuration as this machine runs it: a processor without instructions for bfloat16 makes each product of many conversions, some thirty
-/// times as slow as one in float32.
+/// The configuration as this machine runs it: a processor without instructions for bfloat16 makes each product of many
+/// conversions, some thirty times as slow as one in float32.
 fn as_multiplied(config: &Config, device: Device) -> Config {
     let mut config = config.clone();
     if device == Device::Cpu && !multiplies_bf16() && config.stages.iter().any(|stage| stage.bf16) {
-        println!("this processor has no instructions for bfloat16: stages that ask for it are trained in float32");
+        println!("this processor has no bfloat16 instructions, so stages that ask for it are trained in float32");
         config.stages.iter_mut().for_each(|stage| stage.bf16 = false);
     }
     config
@@ -130,7 +130,7 @@ fn multiplies_bf16() -> bool {
     return false;
 }
 
-/// What random numbers of libtorch are drawn from at a step: a resumed run draws what an unbroken one would.
+/// Seed of libtorch's random numbers at a step: a resumed run draws the same as an uninterrupted one.
 fn seed(config: &Config, position: Position) -> i64 {
     (config.seed ^ ((position.stage as u64) << 40) ^ position.step) as i64
 }
@@ -187,7 +187,7 @@ impl Run<'_> {
         self.finish(state, &progress)
     }
 
-    /// Ends a stage: its weights, averaged where it says so, are what the next one starts from.
+    /// Ends a stage: its weights, averaged if it says so, are the start of the next one.
     fn finish(&self, state: &mut State, progress: &Progress) -> Result<(), Error> {
         let stage = &self.config.stages[state.position.stage];
         state.average.finish(&mut state.parameters);

@@ -205,7 +205,7 @@ fn a_tokenizer_of_another_size_is_refused() {
     model.vocabulary += 1;
     model.parameters.set(encoder::TOKENS, &Tensor::ones([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu)));
     let error = model.export().unwrap_err().to_string();
-    assert!(error.contains(&format!("has {} pieces, the model has {}", model.vocabulary - 1, model.vocabulary)), "{error}");
+    assert!(error.contains(&format!("has {} pieces, but the model has {}", model.vocabulary - 1, model.vocabulary)), "{error}");
 }
 
 #[test]
@@ -285,15 +285,15 @@ fn a_run_does_not_begin_with_a_bundle_that_its_configuration_does_not_fit() {
         change(&mut config);
         config
     };
-    refused(&model_of(|config| config.model.heads = 6), "first", "model.heads 3, the configuration says 6");
-    refused(&model_of(|config| config.model.norm = Norm::Post), "first", "model.norm Pre, the configuration says Post");
+    refused(&model_of(|config| config.model.heads = 6), "first", "model.heads 3, but the configuration says 6");
+    refused(&model_of(|config| config.model.norm = Norm::Post), "first", "model.norm Pre, but the configuration says Post");
     let swish = |config: &mut Config| config.model.activation = Activation::Swish;
-    refused(&model_of(swish), "first", "model.activation Gelu, the configuration says Swish");
+    refused(&model_of(swish), "first", "model.activation Gelu, but the configuration says Swish");
     let mut mined = config.clone();
     mined.stages.insert(0, StageConfig { name: "bag".to_owned(), ..mined.stages[0].clone() });
     mined.stages[2].hard_negatives = Some(HardNegativesConfig { stage: "bag".to_owned(), pool: 2 });
-    refused(&mined, "first", "are mined with bag, whose weights the bundle has not; name first");
+    refused(&mined, "first", "are mined with bag, whose weights the bundle does not have; name first");
     assert!(!model.path("run").exists(), "a refused run leaves nothing");
     begin(&config, "first", &model.path("models/tiny"), &model.path("run")).unwrap();
-    refused(&config, "first", "a run is there already");
+    refused(&config, "first", "a run already exists");
 }

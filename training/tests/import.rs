@@ -197,11 +197,11 @@ fn what_is_missing_unknown_or_misshapen_is_named() {
     let gamma = "encoder.layer.0.attention.output.LayerNorm.gamma";
     check(
         &|tensors| drop(tensors.insert(gamma.to_owned(), (vec![1], vec![1.0]))),
-        "LayerNorm.gamma is a part of the encoder that is not known",
+        "LayerNorm.gamma is an unknown part of the encoder",
     );
     let far = "encoder.layer.18446744073709551615.output.dense.bias";
     check(&|tensors| drop(tensors.insert(far.to_owned(), (vec![1], vec![1.0]))), "layers.2.attention.query.weight is missing");
-    check(&|tensors| drop(tensors.remove("embedding.layer_norm.bias")), "one is missing");
+    check(&|tensors| drop(tensors.remove("embedding.layer_norm.bias")), "only one of");
     check(&|tensors| drop(tensors.remove("embedding.position_embedding.position_embeddings.weight")), "is missing");
     let root = Python::Dict(vec![(Python::Text("weights".to_owned()), Python::Dict(Vec::new()))]);
     let error = refusal(&TorchFile::default(), &root);
@@ -277,6 +277,6 @@ fn pieces_of_another_number_than_the_table_are_refused_with_both() {
     write_inputs(folder.path(), &tensors);
     let said = import(folder.path()).unwrap_err();
     let pieces = ems::pieces().len();
-    assert!(said.contains(&format!("has {pieces} pieces, the token table of the checkpoint has {}", pieces - 1)), "{said}");
+    assert!(said.contains(&format!("has {pieces} pieces, but the token table of the checkpoint has {}", pieces - 1)), "{said}");
     assert!(!folder.path().join("models/ems-tiny").exists());
 }

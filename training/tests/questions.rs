@@ -92,5 +92,5 @@ fn a_run_does_not_begin_behind_the_stage_that_embeds_its_passages() {
     second.name = "second".to_owned();
     config.stages.insert(1, second);
     let error = begin(&config, "second", &model.path("models/tiny"), &model.path("run")).unwrap_err().to_string();
-    assert!(error.contains("are embedded by first, whose weights the bundle has not; name second"), "{error}");
+    assert!(error.contains("are embedded by first, whose weights the bundle does not have; name second"), "{error}");
 }

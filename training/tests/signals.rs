@@ -71,7 +71,7 @@ fn check(signal: &str) {
     output.read_to_string(&mut rest).unwrap();
     assert!(child.wait().unwrap().success(), "{rest}");
     assert!(rest.contains("stopped with a checkpoint at stage smoke, step"), "{rest}");
-    assert!(rest.contains("the same command goes on from there"), "{rest}");
+    assert!(rest.contains("run the same command to resume"), "{rest}");
     let stopped = checkpoint::load(&checkpoint::path(&path("run")), Device::Cpu).unwrap().position;
     let output = command(&["--stop-after-steps", "2"]).output().unwrap();
     assert!(output.status.success());

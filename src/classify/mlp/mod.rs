@@ -1,5 +1,5 @@
 //! A multilayer perceptron with one hidden layer on frozen embeddings (EMS, 2024, sections V-E and V-F): the classifier of the
-//! papers' zero-shot protocol, trained in one language and asked in the others.
+//! papers' zero-shot protocol, trained in one language and tested in the others.
 //!
 //! Inputs have unit length and are multiplied by the square root of their dimension, which makes the mean square of a value 1, as
 //! the evaluation in `training` does.
@@ -14,11 +14,11 @@ use super::{Answer, ClassifyError};
 use crate::domain::Activation;
 use network::{Activations, Shape, forward, normalize_scores};
 
-/// Bounds of a classifier's sizes: the largest takes 512 MiB.
+/// Limits of a classifier's sizes: the largest takes 512 MiB.
 const DIMENSION_MAX: usize = 16_384;
 const HIDDEN_MAX: usize = 4_096;
 const LABELS_MAX: usize = 16_384;
-/// Examples that go through the network together when asked.
+/// Batch size of predictions.
 const ASKED_ROWS: usize = 64;
 
 /// A trained classifier.
@@ -27,7 +27,7 @@ pub struct Mlp {
     shape: Shape,
     activation: Activation,
     answer: Answer,
-    /// Divides the logits: above 1 it makes probabilities less sure.
+    /// Divides the logits: above 1 it makes probabilities less confident.
     temperature: f32,
     /// In the order of `network::Parts`.
     parameters: Vec<f32>,
@@ -39,12 +39,12 @@ impl Mlp {
         self.shape.dimension
     }
 
-    /// How many labels it has.
+    /// The number of labels.
     pub fn labels(&self) -> usize {
         self.shape.labels
     }
 
-    /// Whether it tells one class or any number of labels.
+    /// Whether it predicts one class or any number of labels.
     pub fn answer(&self) -> Answer {
         self.answer
     }
@@ -81,7 +81,7 @@ impl Mlp {
     }
 
     /// The probabilities of the labels of embeddings of unit length, one after the other. [examples, labels] They sum to 1 per
-    /// example for `Answer::Class`, and stand each for itself for `Answer::LabelSet`.
+    /// example for `Answer::Class`, and are independent for `Answer::LabelSet`.
     pub fn probabilities(&self, embeddings: &[f32]) -> Result<Vec<f32>, ClassifyError> {
         let mut scores = self.logits(embeddings)?;
         for row in scores.chunks_exact_mut(self.shape.labels) {

@@ -1,4 +1,4 @@
-//! The arithmetic of the network. Loops run over contiguous slices, so that the compiler makes them vector instructions.
+//! The arithmetic of the network. Loops run over contiguous slices, so that the compiler vectorizes them.
 
 use crate::classify::{Answer, Targets};
 use crate::domain::Activation;
@@ -12,7 +12,7 @@ pub(super) struct Shape {
     pub labels: usize,
 }
 
-/// The parameters of a network, or their gradient, as they lie one after the other.
+/// The parameters of a network, or their gradient, in memory order.
 pub(super) struct Parts<T> {
     /// [hidden, dimension]
     pub hidden_weights: T,
@@ -44,19 +44,19 @@ impl Shape {
     }
 }
 
-/// What goes through the network for one batch of rows.
+/// The values of one batch of rows in the network.
 pub(super) struct Activations {
     shape: Shape,
     rows: usize,
     /// [rows, dimension] Embeddings times the square root of the dimension, after dropout.
     pub inputs: Vec<f32>,
-    /// [rows, hidden] What dropout multiplies by; all 1 when asked.
+    /// [rows, hidden] What dropout multiplies by; all 1 for predictions.
     pub hidden_mask: Vec<f32>,
-    /// [rows, hidden] Before dropout; then what the loss changes by with each value before activation.
+    /// [rows, hidden] Before dropout; then the gradient before the activation.
     hidden: Vec<f32>,
     /// [rows, hidden] After dropout.
     kept: Vec<f32>,
-    /// [rows, labels] Then what the loss changes by with each.
+    /// [rows, labels] Then the gradient of each.
     logits: Vec<f32>,
 }
 
@@ -73,7 +73,7 @@ impl Activations {
         }
     }
 
-    /// Takes embeddings in, at most as many as there is room for.
+    /// Fills in embeddings, at most as many as there is room for.
     pub(super) fn fill<'a>(&mut self, embeddings: impl Iterator<Item = &'a [f32]>) {
         let scale = (self.shape.dimension as f32).sqrt();
         self.rows = 0;
@@ -106,8 +106,8 @@ pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], 
     }
 }
 
-/// Computes the mean gradient of the loss of `examples`, whose logits `forward` has just computed; replaces `gradient`. Gives the
-/// sum of their losses.
+/// Computes the mean gradient of the loss of `examples`, whose logits `forward` has just computed; replaces `gradient`. Returns
+/// the sum of their losses.
 pub(super) fn backward(
     network: (Shape, Activation, &[f32]),
     activations: &mut Activations,
@@ -151,7 +151,7 @@ pub(super) fn backward(
     loss
 }
 
-/// The loss of one example; turns its logits into what the loss changes by with each. One class: cross-entropy of the softmax. Any
+/// The loss of one example; replaces its logits by their gradient. One class: cross-entropy of the softmax. Any
 /// number of labels: binary cross-entropies of the sigmoids, summed.
 pub(super) fn loss_and_slope(answer: Answer, logits: &mut [f32], labels: &[u32]) -> f64 {
     let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();

@@ -1,8 +1,8 @@
 //! A classifier as bytes: a header of 36 bytes, the parameters, a CRC-32 of all before it; numbers little-endian.
 //!
-//! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), answer (u8: 0 class, 1 label set), two zero bytes, dimension, hidden,
-//! labels (u32 each), temperature (f32), reserved zero (u32); then f32: hidden weights [hidden, dimension] and biases, label weights
-//! [labels, hidden] and biases.
+//! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), answer (u8: 0 class, 1 label set), two zero bytes, dimension,
+//! hidden, labels (u32 each), temperature (f32), reserved zero (u32); then f32: hidden weights [hidden, dimension] and biases,
+//! label weights [labels, hidden] and biases.
 
 use super::network::Shape;
 use super::{DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
@@ -37,7 +37,7 @@ impl Mlp {
         bytes
     }
 
-    /// Reads what `to_bytes` wrote. Damaged bytes are refused; never takes more memory than twice the bytes.
+    /// Reads the output of `to_bytes`. Damaged bytes are refused; never takes more memory than twice the bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Ok(read(bytes)?)
     }

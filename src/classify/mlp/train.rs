@@ -1,4 +1,4 @@
-//! Training: mini-batches, Adam, and an end when the validation part gets no better.
+//! Training: mini-batches, Adam, and early stopping on the validation part.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -17,39 +17,39 @@ const MOMENT_DECAY: f32 = 0.9;
 const SQUARE_DECAY: f32 = 0.999;
 const DIVISOR_MIN: f32 = 1e-8;
 
-/// What to learn from.
+/// The training data.
 #[derive(Debug, Clone, Copy)]
 pub struct Training<'a> {
     /// Embeddings of unit length, one after the other. [examples, dimension]
     pub embeddings: &'a [f32],
-    /// Values of one embedding.
+    /// Values per embedding.
     pub dimension: usize,
-    /// What is known of each example.
+    /// The labels of each example.
     pub targets: Targets<'a>,
-    /// How many labels there are; all labels of `targets` are below.
+    /// The number of labels; all labels of `targets` are below.
     pub labels: usize,
-    /// Which examples to learn from and which to stop by.
+    /// Which examples to learn from and which to validate on.
     pub split: &'a Split,
-    /// How. The split is made already, so that its `validation_share` has no say.
+    /// The settings. The split is already made, so `validation_share` has no effect.
     pub parameters: &'a MlpSettings,
-    /// How many runs go on at a time. The result does not depend on it: a run is one thread's.
+    /// How many runs go in parallel. The result does not depend on it, because each run uses one thread.
     pub threads: NonZeroUsize,
 }
 
-/// One time through the examples.
+/// A finished epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpochDone {
     /// The number of the run, from 0.
     pub run: usize,
     /// The number of the epoch, from 0.
     pub epoch: usize,
-    /// The mean loss of its examples, with dropout, while the network was learning.
+    /// The mean loss of its examples, with dropout, during training.
     pub training_loss: f64,
-    /// After it; `None` without a validation part.
+    /// The validation after it; `None` without a validation part.
     pub validation: Option<Validated>,
 }
 
-/// How well a network does on the validation part.
+/// How well a network performs on the validation part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Validated {
     /// 0 to 1: accuracy for one class, micro-F1 at probability 0.5 for label sets.
@@ -58,14 +58,14 @@ pub struct Validated {
     pub loss: f64,
 }
 
-/// How a run went.
+/// The report of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunReport {
     /// Its seed.
     pub seed: u64,
-    /// Times that it went through the examples.
+    /// The number of epochs.
     pub epochs: usize,
-    /// The epoch whose network was kept: the best on the validation part, of equally good ones the latest; without one, the last.
+    /// The epoch whose network was kept: the best on the validation part, or the latest of several; without validation, the last.
     pub kept: EpochDone,
 }
 
@@ -74,7 +74,7 @@ pub struct RunReport {
 pub struct TrainedRun {
     /// The network that was kept.
     pub mlp: Mlp,
-    /// How it went.
+    /// Its report.
     pub report: RunReport,
 }
 
@@ -83,16 +83,16 @@ pub struct TrainedRun {
 pub struct Trained {
     /// In the order of their seeds.
     pub runs: Vec<TrainedRun>,
-    /// The number of the best: the highest quality on the validation part; of equally good ones the lowest loss on it, then the
-    /// lowest seed. Without a validation part the lowest training loss.
+    /// The index of the best: the highest quality on the validation part, then the lowest loss on it, then the
+    /// lowest seed. Without a validation part, the lowest training loss.
     pub best: usize,
 }
 
 impl Training<'_> {
-    /// Trains all runs. `watch` is told of each epoch, from several threads, and may break all off.
+    /// Trains all runs. `watch` is called for each epoch, from several threads, and may abort everything.
     ///
-    /// The same input gives the same result on the same machine, whatever the number of threads; another machine's `tanh` and `exp`
-    /// may round otherwise.
+    /// The same input gives the same result on the same machine, whatever the number of threads; another machine's `tanh` and
+    /// `exp` may round differently.
     pub fn train(&self, watch: &(dyn Fn(&EpochDone) -> ControlFlow<()> + Sync)) -> Result<Trained, ClassifyError> {
         self.check()?;
         let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -118,7 +118,7 @@ impl Training<'_> {
         });
         let mut done = done.into_inner();
         done.sort_by_key(|(run, _)| *run);
-        // A run that failed stops the others, whose errors say less.
+        // A failed run stops the others, whose errors say less.
         let reason = done.iter().filter_map(|(_, result)| result.as_ref().err()).find(|error| **error != ClassifyError::Stopped);
         if let Some(error) = reason {
             return Err(error.clone());
@@ -226,7 +226,8 @@ impl Training<'_> {
                 loss += loss_and_slope(self.targets.answer(), &mut logits.to_vec(), labels);
             }
         }
-        // For one class told = expected = examples, and F1 is accuracy. Nothing told of nothing expected is perfect.
+        // For one class predicted = expected = examples, and F1 is accuracy. Predicting nothing where nothing is expected is
+        // perfect.
         let quality = if told + expected == 0 { 1.0 } else { 2.0 * right as f64 / (told + expected) as f64 };
         (!examples.is_empty()).then(|| Validated { quality, loss: loss / examples.len() as f64 })
     }
@@ -249,7 +250,7 @@ impl TrainedRun {
     }
 }
 
-/// The labels that logits tell: the highest, of equally high ones the lowest label; or all that are at least as likely as not.
+/// The predicted labels: the one with the highest logit, or the lowest of several; or all that are at least as likely as not.
 fn answered(answer: Answer, logits: &[f32]) -> Vec<u32> {
     match answer {
         Answer::Class => crate::classify::knn::highest(logits).into_iter().collect(),
@@ -257,7 +258,7 @@ fn answered(answer: Answer, logits: &[f32]) -> Vec<u32> {
     }
 }
 
-/// A network that is learning, and what Adam remembers.
+/// A network in training, with the state of Adam.
 struct Learner<'a> {
     training: &'a Training<'a>,
     shape: Shape,
@@ -274,7 +275,7 @@ struct Learner<'a> {
 }
 
 impl<'a> Learner<'a> {
-    /// Weights and biases begin uniform within 1 over the square root of the inputs, as libtorch's linear layers do.
+    /// Weights and biases start uniform within 1 over the square root of the inputs, as in libtorch's linear layers.
     fn new(training: &'a Training<'a>, seed: u64) -> Self {
         let shape = Shape { dimension: training.dimension, hidden: training.parameters.hidden, labels: training.labels };
         let mut random = Random::new(seed);
@@ -304,7 +305,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Goes through all examples in a new order. Gives their mean loss.
+    /// Runs one epoch over all examples in a new order. Returns their mean loss.
     fn learn_once(&mut self) -> f64 {
         let (training, parameters) = (self.training, self.training.parameters);
         let mut order = std::mem::take(&mut self.order);

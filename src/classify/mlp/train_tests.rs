@@ -180,7 +180,7 @@ fn bad_input_is_named() {
     let nan = [&embeddings[..8], &[f32::NAN], &embeddings[9..]].concat();
     check(train(&nan, targets, &split, &quick(), 1), "the embedding of example 4 is not finite");
     let other: Vec<u32> = classes.iter().map(|class| class + 1).collect();
-    let expect = "example 2 has label number 3, expected less than 3";
+    let expect = "example 2 has label number 3, but there are only 3 labels";
     check(train(&embeddings, Targets::Classes(&other), &split, &quick(), 1), expect);
     let beyond = Split { train: vec![0, 30], validation: Vec::new() };
     check(train(&embeddings, targets, &beyond, &quick(), 1), "split: expected numbers of examples below 30, got 30");

@@ -1,16 +1,16 @@
-//! What classifiers answer, shown for people.
+//! Shows the answers of classifiers to people.
 
 use serde_json::{Value, json};
 
 use crate::cli::error::CliError;
 use crate::cli::output::{Column, Output, count, shown};
 
-/// A share in percent; nothing for what is not there.
+/// A share in percent; empty for a missing value.
 pub fn percent(value: &Value) -> String {
     value.as_f64().map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
 }
 
-/// Writes what was told of a text: the labels, the probability of the most likely one, the text; then its neighbors.
+/// Writes a prediction: the labels, the probability of the most likely one, and the text; then its neighbors.
 pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(), CliError> {
     if output.json {
         let mut object = prediction.clone();
@@ -33,7 +33,7 @@ pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(),
     Ok(())
 }
 
-/// Writes how well a classifier does: in all, by label, by language.
+/// Writes how well a classifier performs: overall, by label, by language.
 pub fn evaluation(output: &Output, judged: &Value) -> Result<(), CliError> {
     let all = &judged["all"];
     let members = [

@@ -1,4 +1,4 @@
-//! Labeled texts and labels, as the command line and files give them.
+//! Reads labeled texts and labels from the command line and from files.
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ pub fn read(input: Input) -> Result<Vec<Value>, CliError> {
 
 fn example(line: &str) -> Result<Value, String> {
     if line.trim_start().starts_with('{') {
-        return serde_json::from_str(line).map_err(|error| format!("no JSON: {error}"));
+        return serde_json::from_str(line).map_err(|error| format!("not valid JSON: {error}"));
     }
     match line.split_once('\t') {
         Some((label, text)) => Ok(json!({"text": text, "labels": [label]})),
@@ -35,7 +35,7 @@ fn example(line: &str) -> Result<Value, String> {
     }
 }
 
-/// The labels of a prototype, each once, with all that is said of it.
+/// The labels of a prototype, each once, with all its descriptions.
 pub fn described(labels: &[String]) -> Value {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for label in labels {
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(example("weather\tIl pleut.\tencore"), Ok(json!({"text": "Il pleut.\tencore", "labels": ["weather"]})));
         assert_eq!(example(r#" {"text": "x", "labels": []}"#), Ok(json!({"text": "x", "labels": []})));
         assert!(example("no tab").unwrap_err().contains("a tab"));
-        assert!(example("{").unwrap_err().contains("no JSON"));
+        assert!(example("{").unwrap_err().contains("not valid JSON"));
     }
 
     #[test]

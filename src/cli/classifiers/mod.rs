@@ -1,4 +1,4 @@
-//! `dragoman classifiers`: train, list, show, ask, judge, apply and delete classifiers.
+//! `dragoman classifiers`: trains, lists, shows, evaluates, applies and deletes classifiers, and predicts labels.
 
 mod answers;
 mod examples;
@@ -21,7 +21,7 @@ use super::output::{Column, Output, count, shown, time};
 use super::server::ServerArgs;
 use crate::domain::{ClassifierName, CollectionName};
 
-/// Texts that one request asks about.
+/// Texts per prediction request.
 const TEXTS_PER_REQUEST: usize = 256;
 
 /// The command's arguments.
@@ -31,7 +31,7 @@ pub struct ClassifiersArgs {
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -41,19 +41,19 @@ pub struct ClassifiersArgs {
 pub enum Action {
     /// Lists all classifiers.
     List,
-    /// Shows everything that is known of one.
+    /// Shows a classifier in full.
     Show(NameArgs),
-    /// Makes one and waits until it is trained.
+    /// Creates a classifier and waits until it is trained.
     Train(Box<TrainArgs>),
-    /// Trains one again, on the labels of now, and waits until that is done. Until then it answers as before.
+    /// Trains a classifier again on the current labels, and waits. Meanwhile, it answers as before.
     Retrain(RetrainArgs),
-    /// Tells the labels of texts: of the arguments, or one per line of standard input.
+    /// Predicts the labels of texts, given as arguments or one per line on standard input.
     Predict(PredictArgs),
-    /// Judges one: by labeled documents, as a job, or by labeled texts.
+    /// Evaluates a classifier with labeled documents (as a job) or labeled texts.
     Evaluate(EvaluateArgs),
-    /// Writes labels into the documents of a collection, as a job.
+    /// Writes predicted labels into the documents of a collection, as a job.
     Apply(ApplyArgs),
-    /// Deletes one.
+    /// Deletes a classifier.
     Delete(DeleteArgs),
 }
 
@@ -71,13 +71,13 @@ pub struct LabeledArgs {
     /// The collection whose documents have the labels.
     #[arg(long, short, value_name = "NAME", value_parser = CollectionName::parse, requires = "field")]
     pub collection: Option<CollectionName>,
-    /// Where in their metadata the labels are.
+    /// Path of the labels in the metadata.
     #[arg(long, value_name = "FIELD", requires = "collection")]
     pub field: Option<String>,
-    /// Only documents where this holds, such as {"field": "split", "eq": "train"}.
+    /// Uses only documents that match, such as {"field": "split", "eq": "train"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object, requires = "collection")]
     pub filter: Option<JsonObject>,
-    /// Labeled texts in place of documents: lines of LABEL, tab, TEXT, or of JSON as in the API; - for standard input.
+    /// Labeled texts instead of documents: lines of LABEL, tab, TEXT, or of JSON as in the API; - for standard input.
     #[arg(long, short, value_name = "FILE", conflicts_with = "collection")]
     pub examples: Option<PathBuf>,
 }
@@ -93,7 +93,7 @@ pub enum Kind {
     Prototype,
 }
 
-/// A classifier to be made.
+/// A classifier to create.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// Name of the classifier.
@@ -105,19 +105,20 @@ pub struct TrainArgs {
     /// What it learns from.
     #[command(flatten)]
     pub labeled: LabeledArgs,
-    /// A label of a prototype with what it means, such as "sports=matches, goals and players"; once per description.
+    /// A label of a prototype with a description, such as "sports=matches, goals and players"; repeat it for further
+    /// descriptions.
     #[arg(long, short, value_name = "LABEL[=TEXT]")]
     pub label: Vec<String>,
-    /// Texts have any number of labels.
+    /// Lets a text have any number of labels.
     #[arg(long)]
     pub multi_label: bool,
     /// Abstains below this probability.
     #[arg(long, value_name = "PROBABILITY")]
     pub threshold: Option<f64>,
-    /// What it is for, in your words.
+    /// What the classifier is for, in your words.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// Further members of the request, as the API documents them, such as {"mlp": {"runs": 1}}.
+    /// More members of the request, as in the API documentation, such as {"mlp": {"runs": 1}}.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub settings: Option<JsonObject>,
     /// Prints the classifier without waiting for its training.
@@ -125,7 +126,7 @@ pub struct TrainArgs {
     pub detach: bool,
 }
 
-/// A classifier to be trained again.
+/// A classifier to train again.
 #[derive(Debug, Args)]
 pub struct RetrainArgs {
     /// Name of the classifier.
@@ -136,15 +137,15 @@ pub struct RetrainArgs {
     pub detach: bool,
 }
 
-/// Texts to tell the labels of.
+/// Texts to predict the labels of.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
     pub classifier: ClassifierName,
-    /// The texts; lines of standard input when there is none.
+    /// The texts; without any, each line of standard input.
     pub texts: Vec<String>,
-    /// Tells this many labeled passages near each text.
+    /// Shows this many labeled passages near each text.
     #[arg(long, value_name = "COUNT")]
     pub explain: Option<u64>,
     /// Abstains below this probability.
@@ -152,13 +153,13 @@ pub struct PredictArgs {
     pub threshold: Option<f64>,
 }
 
-/// What to judge by.
+/// What to evaluate with.
 #[derive(Debug, Args)]
 pub struct EvaluateArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
     pub classifier: ClassifierName,
-    /// What is known.
+    /// The labeled data.
     #[command(flatten)]
     pub labeled: LabeledArgs,
     /// Abstains below this probability.
@@ -175,13 +176,13 @@ pub struct ApplyArgs {
     /// The collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// Where in the metadata the label goes.
+    /// Path in the metadata for the label.
     #[arg(long, value_name = "FIELD")]
     pub field: String,
-    /// Where in the metadata its probability goes.
+    /// Path in the metadata for its probability.
     #[arg(long, value_name = "FIELD")]
     pub probability_field: Option<String>,
-    /// Only documents where this holds.
+    /// Labels only documents that match.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
     /// Abstains below this probability.
@@ -291,7 +292,7 @@ fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, C
     trained(client, output, (&name, job))
 }
 
-/// Waits for a training and shows what came of it.
+/// Waits for a training and shows its result.
 fn trained(client: &Client, output: &Output, (name, job): (&str, Value)) -> Result<Outcome, CliError> {
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
@@ -319,7 +320,7 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
         let call = Call::post(&["v1", "classifiers", args.classifier.as_str(), "predict"]).repeatable();
         let answer = client.send(&call.json(&Value::Object(body)))?.body;
         let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
-            return Err(client.misunderstood("it has not one prediction per text".to_owned()));
+            return Err(client.misunderstood("it does not have one prediction per text".to_owned()));
         };
         texts.iter().zip(predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
     };
@@ -379,7 +380,7 @@ fn apply(client: &Client, output: &Output, args: ApplyArgs) -> Result<Outcome, C
         jobs::show(output, &job)?;
         return Ok(Outcome::Done);
     }
-    output.note(&format!("job {} writes labels; ending this command does not end it", shown(&job["id"])));
+    output.note(&format!("job {} writes the labels; it continues if you stop this command", shown(&job["id"])));
     let job = jobs::watch(client, output, job)?;
     jobs::finish(client, output, &job)
 }

@@ -12,50 +12,50 @@ use crate::embed::DeviceChoice;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct EmbedArgs {
-    /// The file of texts; standard input for - and when left out.
+    /// The file of texts; standard input for - or without a file.
     pub file: Option<PathBuf>,
     /// Embeds with the model bundle in this folder, without a server.
     #[arg(long, value_name = "FOLDER")]
     pub model: Option<PathBuf>,
-    /// Where the model runs: auto takes CUDA when it can be had; cuda:N fails without.
+    /// Where the model runs: auto uses CUDA if available; cuda:N fails without it.
     #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model", value_parser = parse_device)]
     pub device: DeviceChoice,
-    /// Threads of the model on the CPU; 0 means one per core.
+    /// CPU threads of the model; 0 means one per core.
     #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
     pub threads: usize,
-    /// What a line of the file is.
+    /// Format of the input.
     #[arg(long, value_enum, default_value_t = InputFormat::Lines)]
     pub input: InputFormat,
-    /// What is written; npy when the name of the output ends so, else ndjson.
+    /// Format of the output; defaults to npy if the name of the output ends in .npy, otherwise to ndjson.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// The file to write; standard output when left out. npy needs one, because its head has the number of texts.
+    /// The file to write; standard output if left out. npy needs a file, because its header has the number of texts.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// What a line of the input is.
+/// Format of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InputFormat {
-    /// A text.
+    /// One text per line.
     Lines,
-    /// A JSON object with `text` and perhaps `id`; its other members are not looked at.
+    /// One JSON object per line, with `text` and optionally `id`; other members are ignored.
     Ndjson,
 }
 
-/// What is written.
+/// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A JSON object per text: line, id if the input has one, embedding.
+    /// One JSON object per text, with line, id (if the input has one) and embedding.
     Ndjson,
-    /// One array of float32 for NumPy, a row per line of the input.
+    /// One NumPy array of float32, with one row per line of the input.
     Npy,
 }
 
-/// Reads a device by the server's names.
+/// Parses a device, with the names that the server uses.
 fn parse_device(text: &str) -> Result<DeviceChoice, String> {
     match text {
         "auto" => Ok(DeviceChoice::Auto),

@@ -1,4 +1,4 @@
-//! Who embeds: a server, by `/v1/embeddings`, or a model bundle loaded here.
+//! Embeds with a server, through `/v1/embeddings`, or with a model bundle loaded here.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::embed::{EmbedOptions, Embedder, Priority};
 
-/// Upper bound on texts times tokens of the longest text in the forward passes that run at once, as the server has it.
+/// Upper bound on texts times tokens of the longest text in the concurrent forward passes, as in the server.
 const BATCH_TOKENS_MAX: usize = 4_096;
 
-/// Batches under way: one is embedded while the next is tokenized or on its way.
+/// Batches in flight: one is embedded while the next is tokenized or sent.
 pub const BATCHES_MAX: usize = 3;
 
 /// Embeds batches of texts, several at once.
@@ -33,7 +33,7 @@ enum Place {
     Here(Embedder),
 }
 
-/// A text's embedding.
+/// The embedding of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
     /// Its values, of unit length.
@@ -42,11 +42,11 @@ pub struct Vector {
     pub truncated: bool,
 }
 
-/// A batch under way.
+/// A batch in flight.
 pub type Pending = JoinHandle<Result<Vec<Vector>, CliError>>;
 
 impl Encoder {
-    /// Loads the model that the arguments name, or gets ready to ask the server.
+    /// Loads the model that the arguments name, or prepares to ask the server.
     pub fn open(args: &EmbedArgs, output: &Output) -> Result<Self, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start threads"))?;
@@ -70,7 +70,7 @@ impl Encoder {
         Ok(Self { runtime, place })
     }
 
-    /// Values per embedding, when that is known before the first.
+    /// Values per embedding, if known before the first one.
     pub fn dimension(&self) -> Option<usize> {
         match &self.place {
             Place::Server(_) => None,
@@ -78,7 +78,7 @@ impl Encoder {
         }
     }
 
-    /// Begins to embed a batch.
+    /// Starts to embed a batch.
     pub fn submit(&self, texts: Vec<String>) -> Pending {
         match &self.place {
             Place::Server(client) => {
@@ -109,7 +109,7 @@ async fn here(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Vector>, Cl
     Ok(embedded.into_iter().map(vector).collect())
 }
 
-/// Asks a server, for the embeddings of `model` or of the model that it has. In base64: the exact values in a third of the bytes.
+/// Asks a server for embeddings of `model` or of its own model. In base64: the exact values in a third of the bytes.
 pub fn by_server(
     client: &Client,
     texts: &[String],
@@ -129,9 +129,9 @@ pub fn by_server(
     }
     let answer = client.send(&call.json(&body))?.body;
     let rows = answer["data"].as_array().filter(|rows| rows.len() == texts.len());
-    let rows = rows.ok_or_else(|| client.misunderstood("it has no embedding for each text".to_owned()))?;
+    let rows = rows.ok_or_else(|| client.misunderstood("it does not have an embedding for each text".to_owned()))?;
     let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
-    vectors.ok_or_else(|| client.misunderstood("its embeddings are no base64 of 32-bit floats".to_owned()))
+    vectors.ok_or_else(|| client.misunderstood("its embeddings are not base64 of 32-bit floats".to_owned()))
 }
 
 fn vector(row: &Value) -> Option<Vector> {

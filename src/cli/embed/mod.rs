@@ -1,6 +1,6 @@
-//! `dragoman embed`: texts in, vectors out, on a server or with a model of this machine.
+//! `dragoman embed`: embeds texts, on a server or with a local model.
 //!
-//! Texts are read, embedded and written in batches, some of which are under way at once; memory does not grow with their number.
+//! Texts are read, embedded and written in batches, several of them in flight; memory does not grow with their number.
 
 mod args;
 pub mod encoder;
@@ -23,7 +23,7 @@ use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
 
-/// What was done so far.
+/// Counts so far.
 #[derive(Default)]
 struct Tally {
     embedded: u64,
@@ -31,7 +31,7 @@ struct Tally {
     failed: u64,
 }
 
-/// A batch under way, and what it was made of.
+/// A batch in flight, and its lines.
 struct Batch {
     items: Vec<Item>,
     pending: Pending,
@@ -57,13 +57,13 @@ pub fn run(args: EmbedArgs) -> Result<Outcome, CliError> {
     output.note(&format!("{texts} {noun}, {dimension} values each, in {seconds:.1} s ({rate:.0} texts/s)"));
     if tally.truncated > 0 {
         let cut = HumanCount(tally.truncated);
-        output.note(&format!("{cut} of them were longer than the model reads; their ends had no influence"));
+        output.note(&format!("{cut} of them were longer than the model reads; their ends were ignored"));
     }
     match (tally.failed, tally.embedded) {
         (0, _) => Ok(Outcome::Done),
         (_, 0) => Err(CliError::Input("no text was embedded".to_owned())),
         (failed, _) => {
-            output.problem(&format!("{} lines failed; the output says why", HumanCount(failed)));
+            output.problem(&format!("{} lines failed; the output has the reasons", HumanCount(failed)));
             Ok(Outcome::SomeFailed)
         }
     }
@@ -74,7 +74,7 @@ fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, CliErr
     let format = asked.unwrap_or(if named { Format::Npy } else { Format::Ndjson });
     if format == Format::Npy && output.is_none() {
         return Err(CliError::Usage(
-            "--format npy needs --output FILE: the number of texts is written into its head at the end".to_owned(),
+            "--format npy needs --output FILE, because the number of texts goes into the file's header at the end".to_owned(),
         ));
     }
     Ok(format)
@@ -108,7 +108,7 @@ fn write(encoder: &Encoder, batch: Batch, vectors: &mut Vectors, tally: &mut Tal
         match &item.text {
             Ok(_) => {
                 let Some(row) = rows.next() else {
-                    return Err(CliError::Input(format!("line {}: the encoder gave no embedding", item.line)));
+                    return Err(CliError::Input(format!("line {}: the encoder returned no embedding", item.line)));
                 };
                 vectors.write(item, &row)?;
                 tally.embedded += 1;

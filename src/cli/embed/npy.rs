@@ -1,12 +1,12 @@
-//! NumPy's array file, version 1.0: a head of fixed size, then the values row by row.
+//! NumPy's array file, version 1.0: a header of fixed size, then the values row by row.
 //!
-//! The number of rows stands in the head and is known only at the end, so the head is written twice. Until then it says that
-//! there are no rows.
+//! The header has the number of rows, which is known only at the end, so it is written twice. Until then it says that there
+//! are no rows.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
-/// Bytes of the whole head; the format wants a multiple of 64.
+/// Bytes of the whole header; the format requires a multiple of 64.
 const HEAD_BYTES: usize = 128;
 
 /// A two-dimensional array of little-endian float32.
@@ -17,13 +17,13 @@ pub struct NpyWriter<W> {
 }
 
 impl<W: Write + Seek> NpyWriter<W> {
-    /// Begins the file; `dimension` may be 0 until the first row.
+    /// Starts the file; `dimension` may be 0 until the first row.
     pub fn new(mut file: W, dimension: usize) -> io::Result<Self> {
         file.write_all(&head(0, dimension))?;
         Ok(Self { file, rows: 0, dimension })
     }
 
-    /// Adds a row. All have the length of the first, or of what was said at the beginning.
+    /// Adds a row. All rows have the length of the first, or the one given at the start.
     pub fn write(&mut self, row: &[f32]) -> io::Result<()> {
         if self.dimension == 0 {
             self.dimension = row.len();
@@ -37,7 +37,7 @@ impl<W: Write + Seek> NpyWriter<W> {
         self.file.write_all(&bytes)
     }
 
-    /// Writes the number of rows into the head; gives the file and the length of its rows.
+    /// Writes the number of rows into the header; returns the file and the length of its rows.
     pub fn finish(mut self) -> io::Result<(W, usize)> {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&head(self.rows, self.dimension))?;

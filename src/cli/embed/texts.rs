@@ -1,4 +1,4 @@
-//! The texts of the input, in batches that an encoder takes at once.
+//! Reads the texts of the input, in batches for an encoder.
 
 use std::io::{BufReader, Read};
 
@@ -10,9 +10,9 @@ use crate::cli::files::Input;
 use crate::cli::lines::{Line, Lines};
 use crate::domain::Limits;
 
-/// Texts of one batch, at most. The encoder sorts them by length, so more than fill one forward pass are worth it.
+/// Maximum texts per batch. The encoder sorts them by length, so a batch should hold more than one forward pass.
 pub const BATCH_TEXTS_MAX: usize = 256;
-/// Bytes of text in one batch, at most, unless a single text has more.
+/// Maximum bytes of text per batch, unless a single text has more.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 /// How much longer than its text a line of JSON may be: escapes of six characters each, and members beside the text.
 const JSON_FACTOR: usize = 8;
@@ -38,7 +38,7 @@ pub struct Texts {
     text_bytes_max: usize,
 }
 
-/// What is looked at of a JSON object.
+/// The members of a JSON object that are read.
 #[derive(Deserialize)]
 struct Row {
     #[serde(default)]
@@ -79,11 +79,11 @@ fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
         (InputFormat::Ndjson, Err(problem)) => (None, Err(problem)),
         (InputFormat::Ndjson, Ok(text)) => match serde_json::from_str::<Row>(&text) {
             Ok(row) => (row.id, Ok(row.text)),
-            Err(error) => (None, Err(format!("is no JSON object with a text: {error}"))),
+            Err(error) => (None, Err(format!("is not a JSON object with a text: {error}"))),
         },
     };
     let text = text.and_then(|text| match text.len() {
-        _ if text.trim().is_empty() => Err("must hold something besides white space".to_owned()),
+        _ if text.trim().is_empty() => Err("must contain something besides white space".to_owned()),
         got if got > text_bytes_max => Err(format!("the text must have at most {text_bytes_max} bytes, got {got}")),
         _ => Ok(text),
     });
@@ -117,7 +117,7 @@ mod tests {
         check(InputFormat::Ndjson, r#"{"id": "a", "text": "x", "metadata": {"n": 1}}"#, Some("a"), Ok("x"));
         check(InputFormat::Ndjson, r#"{"text": "x"}"#, None, Ok("x"));
         check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must hold something"));
-        check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is no JSON object with a text: missing field `text`"));
-        check(InputFormat::Ndjson, "x", None, Err("is no JSON object with a text"));
+        check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is not a JSON object with a text: missing field `text`"));
+        check(InputFormat::Ndjson, "x", None, Err("is not a JSON object with a text"));
     }
 }

@@ -19,14 +19,14 @@ pub enum Vectors {
     Stdout {
         /// Standard output.
         stream: BufWriter<Stdout>,
-        /// Values of the vectors so far, 0 before the first.
+        /// Values of the vectors so far; 0 before the first.
         dimension: usize,
     },
     /// A JSON object per text, to a file.
     File {
         /// The file.
         file: Target,
-        /// Values of the vectors so far, 0 before the first.
+        /// Values of the vectors so far; 0 before the first.
         dimension: usize,
     },
     /// One array.
@@ -52,7 +52,7 @@ struct Row<'a> {
 }
 
 impl Vectors {
-    /// Begins the output; `dimension` is known for a model of this machine.
+    /// Starts the output; `dimension` is known for a local model.
     pub fn open(format: Format, path: Option<&Path>, dimension: Option<usize>) -> Result<Self, CliError> {
         let dimension = dimension.unwrap_or(0);
         let Some(path) = path else {
@@ -90,12 +90,12 @@ impl Vectors {
     /// Writes why a line has no vector. An array has no place for that, so there it is an error.
     pub fn write_problem(&mut self, item: &Item, problem: &str) -> Result<(), CliError> {
         if matches!(self, Self::Npy { .. }) {
-            return Err(CliError::Input(format!("line {}: {problem}; an array has no row for it", item.line)));
+            return Err(CliError::Input(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
         }
         self.object(&Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) })
     }
 
-    /// Completes the output; gives the values per vector, 0 when there was none.
+    /// Completes the output; returns the values per vector, 0 if there was none.
     pub fn finish(self) -> Result<usize, CliError> {
         match self {
             Self::Stdout { mut stream, dimension } => stream.flush().map(|()| dimension).map_err(stdout_error),
@@ -108,7 +108,7 @@ impl Vectors {
     }
 
     fn object(&mut self, row: &Row<'_>) -> Result<(), CliError> {
-        // Not by way of a JSON value, which widens each number to 64 bits and then needs twice the digits.
+        // Not through a JSON value, which widens each number to 64 bits and then needs twice the digits.
         let mut line = serde_json::to_vec(row).map_err(|error| CliError::io("write JSON")(error.into()))?;
         line.push(b'\n');
         match self {

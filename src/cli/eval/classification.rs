@@ -1,5 +1,5 @@
-//! `dragoman eval classification`: the papers' protocol on the server's embeddings, or several ways to classify beside each other:
-//! classifiers of the server, asked over its API, and the same network trained here on the same embeddings.
+//! `dragoman eval classification`: the papers' protocol on the server's embeddings, or a comparison of several ways to classify:
+//! the server's classifiers, called through its API, and the same network trained here on the same embeddings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,20 +18,20 @@ use crate::evaluation::classification::{Embedded, Options, measure, read_sets};
 use crate::evaluation::comparison::{Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
 use crate::evaluation::{EvaluationError, Report};
 
-/// Classification in other languages than that of training.
+/// Classification in languages other than the training language.
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
-    /// Which files, and where the numbers go.
+    /// Input files and the output.
     #[command(flatten)]
     pub data: DataArgs,
     /// Languages to train in, one after the other.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',', default_value = "en", value_parser = parse_language)]
     pub train_language: Vec<Language>,
-    /// The part of SIB-200 to test on.
+    /// The split of SIB-200 to test on.
     #[arg(long, default_value = "dev", value_parser = ["dev", "test"])]
     pub sib200_part: String,
-    /// Ways to classify that are compared, besides always answering the most frequent label. Without any: the papers' protocol, a
-    /// network trained here that stops by the dev part, mean of five runs.
+    /// Ways to classify to compare, besides always predicting the most frequent label. Without any: the papers' protocol, a
+    /// network trained here that stops early by the dev split, mean of five runs.
     #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
     pub kind: Vec<Kind>,
 }
@@ -39,15 +39,15 @@ pub struct ClassificationArgs {
 /// A way to classify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Kind {
-    /// A classifier of the server: the nearest labeled texts vote.
+    /// The server's classifier: the nearest labeled texts vote.
     Knn,
-    /// A classifier of the server: a network with one hidden layer.
+    /// The server's classifier: a network with one hidden layer.
     Mlp,
     /// The same network, trained here on the server's embeddings with the same settings.
     Offline,
 }
 
-/// Comparisons by set of files and language of training.
+/// Comparisons by data set and training language.
 #[derive(Debug, Serialize)]
 struct Comparisons {
     comparisons: Vec<NamedComparison>,
@@ -60,7 +60,7 @@ struct NamedComparison {
     comparison: Comparison,
 }
 
-/// Measures and tells.
+/// Evaluates and reports.
 pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError> {
     if args.kind.is_empty() {
         let options = Options { from: args.train_language, sib200_part: args.sib200_part };
@@ -107,7 +107,7 @@ impl Kind {
 
 type Answers = BTreeMap<Language, Vec<Option<String>>>;
 
-/// Trains a classifier on the server with the training part, asks it about the test parts, and deletes it.
+/// Trains a classifier on the server with the train split, predicts the test splits, and deletes it.
 fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
     let Measured { client, output } = measured;
     let from = task.from.code();
@@ -127,7 +127,8 @@ fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers
             let call = Call::post(&["v1", "classifiers", &classifier.name, "predict"]).repeatable();
             let answer = client.send(&call.json(&body))?.body;
             let predictions = answer["predictions"].as_array().filter(|predictions| predictions.len() == count);
-            let predictions = predictions.ok_or_else(|| client.misunderstood("it has not one prediction per text".to_owned()))?;
+            let predictions =
+                predictions.ok_or_else(|| client.misunderstood("it does not have one prediction per text".to_owned()))?;
             told.extend(predictions.iter().map(label));
         }
         answers.insert(*language, told);

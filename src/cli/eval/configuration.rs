@@ -1,25 +1,25 @@
-//! Ways to search that `dragoman eval search` compares: a name, and what is added to the request.
+//! Search configurations that `dragoman eval search` compares: a name, and members to add to the request.
 
 use serde_json::{Map, Value, json};
 
 /// The mode whose name is not sent, so that the server decides.
 const DEFAULT: &str = "default";
-/// What is measured when nothing is said.
+/// The default configurations.
 pub const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
-/// What the measurement itself sets.
+/// Members that the evaluation sets itself.
 const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
 
-/// One way to search.
+/// One search configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// Its name, unlike all others.
+    /// Its unique name.
     pub name: String,
-    /// What is added to the request.
+    /// Members to add to the request.
     pub request: Map<String, Value>,
 }
 
 impl Configuration {
-    /// The mode `name`, or none at all when it is `default`.
+    /// The mode `name`, or none at all for `default`.
     pub fn mode(name: &str) -> Self {
         let mode = (name != DEFAULT).then(|| ("mode".to_owned(), json!(name)));
         Self { name: name.to_owned(), request: mode.into_iter().collect() }
@@ -37,7 +37,7 @@ impl Configuration {
             return Err(format!("expected a JSON object after the =, got {body}"));
         };
         match request.keys().find(|key| RESERVED.contains(&key.as_str())) {
-            Some(key) => Err(format!("{key} is set by the measurement; leave it out")),
+            Some(key) => Err(format!("{key} is set by the evaluation; leave it out")),
             None => Ok(Self { name: name.to_owned(), request }),
         }
     }
@@ -55,7 +55,7 @@ mod tests {
             ("wide", "expected NAME={…}, got no ="),
             ("={}", "expected a name before the =, got none"),
             ("wide=[1]", "expected a JSON object after the =, got [1]"),
-            ("wide={\"limit\": 5}", "limit is set by the measurement; leave it out"),
+            ("wide={\"limit\": 5}", "limit is set by the evaluation; leave it out"),
         ] {
             assert_eq!(Configuration::parse(text).unwrap_err(), expect);
         }

@@ -1,4 +1,4 @@
-//! A server's embeddings for the measurements: `POST /v1/embeddings` in bounded batches, one after the other.
+//! A server's embeddings for evaluations: `POST /v1/embeddings` in bounded batches, one after the other.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::cli::error::CliError;
 use crate::cli::output::{Output, Unit};
 use crate::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
-/// Bytes of text in one request, at most, unless a single text has more.
+/// Maximum bytes of text per request, unless a single text has more.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// A server that embeds.
@@ -22,7 +22,7 @@ pub struct ServerEncoder<'a> {
 }
 
 impl<'a> ServerEncoder<'a> {
-    /// Will ask for embeddings of `model`, or of the model that the server has.
+    /// Asks for embeddings of `model`, or of the server's own model.
     pub fn new(client: &'a Client, output: &Output, model: Option<String>) -> Self {
         Self { client, model, bar: output.progress(None, Unit::Items("texts embedded")) }
     }
@@ -37,7 +37,7 @@ impl<'a> ServerEncoder<'a> {
                 let expected = *dimension.get_or_insert(embedding.values.len());
                 if embedding.values.len() != expected {
                     let got = embedding.values.len();
-                    return Err(self.client.misunderstood(format!("it has embeddings of {expected} and of {got} values")));
+                    return Err(self.client.misunderstood(format!("it mixes embeddings of {expected} and of {got} values")));
                 }
                 values.extend(embedding.values);
             }
@@ -65,7 +65,7 @@ impl Drop for ServerEncoder<'_> {
     }
 }
 
-/// Ranges of texts that go out together: in order, within both limits, at least one.
+/// Ranges of texts that are sent together: in order, within both limits, at least one.
 pub fn batches(texts: &[String]) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! A server that is measured: its embeddings, where the numbers go, and what went wrong.
+//! The server under evaluation: its embeddings, the output of reports, and errors.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -15,33 +15,33 @@ use crate::cli::files::Target;
 use crate::cli::output::Output;
 use crate::evaluation::EvaluationError;
 
-/// Which files, and where the numbers go.
+/// Input files and the output.
 #[derive(Debug, Args)]
 pub struct DataArgs {
     /// Folder with the files of the task.
     #[arg(long, value_name = "FOLDER")]
     pub data: PathBuf,
-    /// The model that the server is asked for; the loaded one when left out.
+    /// The model to ask the server for; defaults to the loaded one.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// The file to write instead of standard output, which is there when it is complete; JSON when its name ends in .json.
+    /// The file to write instead of standard output, which appears once it is complete; JSON if its name ends in .json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// A server that is measured.
+/// The server under evaluation.
 pub(super) struct Measured {
     pub(super) client: Client,
     pub(super) output: Output,
 }
 
 impl Measured {
-    /// Has the server embed for a task.
+    /// Embeds with the server for a task.
     pub(super) fn encoder(&self, data: &DataArgs) -> ServerEncoder<'_> {
         ServerEncoder::new(&self.client, &self.output, data.model.clone())
     }
 
-    /// Writes a report: to a file if one is named, as JSON if that is asked for.
+    /// Writes a report: to a file if one is named, as JSON if requested.
     pub(super) fn tell(&self, data: &DataArgs, report: &(impl Display + Serialize)) -> Result<(), CliError> {
         let named = data.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         let text = if self.output.json || named { json!(report).to_string() } else { report.to_string() };
@@ -57,7 +57,7 @@ impl Measured {
     }
 }
 
-/// What went wrong, as this command's error: of the server when it was the server, otherwise of the files.
+/// Converts an error: to one of the server if the server failed, otherwise to one of the files.
 pub(super) fn failed(error: EvaluationError) -> CliError {
     match error {
         EvaluationError::Measured(cause) => match cause.downcast::<CliError>() {
@@ -68,7 +68,7 @@ pub(super) fn failed(error: EvaluationError) -> CliError {
     }
 }
 
-/// Says that the folder has no files of the task.
+/// An error for a folder that has no files of the task.
 pub(super) fn no_data(folder: &Path) -> CliError {
     failed(EvaluationError::NoData { path: folder.to_owned() })
 }

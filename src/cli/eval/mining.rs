@@ -1,4 +1,4 @@
-//! `dragoman eval mining`: pairs out of the server's embeddings, compared here, and beside them the pairs of the server's own mining.
+//! `dragoman eval mining`: mines pairs here from the server's embeddings, and optionally on the server.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -17,15 +17,15 @@ use crate::evaluation::{EvaluationError, Report};
 /// Mining of translation pairs.
 #[derive(Debug, Args)]
 pub struct MiningArgs {
-    /// Which files, and where the numbers go.
+    /// Input files and the output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Also mines on the server, by POST /v1/mine with the strategy max_score, and reports its pairs as `server`.
+    /// Also mines on the server, with POST /v1/mine and the strategy max_score, and reports its pairs as `server`.
     #[arg(long)]
     pub api: bool,
 }
 
-/// Measures and tells.
+/// Evaluates and reports.
 pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
     let mut encoder = measured.encoder(&args.data);
     let mut miner = BothMiner { measured, encoder: &mut encoder, api: args.api };
@@ -37,7 +37,7 @@ pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
     measured.tell(&args.data, &Report { mining, ..Report::default() })
 }
 
-/// Mines here, and on the server if that is asked for.
+/// Mines here, and on the server if requested.
 struct BothMiner<'a, 'b> {
     measured: &'a Measured,
     encoder: &'a mut ServerEncoder<'b>,
@@ -50,7 +50,7 @@ impl Miner for BothMiner<'_, '_> {
         if self.api {
             let pairs = by_server(self.measured, first, second).map_err(EvaluationError::measured)?;
             proposals.insert("server".to_owned(), pairs);
-            // The other strategies are of no use beside it.
+            // The other strategies add nothing to it.
             proposals.retain(|name, _| name == MAX_SCORE || name == "server");
         }
         Ok(proposals)

@@ -1,7 +1,7 @@
-//! `dragoman eval`: the papers' measurements of whatever model a server has loaded, one subcommand per task.
+//! `dragoman eval`: runs the papers' evaluations on the model that a server has loaded, one subcommand per task.
 //!
-//! Files are read and numbers computed here (`crate::evaluation`, which the trainer uses too); the server embeds, classifies, mines
-//! and searches. What a task makes on the server is gone when it ends, however it ends.
+//! Files are read and numbers computed here (`crate::evaluation`, which the trainer uses too); the server embeds, classifies,
+//! mines and searches. Whatever a task creates on the server is deleted when it ends, however it ends.
 
 mod classification;
 mod configuration;
@@ -34,66 +34,68 @@ pub use measured::DataArgs;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct EvalArgs {
-    /// What to measure.
+    /// What to evaluate.
     #[command(subcommand)]
     pub task: Task,
-    /// The options that all commands have.
+    /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// What to measure.
+/// What to evaluate.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// P@1 between English and the others on Tatoeba.
+    /// Measures P@1 between English and the other languages of Tatoeba.
     ///
     /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
-    /// Languages outside the 62 are passed over.
+    /// Languages outside the 62 are skipped.
     Tatoeba(DataArgs),
-    /// P@1 between the sides of translation pairs.
+    /// Measures P@1 between the sides of translation pairs.
     ///
-    /// Files `flores.xx.txt`: one sentence per line, the same line number in every file is the same sentence; any two languages are
-    /// measured. Files `short.xx-en.tsv`: xx-sentence, tab, English sentence; each is a task of its own. xx is an ISO 639-1 code.
+    /// Files `flores.xx.txt`: one sentence per line; the same line number in every file is the same sentence; any two languages
+    /// are compared. Files `short.xx-en.tsv`: xx-sentence, tab, English sentence; each is a separate task. xx is an ISO 639-1
+    /// code.
     Pairs(DataArgs),
-    /// Precision, recall and F1 of mined translation pairs, by margin scoring (BUCC 2018).
+    /// Measures precision, recall and F1 of mined translation pairs, by margin scoring (BUCC 2018).
     ///
     /// Files `xx-en.PART.xx` and `xx-en.PART.en`: id, tab, sentence; `xx-en.PART.gold`: xx-id, tab, en-id. PART is `dev` or
-    /// `training`, on which the threshold with the highest F1 is found, and `test`, to which it is applied and which may be absent.
+    /// `training`, on which the threshold with the highest F1 is found, and `test`, to which it is applied and which is optional.
     Mining(MiningArgs),
-    /// Accuracy of a classifier that learns in one language and is asked about the others.
+    /// Measures the accuracy of a classifier that learns in one language and is tested in the others.
     ///
-    /// SIB-200: `sib200.xx.tsv`: part (train, dev or test), tab, index, tab, label, tab, text. MLDoc: `XX.train.1000`, `XX.dev` and
-    /// `XX.test`: label, tab, text; XX as `en` or `english`. CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`: label, tab, text; PRODUCT
-    /// is books, dvd, music, or all.
+    /// SIB-200: `sib200.xx.tsv`: split (train, dev or test), tab, index, tab, label, tab, text. MLDoc: `XX.train.1000`, `XX.dev`
+    /// and `XX.test`: label, tab, text; XX as `en` or `english`. CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`: label, tab, text;
+    /// PRODUCT is books, dvd, music, or all.
     Classification(ClassificationArgs),
-    /// P@1 of some queries among many candidates, by margin scoring.
+    /// Measures P@1 of some queries among many candidates, by margin scoring.
     ///
-    /// Files `candidates.xx-yy.xx`, the queries, beside `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of the
-    /// candidates translates line n of the queries, and further lines are only in the way.
+    /// Files `candidates.xx-yy.xx`, the queries, beside `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of
+    /// the candidates translates line n of the queries; further lines are distractors.
     Retrieval(RetrievalArgs),
-    /// Spearman's rank correlation between cosines and scores of similarity.
+    /// Measures Spearman's rank correlation between cosines and similarity scores.
     ///
-    /// Files `sts.xx-yy.tsv`: score, tab, xx-sentence, tab, yy-sentence. A higher score is more alike.
+    /// Files `sts.xx-yy.tsv`: score, tab, xx-sentence, tab, yy-sentence. A higher score means more similar.
     Sts(DataArgs),
-    /// nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, several configurations side by side.
+    /// Measures nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, with several configurations side by side.
     ///
-    /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id, text).
-    /// Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id, language,
-    /// text) or `corpus.tsv` (id, text). Judgments: `qrels/test.tsv` (BEIR: query id, document id, score, below a heading), `qrels.tsv`
-    /// (the same without heading) or `qrels.txt` (TREC: query id, 0, document id, grade). Fields of .tsv files are separated by tabs,
-    /// a language is a tag of BCP 47. A grade above 0 is relevant, the more the higher; what has no line is not relevant.
+    /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id,
+    /// text). Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id,
+    /// language, text) or `corpus.tsv` (id, text). Judgments: `qrels/test.tsv` (BEIR: query id, document id, score, below a
+    /// header), `qrels.tsv` (the same without a header) or `qrels.txt` (TREC: query id, 0, document id, grade). Tabs separate the
+    /// fields of .tsv files, and a language is a BCP 47 tag. A grade above 0 means relevant, and higher grades count more;
+    /// unlisted documents are not relevant.
     Search(SearchArgs),
-    /// Every task but `search` that has files in the folder; classification as the papers do it.
+    /// Runs every task but `search` that has files in the folder; classification follows the papers.
     All(DataArgs),
 }
 
 /// Retrieval among many candidates.
 #[derive(Debug, Args)]
 pub struct RetrievalArgs {
-    /// Which files, and where the numbers go.
+    /// Input files and the output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// How many of the queries are asked.
+    /// How many of the queries to use.
     #[arg(long, value_name = "COUNT", default_value_t = candidates::QUERIES)]
     pub queries: usize,
 }

@@ -1,4 +1,4 @@
-//! Collections and classifiers that a measurement makes on the server, and that are gone when it ends, however it ends.
+//! Collections and classifiers that an evaluation creates on the server, and that are deleted when it ends, however it ends.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,22 +9,22 @@ use crate::cli::error::CliError;
 use crate::cli::jobs;
 use crate::cli::output::{Output, shown};
 
-/// Something with a name that is deleted when this is dropped.
+/// Something on the server that is deleted when this is dropped.
 pub struct Scratch<'a> {
     client: &'a Client,
     output: &'a Output,
     kind: &'static str,
-    /// Its name, unlike that of any other measurement.
+    /// Its name, unique to this evaluation.
     pub name: String,
 }
 
 impl<'a> Scratch<'a> {
-    /// Makes a collection.
+    /// Creates a collection.
     pub fn collection(client: &'a Client, output: &'a Output) -> Result<Self, CliError> {
         Self::make(client, output, "collections", "relevance", json!({})).map(|(scratch, _)| scratch)
     }
 
-    /// Makes a classifier with the members of `body` and waits until it is trained.
+    /// Creates a classifier with the members of `body` and waits until it is trained.
     pub fn classifier(client: &'a Client, output: &'a Output, kind: &str, body: Value) -> Result<Self, CliError> {
         let (scratch, made) = Self::make(client, output, "classifiers", kind, body)?;
         let job = jobs::get(client, &shown(&made["job"]))?;

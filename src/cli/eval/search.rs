@@ -1,5 +1,5 @@
-//! `dragoman eval search`: asks queries in several configurations, of a collection that is made of the documents or of one that is
-//! there, and judges the hits by what is known to be relevant. Lists of other programs can be judged beside them.
+//! `dragoman eval search`: runs queries in several configurations, on a collection made from the documents or on an existing one,
+//! and scores the hits by relevance judgments. Runs of other programs can be scored beside them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,61 +21,61 @@ use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, Relevance, judge};
 use crate::evaluation::runs::{self, Scored};
 use crate::evaluation::significance::{RESAMPLES, SEED};
 
-/// Documents of one request.
+/// Documents per request.
 const BATCH_DOCUMENTS: usize = 200;
-/// Searches of one request.
+/// Searches per request.
 const BATCH_SEARCHES: usize = 50;
-/// What stands for a configuration's name in the name of a file.
+/// Stands for the configuration's name in the name of a file.
 const NAME: &str = "{name}";
 
 /// Relevance of search.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Which files, and where the numbers go.
+    /// Input files and the output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// How documents are found, each measured by itself; any mode that the server knows, or `default` to send none. When neither this
-    /// nor --config nor --from-run is given: full,dense,lexical,hybrid.
+    /// Search modes to evaluate; any mode that the server knows, or `default` to send none. Without this, --config and
+    /// --from-run: full,dense,lexical,hybrid.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',')]
     pub mode: Vec<String>,
-    /// A further way to search: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can be
-    /// given several times.
-    // The id `config` belongs to the file of settings, by which `crate::config` knows the commands that take it.
+    /// A further configuration: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can
+    /// be repeated.
+    // The id `config` belongs to the settings file, by which `crate::config` recognizes the commands that take it.
     #[arg(id = "configuration", long = "config", value_name = "NAME={…}", value_parser = Configuration::parse)]
     pub config: Vec<Configuration>,
-    /// Lists of another program to judge beside them: a TREC run. Can be given several times.
+    /// A run of another program to score beside them, in TREC format. Can be repeated.
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     pub from_run: Vec<(String, PathBuf)>,
-    /// Asks this collection, as it is, in place of one that is made of the documents in the files.
+    /// Searches this collection as it is, instead of one made from the documents in the files.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
     pub collection: Option<CollectionName>,
-    /// Which judgments of BEIR's `qrels/SPLIT.tsv`.
+    /// The split of BEIR's judgments, `qrels/SPLIT.tsv`.
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
-    /// In which documents each query is asked, each measured by itself: those of all languages, of its own, of the others. Queries
-    /// without a relevant document there are left out, and but for `all` those whose language is not known; a scope without queries has
-    /// no rows.
+    /// Which documents to search for each query, each evaluated separately: those of all languages, of its own, of the others.
+    /// Queries without a relevant document there are left out, and except for `all` also queries of unknown language; a scope
+    /// without queries has no rows.
     #[arg(long, value_enum, value_name = "SCOPE,…", value_delimiter = ',', default_value = "all,same,other")]
     pub languages: Vec<Scope>,
-    /// Lets languages take turns.
+    /// Searches with balance_languages, which makes languages take turns.
     #[arg(long)]
     pub balance_languages: bool,
-    /// Compares with all embeddings instead of asking the index.
+    /// Compares with all embeddings instead of searching the index.
     #[arg(long)]
     pub exact: bool,
-    /// How often queries are drawn anew to tell differences from chance.
+    /// How many bootstrap resamples to draw for the significance of differences.
     #[arg(long, value_name = "COUNT", default_value_t = RESAMPLES)]
     pub resamples: usize,
-    /// Where drawing begins.
+    /// Seed of the bootstrap.
     #[arg(long, value_name = "NUMBER", default_value_t = SEED)]
     pub seed: u64,
-    /// Writes the lists among all documents as a TREC run, one file per configuration: `{name}` stands for its name, and can be left
-    /// out when there is one only. Judgments may be missing then.
+    /// Writes the hits among all documents as TREC runs, one file per configuration: `{name}` stands for its name, and is
+    /// optional if there is only one. Judgments are optional then.
     #[arg(long, value_name = "FILE")]
     pub run: Option<PathBuf>,
 }
 
-/// A query and what is relevant to it in the documents that it is asked in.
+/// A query and its relevant documents among those that are searched.
 struct Asked<'a> {
     query: &'a Item,
     gains: Gains,
@@ -91,7 +91,7 @@ struct Searches<'a> {
     documents: u64,
 }
 
-/// Measures and tells.
+/// Evaluates and reports.
 pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     let configurations = configurations_of(&args)?;
     check_run(&args, &configurations)?;
@@ -128,7 +128,7 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     measured.tell(&args.data, &report)
 }
 
-/// All configurations that are asked of the server, in the order of the report.
+/// All configurations to search with, in the order of the report.
 fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> {
     let nothing_said = args.mode.is_empty() && args.config.is_empty() && args.from_run.is_empty();
     let modes: Vec<&str> = if nothing_said { MODES.to_vec() } else { args.mode.iter().map(String::as_str).collect() };
@@ -146,9 +146,7 @@ fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> 
     names.extend(args.from_run.iter().map(|(name, _)| name.as_str()));
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => {
-            Err(CliError::Usage(format!("expected each configuration to have a name of its own, got {} twice", twice[0])))
-        }
+        Some(twice) => Err(CliError::Usage(format!("expected each configuration to have a unique name, got {} twice", twice[0]))),
         None => Ok(configurations),
     }
 }
@@ -160,7 +158,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Whether each configuration gets a file of its own.
+/// Checks that each configuration gets a file of its own.
 fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), CliError> {
     let Some(path) = &args.run else { return Ok(()) };
     let wrong = |what: String| Err(CliError::Usage(format!("--run: {what}")));
@@ -176,7 +174,7 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     }
 }
 
-/// Asks the server in every scope and configuration.
+/// Searches with every scope and configuration.
 fn measure(
     measured: &Measured,
     args: &SearchArgs,
@@ -197,7 +195,7 @@ fn measure(
     report.documents = Some(searches.documents);
     let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {
-        // Without judgments there are only lists to write.
+        // Without judgments there are only runs to write.
         let asked = if !set.gains.is_empty() {
             asked(set, &languages, *scope)
         } else if *scope == Scope::All {
@@ -240,7 +238,7 @@ fn write_run(path: &Path, configuration: &Configuration, asked: &[Asked<'_>], li
     target.finish()
 }
 
-/// A document as the server takes it.
+/// A document as the API takes it.
 fn document(item: &Item) -> Value {
     let mut document = json!({ "id": item.id, "text": item.text });
     if let Some(title) = &item.title {
@@ -262,7 +260,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
         if answer.status != 200 {
             let first = answer.body["results"].as_array().into_iter().flatten().find(|result| result["error"].is_object());
             let detail = first.map_or(Value::Null, |result| json!({ "id": result["id"], "error": result["error"]["detail"] }));
-            return Err(CliError::Input(format!("a document is refused: {detail}")));
+            return Err(CliError::Input(format!("the server rejected a document: {detail}")));
         }
         bar.inc(batch.len() as u64);
     }
@@ -290,7 +288,7 @@ fn asked<'a>(set: &'a Relevance, languages: &HashMap<String, Language>, scope: S
 }
 
 impl<'a> Searches<'a> {
-    /// Of a collection that is there.
+    /// Searches of an existing collection.
     fn new(measured: &'a Measured, collection: &'a str) -> Result<Self, CliError> {
         let about = measured.client.send(&Call::get(&["v1", "collections", collection]))?.body;
         let counts = about["languages"].as_array().into_iter().flatten();
@@ -298,8 +296,8 @@ impl<'a> Searches<'a> {
         Ok(Self { measured, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
     }
 
-    /// The languages of the relevant documents: as the files say, and where they do not, or `check` wants to know whether the
-    /// collection has the documents at all, as the server says.
+    /// The languages of the relevant documents, from the files; the server is asked for the others, and for all of them if
+    /// `check` wants to know whether the collection has the documents.
     fn languages_of(&self, set: &Relevance, check: bool) -> Result<HashMap<String, Language>, CliError> {
         let known = set.documents.iter().filter_map(|item| Some((item.id.clone(), item.language?)));
         let mut languages: HashMap<String, Language> = known.collect();
@@ -308,7 +306,7 @@ impl<'a> Searches<'a> {
             let path = ["v1", "collections", self.collection, "documents", id];
             let document = match self.measured.client.send(&Call::get(&path)) {
                 Err(error) if error.code() == Some("document_not_found") => {
-                    let expected = format!("the ids of documents of {}", self.collection);
+                    let expected = format!("an id of a document of {}", self.collection);
                     return Err(CliError::Input(format!("qrels: document id: expected {expected}, got {id}")));
                 }
                 answer => answer?.body,
@@ -320,7 +318,7 @@ impl<'a> Searches<'a> {
         Ok(languages)
     }
 
-    /// The list of each query.
+    /// The hits of each query.
     fn ask(&self, scope: Scope, configuration: &Configuration, asked: &[Asked<'_>]) -> Result<Vec<Vec<Scored>>, CliError> {
         let Measured { client, output } = self.measured;
         let bar = output.progress(Some(asked.len() as u64), Unit::Items("searches"));
@@ -330,7 +328,7 @@ impl<'a> Searches<'a> {
             let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
             let answer = client.send(&call.json(&json!({ "searches": requests })))?.body;
             let results = answer["results"].as_array().filter(|results| results.len() == batch.len());
-            let results = results.ok_or_else(|| client.misunderstood("it has not one result per search".to_owned()))?;
+            let results = results.ok_or_else(|| client.misunderstood("it does not have one result per search".to_owned()))?;
             for result in results {
                 let hits = result["hits"].as_array().into_iter().flatten();
                 let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));
@@ -351,7 +349,7 @@ impl<'a> Searches<'a> {
         };
         let mut search = configuration.request.clone();
         search.insert("query".to_owned(), json!(query.text));
-        // Judged queries are texts that were not written for this server: their quotes and hyphens demand nothing.
+        // The queries were not written for this server, so their quotes and hyphens are plain text.
         search.entry("operators").or_insert(json!(false));
         search.insert("languages".to_owned(), json!(languages));
         search.insert("limit".to_owned(), json!(DEPTH_MAX));

@@ -1,4 +1,4 @@
-//! What `dragoman eval search` tells: one row per scope and configuration, with how it differs from the first configuration.
+//! The report of `dragoman eval search`: one row per scope and configuration, with its difference from the first configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use crate::evaluation::relevance::{Item, MeanScores, Scores};
 use crate::evaluation::significance::{Difference, paired_bootstrap};
 
-/// Fewest queries whose differences are told from chance: of fewer, drawing them anew knows too little.
+/// Minimum queries for a significance test: the bootstrap needs that many.
 const QUERIES_MIN: usize = 10;
-/// Narrowest column of names.
+/// Minimum width of the column of names.
 const NAME_COLUMNS_MIN: usize = 13;
 
-/// Documents that a query is asked in.
+/// Which documents a query searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -27,52 +27,52 @@ pub enum Scope {
     Other,
 }
 
-/// All that was measured.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct SearchReport {
-    /// The collection that was asked; omitted when it was made for the measurement, or nothing was asked.
+    /// The collection that was searched; omitted if it was made for the evaluation, or if nothing was searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Documents that were searched; omitted when only runs were judged.
+    /// Documents that were searched; omitted if only runs were scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<u64>,
     /// Queries in the files.
     pub queries: usize,
     /// Queries without a relevant document, which are left out.
     pub queries_unjudged: usize,
-    /// How differences are told from chance.
+    /// The significance test.
     pub bootstrap: Bootstrap,
     /// One per scope and configuration.
     pub results: Vec<Row>,
 }
 
-/// How differences are told from chance.
+/// The significance test.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Bootstrap {
-    /// How often queries are drawn anew.
+    /// How many resamples were drawn.
     pub resamples: usize,
-    /// Where drawing begins.
+    /// The seed.
     pub seed: u64,
 }
 
 /// One configuration in one scope.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// In which documents the queries were asked.
+    /// Which documents were searched.
     pub scope: Scope,
     /// The configuration's name.
     pub configuration: String,
-    /// What it adds to the request; omitted when its lists come from a file.
+    /// What it adds to the request; omitted if its hits come from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Map<String, Value>>,
     /// The means over all queries.
     pub all: MeanScores,
-    /// How each mean differs from that of the first configuration; omitted for the first one, and when there are too few queries.
+    /// How each mean differs from that of the first configuration; omitted for the first one, and if there are too few queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub differences: Option<BTreeMap<&'static str, Difference>>,
-    /// The means by language of the query, where it is known.
+    /// The means by language of the query, where known.
     pub languages: BTreeMap<&'static str, MeanScores>,
-    /// Each query by itself.
+    /// Each query's scores.
     pub by_query: Vec<QueryScores>,
 }
 
@@ -81,10 +81,10 @@ pub struct Row {
 pub struct QueryScores {
     /// Its id.
     pub id: String,
-    /// Its language, where it is known.
+    /// Its language, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'static str>,
-    /// How good its list is.
+    /// Its scores.
     #[serde(flatten)]
     pub scores: Scores,
 }
@@ -177,7 +177,7 @@ impl fmt::Display for SearchReport {
             let Bootstrap { resamples, .. } = self.bootstrap;
             writeln!(
                 f,
-                "- Δ nDCG@10: less that of {}; paired bootstrap over the queries, {resamples} resamples",
+                "- Δ nDCG@10: difference from {}; paired bootstrap over the queries, {resamples} resamples",
                 first.configuration
             )?;
         }

@@ -1,27 +1,27 @@
-//! Language tags of BCP 47 (RFC 5646), as callers write them: from `pt-BR`, `zh_Hant`, `iw` or `deu` to one of the languages.
+//! Parses BCP 47 language tags (RFC 5646), as callers write them: from `pt-BR`, `zh_Hant`, `iw` or `deu` to one of the languages.
 //!
-//! What well-formed tags are and which codes mean the same, old and three-letter ones among them, is CLDR's (Unicode technical standard
-//! 35, annex C). Script and region are read and forgotten: a language that is detected has none, so a filter by `pt-BR` would miss most
-//! of what is Brazilian.
+//! CLDR (Unicode technical standard 35, annex C) defines well-formed tags and which codes mean the same, including old and
+//! three-letter ones. Script and region are parsed and dropped: a detected language has neither, so a filter by `pt-BR` would
+//! miss most Brazilian texts.
 
 use icu_locale::{Locale, LocaleCanonicalizer};
 
 use super::Language;
 use crate::domain::Code;
 
-/// Characters of a tag at most. RFC 5646 (section 4.4.1) counts 35 for the longest that anybody needs.
+/// Maximum characters of a tag. RFC 5646 (section 4.4.1) counts 35 for the longest one in practice.
 const CHARACTERS_MAX: usize = 64;
-/// The tag of a text whose language is not known.
+/// The tag of a text in an unknown language.
 const UNDETERMINED: &str = "und";
-/// Languages that CLDR names otherwise, or keeps apart: both ways to write Norwegian are searched as one language, as most tags say
-/// only that a text is Norwegian; Filipino is the standard form of Tagalog.
+/// Languages that CLDR names differently, or distinguishes: both written forms of Norwegian are searched as one language, because
+/// most tags only say that a text is Norwegian; Filipino is the standard form of Tagalog.
 const NAMED_OTHERWISE: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", "tl")];
 
-/// Why a tag names none of the languages.
+/// Why a tag does not name one of the languages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LanguageTagError {
-    /// It is no language tag.
-    #[error("must be a language tag of BCP 47, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
+    /// It is not a language tag.
+    #[error("must be a BCP 47 language tag, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
     Malformed {
         /// Its beginning.
         got: String,
@@ -32,8 +32,8 @@ pub enum LanguageTagError {
         /// The tag.
         got: String,
     },
-    /// It says that the language is not known, where one must be named.
-    #[error("must name a language, got {got:?}, which says that it is not known")]
+    /// It says that the language is unknown, where one must be named.
+    #[error("must name a language, got {got:?}, which means that the language is unknown")]
     Undetermined {
         /// The tag.
         got: String,
@@ -41,7 +41,7 @@ pub enum LanguageTagError {
 }
 
 impl LanguageTagError {
-    /// What callers are told.
+    /// The error code for callers.
     pub fn code(&self) -> Code {
         match self {
             Self::Malformed { .. } => Code::InvalidRequest,
@@ -51,12 +51,12 @@ impl LanguageTagError {
 }
 
 impl Language {
-    /// Reads a tag that must name one of the languages.
+    /// Parses a tag that must name one of the languages.
     pub fn from_tag(tag: &str) -> Result<Self, LanguageTagError> {
         Self::of_text_from_tag(tag)?.ok_or_else(|| LanguageTagError::Undetermined { got: tag.to_owned() })
     }
 
-    /// Reads the tag of a text: `None` for `und`, the language of a text that nobody determined.
+    /// Parses the tag of a text: `None` for `und`, an undetermined language.
     pub fn of_text_from_tag(tag: &str) -> Result<Option<Self>, LanguageTagError> {
         if let Some(language) = Self::parse(tag) {
             return Ok(Some(language));
@@ -73,7 +73,7 @@ impl Language {
     }
 }
 
-/// Reads the tag by its syntax alone. Subtags may be separated by underscores, as in the names of POSIX locales.
+/// Parses a tag by its syntax alone. Underscores may separate subtags, as in the names of POSIX locales.
 fn well_formed(tag: &str) -> Option<Locale> {
     if tag.len() > CHARACTERS_MAX {
         return None;

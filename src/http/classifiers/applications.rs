@@ -1,4 +1,4 @@
-//! `/v1/classifiers/{classifier}/apply`: labels written into documents, as a job.
+//! `/v1/classifiers/{classifier}/apply`: writes labels into documents, as a job.
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::operations::{Example, examples};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];
 
 /// Examples of their bodies.
@@ -29,19 +29,19 @@ pub const EXAMPLES: &[Example] = examples!["apply_classifier.request", "apply_cl
 pub struct ApplyClassifierRequest {
     /// The collection, by its name or an alias.
     pub collection: String,
-    /// Where in the metadata the label goes: a string, or with `multi_label` an array of strings. Where the classifier abstains,
-    /// what is there is removed.
+    /// Metadata path for the label: a string, or with `multi_label` an array of strings. Where the classifier abstains,
+    /// an existing value is removed.
     #[schema(examples("predicted.topic"))]
     pub field: String,
-    /// Where in the metadata the probability of the most likely label goes; left out, nowhere.
+    /// Metadata path for the probability of the most likely label; not written by default.
     #[serde(default)]
     #[schema(nullable = false, examples("predicted.probability"))]
     pub probability_field: Option<String>,
-    /// Only documents where this holds.
+    /// Only documents that match.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// A threshold in place of the classifier's own, 0 to 1.
+    /// Replaces the classifier's own threshold, 0 to 1.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
@@ -49,10 +49,10 @@ pub struct ApplyClassifierRequest {
 
 /// Apply a classifier
 ///
-/// Accepts a job that writes the labels of a collection's documents into their metadata. Embeddings stay as they are. The job goes
-/// on after a restart of the server; its details count `documents`, `labeled`, `abstained`, `changed` (their text changed
-/// meanwhile: left as they were) and `failed` (the metadata would have become too large). Canceled, it leaves what it wrote. The
-/// field that the classifier learns from cannot be written.
+/// Starts a job that writes the labels of a collection's documents into their metadata. Embeddings stay as they are. The job
+/// resumes after a restart of the server. Its details count `documents`, `labeled`, `abstained`, `changed` (left as they were
+/// because their text changed meanwhile) and `failed` (the metadata would have become too large). If you cancel it, the labels
+/// written so far stay. It cannot write to the field that the classifier learns from.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -80,7 +80,7 @@ pub async fn apply_classifier(
     let probability_field = body.probability_field.map(|text| read("/probability_field", &text, false)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
     if let Some(other) = probability_field.as_ref().filter(|other| within(other, &field) || within(&field, other)) {
-        return Err(invalid("/probability_field", format!("must be apart from field, got {other} beside {field}")));
+        return Err(invalid("/probability_field", format!("must not overlap with field, got {other} beside {field}")));
     }
     let limits = api.service.limits();
     let request = ApplyRequest {

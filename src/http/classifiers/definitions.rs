@@ -1,4 +1,4 @@
-//! Making, listing, reading and deleting classifiers.
+//! Creates, lists, reads and deletes classifiers.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use crate::http::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::operations::{Example, examples};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "create_classifier",
@@ -53,18 +53,18 @@ pub const EXAMPLES: &[Example] = examples![
 
 /// Create a classifier
 ///
-/// Makes a classifier and accepts the job that trains it: it is `training` in the answer, and `ready` when the job has succeeded.
-/// It learns from labeled documents of a collection (`source`) or labeled texts (`examples`), in some languages, and answers in
-/// all of them; a `prototype` needs nothing but `labels`. What cannot be learned from is refused before anything is made.
+/// Creates a classifier and starts the job that trains it. Its state is `training` in the response, and `ready` once the job has
+/// succeeded. It learns from labeled documents of a collection (`source`) or from labeled texts (`examples`), in some languages,
+/// and answers in all of them; a `prototype` needs only `labels`. Unusable training data is refused before anything is created.
 #[utoipa::path(
     post, path = "/v1/classifiers", tag = "classifiers",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "The caller's own name for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the classifier as it is then and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: sent again within 24 hours, the request answers with the current classifier and does nothing."),
     ),
     request_body(content = CreateClassifierRequest, description = "The kind of classifier and what it learns from."),
     responses((
-        status = 201, description = "The classifier was made; a job trains it.", body = ClassifierInfo,
+        status = 201, description = "The classifier was created; a job trains it.", body = ClassifierInfo,
         headers(("location" = String, description = "Path of the new classifier.")),
     )),
 )]
@@ -83,7 +83,7 @@ pub async fn create_classifier(
         Err(error) if error.code == Code::ClassifierExists => {
             let taken = api.service.get_classifier(&name).await;
             let hidden = taken.is_ok_and(|classifier| !is_visible(&caller, &classifier));
-            // That it is there is not to be told.
+            // The caller must not learn that it exists.
             Err(if hidden { ApiError::at(Code::Forbidden, "/name", "the key may not use this name") } else { error })
         }
         created => created,
@@ -94,7 +94,7 @@ pub async fn create_classifier(
 
 /// List classifiers
 ///
-/// Lists classifiers in the order of their names, page by page. With a restricted key a page leaves out those that learn from
+/// Lists classifiers in the order of their names, page by page. With a restricted key, a page leaves out those that learn from
 /// other collections.
 #[utoipa::path(
     get, path = "/v1/classifiers", tag = "classifiers", params(PageParameters),
@@ -116,7 +116,7 @@ pub async fn list_classifiers(
 
 /// Get a classifier
 ///
-/// Gives what a classifier is, whether it is ready, and what its training found.
+/// Returns a classifier's definition, its state, and the results of its training.
 #[utoipa::path(
     get, path = "/v1/classifiers/{classifier}", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -133,10 +133,10 @@ pub async fn get_classifier(
 
 /// Train a classifier again
 ///
-/// Accepts a job that trains a classifier again: on the labels that its collection has now, or on the texts that it was made with,
-/// and for the model that is loaded now. Until the job has succeeded the classifier answers as before, and if it fails or is
-/// canceled also after; then `version` and `trained_at` say that it was trained anew. After a restart of the server the job begins
-/// again. Labels that nothing can be learned from are refused before.
+/// Starts a job that trains a classifier again: on the current labels of its collection, or on the texts it was created with, and
+/// for the loaded model. Until the job has succeeded, the classifier answers as before, and also afterwards if the job fails or
+/// is canceled. `version` and `trained_at` tell when it was trained. After a restart of the server the job starts over. Unusable
+/// labels are refused at once.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -157,12 +157,12 @@ pub async fn train_classifier(
 
 /// Delete a classifier
 ///
-/// Deletes a classifier; documents that it was learned from stay, and so do labels that it wrote. A training that goes on is
-/// canceled. A job that writes its labels, or judges it, fails at its next step with `classifier_not_found`.
+/// Deletes a classifier. The documents it learned from stay, and so do the labels it wrote. A running training is
+/// canceled. A job that writes its labels or evaluates it fails at its next step with `classifier_not_found`.
 #[utoipa::path(
     delete, path = "/v1/classifiers/{classifier}", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
-    responses((status = 204, description = "The classifier is gone.")),
+    responses((status = 204, description = "The classifier was deleted.")),
 )]
 pub async fn delete_classifier(
     State(api): State<Api>,

@@ -1,5 +1,5 @@
-//! How well a classifier does on what is known: `/v1/classifiers/{classifier}/evaluate` at once, `/v1/classifiers/{classifier}/evaluations`
-//! as a job, whose result is at `/v1/jobs/{job}/evaluation`.
+//! Evaluates a classifier on labeled data: `/v1/classifiers/{classifier}/evaluate` at once,
+//! `/v1/classifiers/{classifier}/evaluations` as a job, whose result is at `/v1/jobs/{job}/evaluation`.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::operations::{Example, examples};
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     (
         "evaluate_classifier",
@@ -46,21 +46,22 @@ pub const EXAMPLES: &[Example] = examples![
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluateRequest {
-    /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding; more are for `/evaluations`.
+    /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding. Use `/evaluations` for more.
     #[serde(default, deserialize_with = "object")]
     #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub documents: Option<LabeledDocumentsInput>,
-    /// Labeled texts, at most 10000. They are embedded first: thousands take longer than a request may, so store them as documents.
+    /// Labeled texts, at most 10000. They must be embedded first, and thousands take longer than a request may; store them as
+    /// documents instead.
     #[serde(default, deserialize_with = "optional_objects")]
     #[schema(nullable = false, max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
-    /// A threshold in place of the classifier's own, 0 to 1.
+    /// Replaces the classifier's own threshold, 0 to 1.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 
-/// What a job judges a classifier by.
+/// What a job evaluates a classifier with.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartEvaluationRequest {
@@ -68,7 +69,7 @@ pub struct StartEvaluationRequest {
     #[serde(deserialize_with = "object")]
     #[schema(value_type = LabeledDocumentsInput)]
     pub documents: Option<LabeledDocumentsInput>,
-    /// A threshold in place of the classifier's own, 0 to 1.
+    /// Replaces the classifier's own threshold, 0 to 1.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
@@ -76,15 +77,15 @@ pub struct StartEvaluationRequest {
 
 /// Evaluate a classifier
 ///
-/// Asks a classifier about labeled documents or texts and compares: in all, per label and per language, with the confusion matrix,
-/// the gap between the language of training and the others, and how much the probabilities mean what they say. A `knn` is asked
-/// about documents of its own collection without themselves; an `mlp` does too well on what it was trained on, so set examples
-/// apart by a filter. A large collection is for `/evaluations`.
+/// Predicts labels for labeled documents or texts and compares: overall, per label and per language, with the confusion matrix,
+/// the gap between the training language and the others, and the calibration of the probabilities. A `knn` leaves a document
+/// of its own collection out of its neighbors. An `mlp` scores too well on what it was trained on, so hold examples
+/// out with a filter. Use `/evaluations` for a large collection.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = EvaluateRequest, description = "The labeled documents or texts."),
-    responses((status = 200, description = "How well the classifier does.", body = Evaluation)),
+    responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
 pub async fn evaluate_classifier(
     State(api): State<Api>,
@@ -110,10 +111,10 @@ pub async fn evaluate_classifier(
 
 /// Start an evaluation
 ///
-/// Accepts a job that does the same as `/evaluate` with all labeled documents of a collection. It judges the classifier as it is
-/// when the job begins, also when it is trained again meanwhile, and begins again after a restart of the server. When it has succeeded,
-/// `/v1/jobs/{job}/evaluation` has the result, as long as the job is kept. It fails when the classifier or a collection is deleted
-/// meanwhile, at a document whose value is no label, and at a label that the classifier does not have.
+/// Starts a job that does the same as `/evaluate` with all labeled documents of a collection. It evaluates the classifier as it
+/// is when the job starts, even if it is trained again meanwhile, and starts over after a restart of the server. Once it has
+/// succeeded, `/v1/jobs/{job}/evaluation` has the result, for as long as the job is kept. It fails if the classifier or a
+/// collection is deleted meanwhile, at a document whose value is not a label, and at a label that the classifier does not have.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluations", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -141,11 +142,11 @@ pub async fn start_evaluation(
 
 /// Get an evaluation
 ///
-/// Gives the result of a job that evaluated a classifier.
+/// Returns the result of a job that evaluated a classifier.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/evaluation", tag = "classifiers",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 200, description = "How well the classifier does.", body = Evaluation)),
+    responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
 pub async fn get_evaluation(
     State(api): State<Api>,

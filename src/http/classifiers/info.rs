@@ -1,4 +1,4 @@
-//! Classifiers as they are shown.
+//! Classifiers as the API shows them.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -15,27 +15,27 @@ pub struct ClassifierInfo {
     pub name: String,
     /// How it decides.
     pub kind: ClassifierKind,
-    /// Where it is.
+    /// Its state.
     pub state: ClassifierState,
-    /// Id of the job that trained it as it is, or trains it for the first time; jobs are forgotten after a while.
+    /// Id of the job of its last successful training, or of its first one; jobs are forgotten after a while.
     pub job: String,
-    /// Id of the job that trains it again; omitted when none does. Until its end the classifier answers as before.
+    /// Id of the job that trains it again; omitted if there is none. Until that ends, the classifier answers as before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub next_job: Option<String>,
-    /// How often it was trained: 0 before the end of its first training, then one more with each.
+    /// How often it was trained: 0 until its first training has finished.
     pub version: u64,
-    /// What it is for; omitted when nothing was said.
+    /// What it is for; omitted if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub description: Option<String>,
     /// Whether a text has any number of labels instead of exactly one.
     pub multi_label: bool,
-    /// Its own threshold; omitted when it has none.
+    /// Its own threshold; omitted if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub threshold: Option<f32>,
-    /// Whose labels it learns from; omitted when it learned from texts of the request.
+    /// The documents it learns from; omitted if it learned from texts of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub source: Option<LabeledDocumentsInput>,
@@ -47,22 +47,22 @@ pub struct ClassifierInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub mlp: Option<MlpSettings>,
-    /// The model whose embeddings it takes.
+    /// The model whose embeddings it uses.
     pub model: String,
-    /// That model's fingerprint; with another one loaded, the classifier is `outdated`.
+    /// That model's fingerprint; if another model is loaded, the classifier is `outdated`.
     pub model_fingerprint: String,
-    /// What training found; omitted before its end.
+    /// The results of training; omitted until it has finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub training: Option<TrainingReport>,
-    /// Why its last training failed; omitted when it did not. One that is `ready` all the same answers as it was trained before.
+    /// Why its last training failed; omitted if it did not. A classifier that is still `ready` answers as trained before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<JobProblem>,
-    /// When it was made.
+    /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// When it was last trained; omitted before.
+    /// When it was last trained; omitted until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = DateTime)]
     pub trained_at: Option<String>,

@@ -12,11 +12,11 @@ use crate::http::filter::{self, FilterNode};
 use crate::http::languages::refused_tag;
 use crate::service::document_input::ZERO_IN_KEY;
 
-/// Labeled texts in one request at most.
+/// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;
-/// Labels of one text, and labels that one request may describe, at most.
+/// Maximum labels of one text, and labels that one request may describe.
 const LABELS_MAX: usize = 1_000;
-/// Descriptions of one label at most.
+/// Maximum descriptions of one label.
 const DESCRIPTIONS_MAX: usize = 100;
 /// Longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 256;
@@ -27,11 +27,11 @@ const LABEL_BYTES_MAX: usize = 256;
 pub struct LabeledDocumentsInput {
     /// The collection, by its name or an alias.
     pub collection: String,
-    /// Where in the metadata the labels are, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
-    /// of those. Documents without a value there are left out.
+    /// Metadata path of the labels, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
+    /// of these. Documents without a value there are skipped.
     #[schema(examples("topic"))]
     pub field: String,
-    /// Only documents where this holds.
+    /// Only documents that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
@@ -47,26 +47,26 @@ pub struct LabeledTextInput {
     /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`.
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
-    /// The language, as a BCP 47 tag; recognized when left out, or `und`.
+    /// The language, as a BCP 47 tag; detected if left out, or if `und`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
 }
 
-/// A label and what it means.
+/// A label and its descriptions.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelInput {
     /// The label, of 1 to 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
-    /// What it means, in any languages: words, sentences, typical texts. Left out, the name speaks for itself; else it does not.
+    /// What it means, in any language: words, sentences, typical texts. Without descriptions, the name itself is used.
     #[serde(default)]
     #[schema(nullable = false, max_items = 100)]
     pub descriptions: Option<Vec<String>>,
 }
 
-/// Reads which documents are meant; `pointer` is where the request names them.
+/// Parses which documents to use; `pointer` is their place in the request.
 pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -> Result<LabeledDocuments, ApiError> {
     let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail);
     let collection = CollectionName::parse(&input.collection).map_err(|error| refuse("/collection", error.to_string()))?;
@@ -75,20 +75,20 @@ pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -
     Ok(LabeledDocuments { collection, field, filter })
 }
 
-/// Reads a path into the metadata.
+/// Parses a metadata path.
 pub fn path(text: &str) -> Result<MetadataPath, String> {
     match Field::parse(text)? {
         Field::Metadata(path) => Ok(path),
-        own => Err(format!("must be in the metadata, got the document's own {own}; metadata of that name is metadata.{own}")),
+        own => Err(format!("must be a metadata path, got the document's own {own}; metadata of that name is metadata.{own}")),
     }
 }
 
-/// Reads the path of metadata where a value, or an array of values, is to be written: what a document could bring along itself.
+/// Parses a metadata path to write to: a value, or an array of values, that a document could also have brought along.
 pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<MetadataPath, String> {
     let path = path(text)?;
     let levels = path.keys().len() + usize::from(is_array);
     if levels > levels_max {
-        return Err(format!("must lead at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
+        return Err(format!("must be at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
     }
     match path.keys().iter().any(|key| key.contains('\0')) {
         true => Err(ZERO_IN_KEY.to_owned()),
@@ -96,7 +96,7 @@ pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<Met
     }
 }
 
-/// Writes which documents are meant.
+/// Writes which documents to use.
 pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
     LabeledDocumentsInput {
         collection: source.collection.as_str().to_owned(),
@@ -105,7 +105,7 @@ pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
     }
 }
 
-/// Reads labeled texts.
+/// Parses labeled texts.
 pub fn texts(
     inputs: Vec<LabeledTextInput>,
     pointer: &str,
@@ -141,7 +141,7 @@ pub fn texts(
     Checks::all(inputs.into_iter().enumerate().map(read))
 }
 
-/// Reads labels with their descriptions.
+/// Parses labels with their descriptions.
 pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
     let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     if inputs.len() > LABELS_MAX {
@@ -152,7 +152,7 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
     for (place, LabelInput { name, descriptions }) in inputs.into_iter().enumerate() {
         check_label(&name, &format!("/labels/{place}/name"))?;
         if !seen.insert(name.clone()) {
-            return Err(refuse(format!("/labels/{place}/name"), format!("names the label {name:?} a second time")));
+            return Err(refuse(format!("/labels/{place}/name"), format!("repeats the label {name:?}")));
         }
         let pointer = format!("/labels/{place}/descriptions");
         let descriptions = match descriptions {
@@ -174,7 +174,7 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
 /// Refuses a text that is blank or too long.
 pub fn text(text: &str, pointer: &str, limits: &Limits) -> Result<(), ApiError> {
     if text.trim().is_empty() {
-        return Err(ApiError::at(Code::InvalidRequest, pointer, "must hold something besides white space"));
+        return Err(ApiError::at(Code::InvalidRequest, pointer, "must contain something besides white space"));
     }
     let (max, got) = (limits.text_bytes_max, text.len());
     if got > max {

@@ -1,5 +1,5 @@
-//! `/v1/classifiers`: `definitions` makes, lists and deletes them (`request` is what is sent, `info` what is answered),
-//! `predictions`, `evaluations` (`results` is what they tell) and `applications` ask them; `labels` reads labeled texts and documents.
+//! `/v1/classifiers`: `definitions` creates, lists and deletes them (`request` and `info` are the request and the response),
+//! `predictions`, `evaluations` and `applications` use them; `labels` parses labeled texts and documents.
 
 pub mod applications;
 pub mod definitions;
@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::extract::{path_param, path_params};
 use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
 
-/// Codes of every operation that asks a classifier.
+/// Errors of every operation that uses a classifier.
 const ASKING: &[Code] = &[
     Code::ClassifierNotFound,
     Code::ClassifierNotReady,
@@ -39,7 +39,7 @@ impl FromRequestParts<Api> for ClassifierPath {
     }
 }
 
-/// A classifier that the caller may see: of a collection that it reaches, or of texts alone. To others it is as if it were not there.
+/// A classifier that the caller may see: of a collection that it can access, or of texts alone. To others it seems not to exist.
 async fn visible(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Classifier, ApiError> {
     let classifier = api.service.get_classifier(name).await?;
     if is_visible(caller, &classifier) {
@@ -48,13 +48,14 @@ async fn visible(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Cl
     Err(ApiError::new(Code::ClassifierNotFound, format!("there is no classifier {name}")))
 }
 
-/// Whether the caller may see a classifier: not one that learns from a collection out of its reach, as its answers quote documents.
+/// Whether the caller may see a classifier: not one that learns from a collection out of its reach, because its answers quote
+/// documents.
 fn is_visible(caller: &Caller, classifier: &Classifier) -> bool {
     classifier.definition.source.as_ref().is_none_or(|source| caller.reaches(&source.collection))
 }
 
-/// Refuses a restricted key a name that is not after one of its collections. Names are all callers' together: a name that is
-/// taken would tell of a classifier that the key may not see.
+/// Refuses a restricted key a name that does not follow one of its collections. All callers share the names, so a name that is
+/// taken would reveal a classifier that the key may not see.
 fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
     let Some(collections) = caller.collections() else { return Ok(()) };
     let after = |collection: &CollectionName| {
@@ -65,13 +66,13 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
         return Ok(());
     }
     let detail = format!(
-        "a key that is restricted to collections names a classifier after one of them, such as {}.topics, got {name}",
+        "must be named after one of the key's collections, such as {}.topics, got {name}",
         collections.first().map_or("news", CollectionName::as_str)
     );
     Err(ApiError::at(Code::Forbidden, "/name", detail))
 }
 
-/// Reads a probability of a request.
+/// Parses a probability of a request.
 fn probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
     match value {
         Some(got) if !(0.0..=1.0).contains(&got) => {

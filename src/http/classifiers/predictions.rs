@@ -1,4 +1,4 @@
-//! `/v1/classifiers/{classifier}/predict`: labels of texts and of stored documents.
+//! `/v1/classifiers/{classifier}/predict`: predicts the labels of texts and of stored documents.
 
 use std::time::Instant;
 
@@ -20,13 +20,13 @@ use crate::http::extract::JsonBody;
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::operations::{Example, examples};
 
-/// Labels whose probabilities are told when the caller does not say how many, and at most.
+/// Default and maximum number of labels to return with their probabilities.
 const SCORES_DEFAULT: usize = 5;
 const SCORES_MAX: usize = 1_000;
-/// Neighbors that are told of one text at most.
+/// Maximum neighbors to return per text.
 const EXPLAIN_MAX: usize = 100;
 
-/// What each operation can answer besides success.
+/// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
     &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::DocumentNotFound, Code::AnswerTooLarge]])];
 
@@ -37,8 +37,8 @@ pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_la
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictRequest {
-    /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). A text longer than what the model
-    /// reads is judged by all of its passages.
+    /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). If a text is longer than the model
+    /// reads, all of its passages count.
     #[serde(default)]
     #[schema(nullable = false)]
     pub texts: Option<Vec<String>>,
@@ -46,15 +46,15 @@ pub struct PredictRequest {
     #[serde(default, deserialize_with = "object")]
     #[schema(value_type = Option<DocumentsByIdInput>, nullable = false)]
     pub documents: Option<DocumentsByIdInput>,
-    /// A threshold in place of the classifier's own, 0 to 1.
+    /// Replaces the classifier's own threshold, 0 to 1.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
-    /// Most likely labels whose probabilities are told, 0 to 1000.
+    /// How many of the most likely labels to return with their probabilities, 0 to 1000.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 1000, default = 5)]
     pub scores: Option<usize>,
-    /// Labeled passages near each text that are told with it, 0 to 100.
+    /// How many labeled passages near each text to return, 0 to 100.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 100, default = 0)]
     pub explain: Option<usize>,
@@ -66,51 +66,51 @@ pub struct PredictRequest {
 pub struct DocumentsByIdInput {
     /// Their collection, by its name or an alias.
     pub collection: String,
-    /// Their ids, at most the server's limit for documents of one request (1000 unless configured otherwise).
+    /// Their ids, at most the server's limit for documents per request (1000 unless configured otherwise).
     #[schema(min_items = 1)]
     pub ids: Vec<String>,
 }
 
-/// What a classifier says of several texts.
+/// The predictions for several texts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PredictResult {
     /// One per text or document, in the order of the request.
     pub predictions: Vec<PredictionInfo>,
-    /// Those on which it abstained.
+    /// How many of them it abstained on.
     pub abstained: usize,
-    /// Milliseconds from the parsed request to the answer.
+    /// Milliseconds from the parsed request to the response.
     #[schema(minimum = 0)]
     pub took_ms: f64,
 }
 
-/// What a classifier says of one text.
+/// The prediction for one text.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PredictionInfo {
     /// The document's id; omitted for a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub id: Option<String>,
-    /// ISO 639-1 code of the language; omitted when none was recognized.
+    /// ISO 639-1 code of the language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub language: Option<String>,
-    /// The labels: one, or with `multi_label` any number; none when it abstained.
+    /// The labels: one, or with `multi_label` any number; none if it abstained.
     pub labels: Vec<String>,
-    /// Whether it gives no answer: no label is likely enough, or no neighbor voted.
+    /// Whether it abstained: no label is likely enough, or no neighbor voted.
     pub abstained: bool,
-    /// The most likely labels, the most likely first.
+    /// The most likely labels, most likely first.
     pub scores: Vec<LabelProbability>,
-    /// The nearest labeled passages, with `explain`; of a `prototype` also what was said of its labels.
+    /// The nearest labeled passages, with `explain`; for a `prototype` also the descriptions of its labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub neighbors: Vec<LabeledNeighborInfo>,
 }
 
-/// A label and how likely it is.
+/// A label and its probability.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LabelProbability {
     /// The label.
     pub label: String,
-    /// 0 to 1; of all labels of a text they sum to 1, unless there may be several.
+    /// 0 to 1; the probabilities of all labels sum to 1, unless a text may have several labels.
     #[schema(minimum = 0, maximum = 1)]
     pub probability: f32,
 }
@@ -126,7 +126,7 @@ pub struct LabeledNeighborInfo {
     pub text: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// ISO 639-1 code of its language; omitted when none was recognized.
+    /// ISO 639-1 code of its language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub language: Option<String>,
@@ -137,13 +137,13 @@ pub struct LabeledNeighborInfo {
 
 /// Predict labels
 ///
-/// Tells the labels of texts, or of stored documents, with probabilities, and with `explain` the nearest labeled passages. A stored
-/// document is no evidence for itself: a `knn` of the same collection leaves it out of its neighbors.
+/// Predicts the labels of texts or of stored documents, with probabilities, and with `explain` the nearest labeled passages. A
+/// stored document is not evidence for itself: a `knn` of the same collection leaves it out of its neighbors.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/predict", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = PredictRequest, description = "The texts or documents."),
-    responses((status = 200, description = "What the classifier says of each.", body = PredictResult)),
+    responses((status = 200, description = "One prediction per text or document.", body = PredictResult)),
 )]
 pub async fn predict_labels(
     State(api): State<Api>,

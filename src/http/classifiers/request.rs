@@ -1,4 +1,4 @@
-//! The request for a classifier, and what is checked of it before anything is made.
+//! The request to create a classifier, and its validation.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -14,16 +14,16 @@ use crate::service::json::{Object, objects};
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
-/// A classifier to be made.
+/// A classifier to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateClassifierRequest {
-    /// The name, its key in every path: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or digit.
+    /// The name: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or digit.
     #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// How it decides.
     pub kind: ClassifierKind,
-    /// What it is for, in the caller's words; at most 4096 bytes.
+    /// What it is for, in your words; at most 4096 bytes.
     #[serde(default)]
     #[schema(nullable = false, max_length = 4096)]
     pub description: Option<String>,
@@ -31,18 +31,18 @@ pub struct CreateClassifierRequest {
     #[serde(default)]
     #[schema(default = false)]
     pub multi_label: bool,
-    /// The probability below which it abstains, from 0 to 1: 0 when left out. With `multi_label` the one from which on a label is
-    /// told: 0.5 when left out.
+    /// Below this probability the classifier abstains, from 0 to 1; 0 by default. With `multi_label`, labels of at least this
+    /// probability are returned; 0.5 by default.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
-    /// Learns from labeled documents. A `knn` classifier looks at them anew with every answer, so that new labels count at once;
-    /// the others know those that there are now. Excludes `examples`.
+    /// Learns from labeled documents. A `knn` classifier reads them for every prediction, so new labels count at once; the others
+    /// learn the labels that exist at training time. Excludes `examples`.
     #[serde(default, deserialize_with = "object")]
     #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub source: Option<LabeledDocumentsInput>,
-    /// Learns from these texts, at most 10000. Excludes `source`. A `prototype` learns from neither; it calibrates its
-    /// probabilities by them.
+    /// Learns from these texts, at most 10000. Excludes `source`. A `prototype` does not learn from them; they only calibrate its
+    /// probabilities.
     #[serde(default, deserialize_with = "optional_objects")]
     #[schema(nullable = false, max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
@@ -60,7 +60,7 @@ pub struct CreateClassifierRequest {
     pub mlp: Option<MlpSettings>,
 }
 
-/// Checks the request by itself.
+/// Validates the request by itself.
 pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassifier, ApiError> {
     let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let mut checks = Checks::default();
@@ -118,7 +118,7 @@ fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
     if let Some(got) = options.temperature
         && !(got > 0.0 && got <= 100.0)
     {
-        return invalid("temperature", format!("must be a number above 0, at most 100, got {got}"));
+        return invalid("temperature", format!("must be a number above 0 and at most 100, got {got}"));
     }
     if !(-1.0..=1.0).contains(&options.score_min) {
         return invalid("score_min", format!("must be a number from -1 to 1, got {}", options.score_min));
@@ -145,7 +145,7 @@ fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
         return invalid("dropout", format!("must be a number from 0 to below 1, got {}", options.dropout));
     }
     if !(options.learning_rate > 0.0 && options.learning_rate <= 1.0) {
-        return invalid("learning_rate", format!("must be a number above 0, at most 1, got {}", options.learning_rate));
+        return invalid("learning_rate", format!("must be a number above 0 and at most 1, got {}", options.learning_rate));
     }
     if !(0.0..=0.9).contains(&options.validation_share) {
         return invalid("validation_share", format!("must be a number from 0 to 0.9, got {}", options.validation_share));
@@ -153,12 +153,12 @@ fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
     Ok(options)
 }
 
-/// Reads an object or null.
+/// Parses an object or null.
 pub fn object<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
 }
 
-/// Reads an array of objects or null.
+/// Parses an array of objects or null.
 pub fn optional_objects<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

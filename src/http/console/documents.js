@@ -1,7 +1,7 @@
 // Documents of a collection: browsing with a filter, and writing, changing and deleting them.
 
 import {call, get, path, post} from './api.js';
-import {ask, busy, button, confirmed, empty, fill, h, may, passage, said, select, tongue} from './dom.js';
+import {ask, button, confirmed, empty, failed, fill, h, may, passage, said, select, tongue} from './dom.js';
 import {also, filterEditor, inWords} from './filter.js';
 import {chips, noText, openDocument} from './hits.js';
 import {ago, counted, plural, short} from './text.js';
@@ -13,6 +13,7 @@ export async function browse({signal}, collection, body, refresh) {
 	let filter;
 	let order = 'id';
 	let cursor;
+	let turn = 0;
 	const list = h('ul.documents');
 	const foot = h('div.foot');
 	const count = h('p.hint', {role: 'status'});
@@ -21,19 +22,23 @@ export async function browse({signal}, collection, body, refresh) {
 	const documents = path('collections', name, 'documents');
 
 	const read = async again => {
+		const now = again ? turn += 1 : turn;
 		if (again) cursor = undefined;
 		const answer = await post(`${documents}/scroll`, {limit: PAGE, order: order.replace('-', ''), descending: order.startsWith('-'), filter, cursor}, signal);
+		if (now !== turn) return;
 		if (again) fill(list);
 		cursor = answer.next_cursor;
 		for (const one of answer.documents.flatMap(({metadata}) => Object.keys(metadata))) fields.add(one);
 		list.append(...answer.documents.map(item));
 		fill(foot, cursor && button('More documents', () => read()), list.childElementCount === 0 && empty('No document', filter ? 'None fits the filter.' : 'The collection is empty.'));
-		if (again) count.textContent = filter ? `${plural((await post(`${documents}/count`, {filter}, signal)).documents, 'document')}: ${inWords(filter)}` : '';
+		if (!again) return;
+		const {documents: total} = filter ? await post(`${documents}/count`, {filter}, signal) : {};
+		if (now === turn) count.textContent = filter ? `${plural(total, 'document')}: ${inWords(filter)}` : '';
 	};
-	const filterBy = next => busy(list, () => {
+	const filterBy = next => {
 		filter = next;
-		return read(true);
-	});
+		read(true).catch(failed);
+	};
 	const edit = () => fill(filters, filterEditor(filter, filterBy, fields));
 	const narrow = next => {
 		filterBy(next);

@@ -60,7 +60,7 @@ export async function busy(element, work) {
 	element.ariaBusy = null;
 }
 
-// Says an error, unless it only says that the page was left.
+// Says an error, unless the page was left.
 export function failed(error) {
 	if (error?.name === 'AbortError') return;
 	if (!error?.story) console.error(error);
@@ -178,7 +178,7 @@ export function confirmed(title, text, action, word) {
 
 export const hint = (...text) => h('p.hint', text);
 
-// What a text field holds, without white space around it; and that as a list.
+// What a text field holds, trimmed; and as a list.
 export const written = input => input.value.trim();
 export const listed = input => input.value.split(',').map(one => one.trim()).filter(Boolean);
 
@@ -211,7 +211,6 @@ export function copier(text) {
 	return one;
 }
 
-// What a page shows when there is nothing to show.
 export const empty = (title, text, ...more) => h('div.empty', h('h2', title), text && h('p', text), more);
 
 export const head = (title, text, ...actions) => h('div.head', h('div', h('h1', title), text && h('p', text)), h('div.actions', actions));

@@ -1,4 +1,4 @@
-//! How a search is checked: against the collection that it searches and the limits of the server.
+//! Validates a search against its collection and the limits of the server.
 
 use super::reading::{check_preferred, check_reading};
 use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, invalid};
@@ -13,16 +13,16 @@ use crate::http::facets::{self, FACETS_MAX};
 use crate::http::filter;
 use crate::http::languages::languages;
 
-/// Hits when the caller does not say how many.
+/// Default number of hits.
 const LIMIT_DEFAULT: usize = 10;
-/// Neighbors of a ratio margin when the caller does not say how many: k of the paper.
+/// Default number of neighbors of a ratio margin: k of the paper.
 const MARGIN_NEIGHBORS_DEFAULT: usize = 4;
-/// Neighbors of a ratio margin at most.
+/// Maximum neighbors of a ratio margin.
 const MARGIN_NEIGHBORS_MAX: usize = 32;
-/// Rank constants of a fusion.
+/// Limits of the rank constant.
 const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
 
-/// Checks one search.
+/// Validates one search.
 pub fn check(body: SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchRequest, ApiError> {
     let target = check_target(&body, collection, limits);
     check_rest(body, target, collection, limits)
@@ -81,7 +81,7 @@ pub fn check_rest(
     })
 }
 
-/// Checks a batch; the error of a search names its place.
+/// Validates a batch; the error of a search names its place.
 pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &Limits) -> Result<Vec<SearchRequest>, ApiError> {
     let (max, got) = (limits.batch_searches_max, body.searches.len());
     if !(1..=max).contains(&got) {
@@ -98,16 +98,16 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
     }))
 }
 
-/// Checks a text that is searched for.
+/// Validates a text to search for.
 pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
     if text.trim().is_empty() {
-        return invalid(pointer, "must hold something besides white space".to_owned());
+        return invalid(pointer, "must contain something besides white space".to_owned());
     }
     let (max, got) = (limits.text_bytes_max, text.len());
     if got > max { invalid(pointer, format!("must have at most {max} bytes (text_bytes_max), got {got}")) } else { Ok(()) }
 }
 
-/// Checks a vector that is searched for.
+/// Validates a vector to search for.
 pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> Result<Embedding, ApiError> {
     if let Some(place) = values.iter().position(|value| !value.is_finite()) {
         return invalid(&format!("{pointer}/{place}"), "must be a number within the range of 32-bit floats".to_owned());
@@ -115,7 +115,7 @@ pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> R
     collection.own_vector(values.to_vec()).map_err(|problem| ApiError::at(Code::InvalidRequest, pointer, problem))
 }
 
-/// Checks the id of a document that hits are to be like.
+/// Validates the id of a document to search by.
 pub fn check_id(pointer: &str, id: &str) -> Result<DocumentId, ApiError> {
     DocumentId::parse(id).map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
 }
@@ -154,7 +154,7 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
         SearchMode::Full => domain::SearchMode::Full(check_candidates(body.candidates)?),
         SearchMode::Dense => domain::SearchMode::Dense,
         SearchMode::Lexical if body.exact == Some(true) => {
-            return invalid("/exact", "compares embeddings, which mode lexical does not".to_owned());
+            return invalid("/exact", "compares embeddings, which mode lexical does not use".to_owned());
         }
         SearchMode::Lexical => domain::SearchMode::Lexical,
         SearchMode::Hybrid => domain::SearchMode::Hybrid(check_fusion(body)?),
@@ -165,7 +165,7 @@ fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> 
     let (ef, oversampling) = (body.ef_search, body.oversampling);
     for (place, given) in [("/ef_search", ef.is_some()), ("/oversampling", oversampling.is_some())] {
         if given && mode == domain::SearchMode::Lexical {
-            return invalid(place, "is about comparing embeddings, which mode lexical does not".to_owned());
+            return invalid(place, "applies to embeddings, which mode lexical does not use".to_owned());
         }
     }
     if let Some(got) = ef.filter(|asked| !EF.contains(asked)) {
@@ -220,7 +220,7 @@ fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric
         return invalid("/margin", "works with mode dense only".to_owned());
     }
     if metric != Metric::Cosine {
-        return invalid("/margin", format!("works with the metric cosine only, the collection has {}", metric.name()));
+        return invalid("/margin", format!("works with the metric cosine only, but the collection has {}", metric.name()));
     }
     let neighbors = margin.neighbors.unwrap_or(MARGIN_NEIGHBORS_DEFAULT);
     if !(1..=MARGIN_NEIGHBORS_MAX).contains(&neighbors) {
@@ -237,7 +237,7 @@ fn check_grouping(group_by: &GroupBy, limits: &Limits) -> Result<Grouping, ApiEr
         Field::Metadata(path) => GroupKey::Metadata(path),
         own => {
             return Err(refuse(format!(
-                "must be language or a path in metadata, got the document's own {own}; metadata of that name is metadata.{own}"
+                "must be language or a metadata path, got the document's own {own}; metadata of that name is metadata.{own}"
             )));
         }
     };

@@ -1,21 +1,24 @@
-//! How a search reads its query, and which languages it would rather have: what it demands of words, `prefer_language`.
+//! How a search interprets its query, and which languages it prefers: operators, `words`, `prefer_language`.
 
 use super::request::{SearchDocumentsRequest, WordMatching, invalid};
 use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
 use crate::http::error::{ApiError, Checks};
 use crate::http::languages::refused_tag;
 
-/// How the words of a query are read.
+/// How the words of a query are interpreted.
 pub(super) fn check_reading(
     body: &SearchDocumentsRequest,
     target: &SearchTarget,
     mode: domain::SearchMode,
 ) -> Result<QueryReading, ApiError> {
     if body.words.is_some() && mode == domain::SearchMode::Dense {
-        return invalid("/words", "works with the modes full, lexical and hybrid only: dense compares no words".to_owned());
+        return invalid(
+            "/words",
+            "works with modes full, lexical and hybrid only, because dense does not compare words".to_owned(),
+        );
     }
     if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
-        return invalid("/operators", "is about the text of a query, got vector or like".to_owned());
+        return invalid("/operators", "works with query only, got vector or like".to_owned());
     }
     let default = QueryReading::default();
     Ok(QueryReading {
@@ -30,7 +33,7 @@ pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarg
     if body.balance_languages == Some(true) {
         return invalid(
             "/prefer_language",
-            "must be left out with balance_languages, which lets languages take turns".to_owned(),
+            "must be left out with balance_languages, which orders the languages already".to_owned(),
         );
     }
     if !(1..=Language::COUNT).contains(&tags.len()) {
@@ -43,7 +46,7 @@ pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarg
         }
         match target {
             SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
-            _ => invalid(&pointer, "auto is the language of a query, which the search has not".to_owned()),
+            _ => invalid(&pointer, "auto means the language of the query, but the search has no query".to_owned()),
         }
     };
     Checks::all(tags.iter().enumerate().map(read))

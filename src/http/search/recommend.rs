@@ -1,4 +1,4 @@
-//! What a recommendation may ask for, on the wire, and how it is checked: a search by examples.
+//! The request for a recommendation, a search by examples, and its validation.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,38 +11,38 @@ use crate::http::error::{ApiError, Checks};
 use crate::http::filter::FilterNode;
 use crate::service::json::Object;
 
-/// A recommendation: documents that are like the positive examples and not like the negative ones.
+/// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecommendDocumentsRequest {
-    /// What hits are to be like: at least one example.
+    /// What hits should be like: at least one example.
     #[serde(deserialize_with = "required_object")]
     pub positive: ExampleInputs,
-    /// What hits are not to be like.
+    /// What hits should not be like.
     #[serde(default, deserialize_with = "object")]
     #[schema(nullable = false)]
     pub negative: Option<ExampleInputs>,
-    /// Hits at most, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, default = 10)]
     pub limit: Option<usize>,
-    /// Hits left out before the first one. With `limit` at most the server's limit.
+    /// Number of hits to skip. With `limit` at most the server's limit.
     #[serde(default)]
     #[schema(nullable = false, minimum = 0, default = 0)]
     pub offset: Option<usize>,
-    /// Hits only in these languages, as BCP 47 tags; empty for all, left out for the `default_languages` of the collection.
+    /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
-    /// Hits only where this holds.
+    /// Only hits that match.
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// Hits only with at least this score.
+    /// Only hits with at least this score.
     #[serde(default)]
     #[schema(nullable = false)]
     pub score_min: Option<f32>,
-    /// Whether to compare with all embeddings instead of asking the index.
+    /// Whether to compare with all embeddings instead of searching the index.
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub exact: Option<bool>,
@@ -50,11 +50,11 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
-    /// How many passages per passage wanted are compared again by their stored values, as in a search.
+    /// How many passages per requested one to compare again by their stored values, as in a search.
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
-    /// Allows only some hits of each group.
+    /// Limits the hits of each group.
     #[serde(default, deserialize_with = "object")]
     #[schema(nullable = false)]
     pub group_by: Option<GroupBy>,
@@ -62,15 +62,15 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub balance_languages: Option<bool>,
-    /// Languages to prefer, 1 to 62, the first one most, as in a search but for `auto`.
+    /// Languages to prefer, 1 to 62, most preferred first, as in a search except for `auto`.
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
-    /// What hits carry besides id, score and language; title, metadata and passage when left out.
+    /// What hits include besides id, score and language; by default title, metadata and passage.
     #[serde(default)]
     #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,
-    /// Whether the answer says how hits were found and what took how long.
+    /// Whether to report how hits were found and how long each step took.
     #[serde(default)]
     #[schema(nullable = false, default = false)]
     pub explain: Option<bool>,
@@ -80,7 +80,7 @@ pub struct RecommendDocumentsRequest {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExampleInputs {
-    /// Ids of documents of the collection. They are no hits themselves.
+    /// Ids of documents of the collection. They are never hits themselves.
     #[serde(default)]
     #[schema(nullable = false)]
     pub ids: Option<Vec<String>>,
@@ -94,7 +94,7 @@ pub struct ExampleInputs {
     pub texts: Option<Vec<String>>,
 }
 
-/// Checks a recommendation.
+/// Validates a recommendation.
 pub fn check_examples(
     body: RecommendDocumentsRequest,
     collection: &Collection,

@@ -1,8 +1,9 @@
-//! Adding passages, on all cores when they are many, and seeing to it that each is found afterwards.
+//! Adds passages, on all cores if there are many, and makes sure that each can be found afterwards.
 //!
-//! What usearch adds is not always reached afterwards. A node of a higher layer can be met there before it has links in the lowest:
-//! whoever is added meanwhile may link to it alone, and it throws their link back away when it forms its own. And among many that
-//! are close together a full list of neighbors may take a new node and drop it at once. So after adding, a walk looks for each.
+//! A vector that usearch adds is not always reachable. A node of a higher layer can be met there before it has links in the
+//! lowest: a vector that is added meanwhile may link to it alone, and the node drops that link when it forms its own. And among
+//! many that are close together, a full list of neighbors may take a new node and drop it at once. So after adding, a search
+//! looks for each.
 
 use super::reach::{Standing, walk_to};
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering};
@@ -16,13 +17,13 @@ const PER_THREAD_MIN: usize = 128;
 const PER_TURN: usize = 16;
 
 impl Index {
-    /// Adds a passage; replaces it when it is there. Then a search for it finds it, unless another thread adds at the same time:
-    /// `add_all` is for that.
+    /// Adds a passage, or replaces an existing one. Then a search for it finds it, unless another thread adds at the same time:
+    /// use `add_all` for that.
     pub fn add(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
         if self.put(passage, embedding)? { self.make_found(passage, embedding) } else { Ok(()) }
     }
 
-    /// Adds passages as `add` does, on all cores when they are many. A search for each finds it, unless others add meanwhile.
+    /// Adds passages as `add` does, on all cores if there are many. A search for each finds it, unless others add meanwhile.
     pub fn add_all(&self, embeddings: &[(PassageId, Embedding)]) -> Result<(), IndexError> {
         let put = |(passage, embedding): &(PassageId, Embedding)| self.put(*passage, embedding);
         let nodes = side_by_side(embeddings, put)?;
@@ -33,7 +34,7 @@ impl Index {
         side_by_side(&nodes, make_found).map(drop)
     }
 
-    /// Puts a passage in; says whether it became a node.
+    /// Adds a passage; returns whether it became a node.
     fn put(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
         self.check_dimension(embedding)?;
         // Keys from there on are those of removed nodes.
@@ -56,7 +57,7 @@ impl Index {
         Ok(true)
     }
 
-    /// Adds beside other adds and searches, unless this one needs the graph for itself.
+    /// Adds concurrently with other adds and searches, unless this one needs the graph for itself.
     fn put_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<Put, IndexError> {
         let _permit = self.permits.take();
         let graph = self.graph.read();
@@ -80,13 +81,13 @@ impl Index {
         Ok(Put::Node)
     }
 
-    /// Walks to a node that was just added, and settles it elsewhere when the walk does not come to it.
+    /// Searches for a newly added node, and places it elsewhere if the search does not reach it.
     fn make_found(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
         let (standing, _) = {
             let _permit = self.permits.take();
             walk_to(&self.graph.read().engine, passage.0, NEAR_EF)?
         };
-        // A wider walk comes to more, but to nothing less.
+        // A wider search reaches more, and never less.
         if standing == Standing::Lost {
             self.settle(passage, Standing::Lost, &|_| Some(embedding.clone()))?;
         }
@@ -94,20 +95,20 @@ impl Index {
     }
 }
 
-/// What became of a passage.
+/// The outcome of adding a passage.
 enum Put {
-    /// It is beside the node that it is a near-copy of.
+    /// It is stored beside the node that it nearly duplicates.
     Copy,
     Node,
     /// Nothing so far.
     NotYet,
 }
 
-/// Calls `work` for each item, on all cores when they are many. Gives the places of those for which it gave true.
+/// Calls `work` for each item, on all cores if there are many. Returns the positions of those for which it returned true.
 fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<bool, IndexError> + Sync) -> Result<Vec<usize>, IndexError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(items.len().div_ceil(PER_THREAD_MIN)).max(1);
-    // Each takes some whenever it is done: one that other work keeps from its core leaves the rest to the others.
+    // Each thread takes more whenever it is done: one that other work keeps from its core leaves the rest to the others.
     let begun = std::sync::atomic::AtomicUsize::new(0);
     let run = || -> Result<Vec<usize>, IndexError> {
         let mut places = Vec::new();

@@ -1,4 +1,4 @@
-//! Searching among some of the passages: through the graph with a predicate, or by comparing with each of them.
+//! Searches among some of the passages: through the graph with a predicate, or by comparing with each of them.
 
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor};
 use crate::domain::{Embedding, PassageId};
@@ -11,14 +11,14 @@ use crate::index::nearest::Nearest;
 pub struct Compared {
     /// Nearest first.
     pub neighbors: Vec<Neighbor>,
-    /// No score is farther than this from that of the passage's whole values; 0 where what is kept counts as whole.
+    /// Maximum error of a score compared with the passage's exact values; 0 where the kept values count as exact.
     pub error: f32,
 }
 
 impl Index {
-    /// Searches among the passages that `matches` accepts. It is asked for each node that the walk comes by, many times more
-    /// often than `limit`, so it must be fast and must not block. When it accepts fewer passages than `ef`, the walk goes
-    /// over the whole graph.
+    /// Searches among the passages that `matches` accepts. It is called for each node that the search meets, far more
+    /// often than `limit`, so it must be fast and must not block. If it accepts fewer passages than `ef`, the search visits
+    /// the whole graph.
     pub fn search_matching(
         &self,
         query: &Embedding,
@@ -44,8 +44,8 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }
 
-    /// Compares with each of `passages` by the values that it keeps. Those that it does not hold are left out. `None` when it keeps
-    /// only signs: then the caller has to compare by what the store has.
+    /// Compares with each of `passages` by its kept values. Missing ones are left out. `None` if the index keeps
+    /// only signs: then the caller has to compare by the values in the database.
     pub fn search_among(
         &self,
         query: &Embedding,
@@ -185,7 +185,7 @@ mod tests {
                     }
                 };
                 (1..=2_000).for_each(|key| index.add(PassageId(key), &near(key)).unwrap());
-                // The passages that nodes were made for go, so that nodes bear the keys of near-copies.
+                // The passages that nodes were made for go, so that nodes bear the keys of near-duplicates.
                 (1..=20).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
                 let query = near(2_003);
                 let found = among(&index, &query, 2_000, (1..=2_000).map(PassageId));

@@ -1,10 +1,9 @@
-//! Making the graph anew without its removed nodes, beside searches and changes.
+//! Compaction: rebuilds the graph without its removed nodes, concurrently with searches and changes.
 //!
-//! The new graph is filled node by node from the old one, which goes on answering. What changes meanwhile is noted and looked at
-//! again at the end, the last of it while changes wait. What a walk in the new graph does not come to is settled before anybody
-//! searches there. It takes as much memory again as the graph, and one core for as long as a
-//! thread takes to add all nodes. Begun when there is a removed node for every two others, it costs two added nodes for each that is
-//! replaced, at most.
+//! The new graph is filled node by node from the old one, which keeps answering. Changes in the meantime are recorded and
+//! revisited at the end, the last of them while changes wait. Nodes that a search in the new graph does not reach are placed
+//! elsewhere before it is used. This takes as much memory again as the graph, and one core for as long as one thread takes to add
+//! all nodes. It starts at one removed node for every two others, so it costs at most two added nodes for each replaced one.
 
 use std::collections::HashSet;
 
@@ -13,24 +12,24 @@ use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
-/// A part of the nodes, so many of which may be removed ones before the graph is made anew.
+/// The share of removed nodes at which the graph is rebuilt.
 const GRAVES_PER_NODES: usize = 2;
 
-/// Changes that wait while so many nodes are looked at again: some 10 ms.
+/// Changes wait while this many nodes are revisited: some 10 ms.
 const LAST_MOVED_MAX: usize = 64;
 
 /// How often the new graph catches up before changes have to wait for it.
 const ROUNDS_MAX: usize = 8;
 
 impl Index {
-    /// Whether there are so many removed nodes that `compact` is worth its while.
+    /// Whether there are enough removed nodes for `compact` to be worthwhile.
     pub fn needs_compaction(&self) -> bool {
         let graph = self.graph.read();
         graph.free > 0 || graph.engine.graves() > EXACT_SIZE_MAX.max(graph.engine.size() / GRAVES_PER_NODES)
     }
 
-    /// Makes the graph anew without removed nodes; says whether it came to the end before `stop`. `original` gives a passage's
-    /// embedding, where there is one. Searches and changes go on.
+    /// Rebuilds the graph without removed nodes; returns whether it finished before `stop`. `original` returns a passage's
+    /// embedding, if there is one. Searches and changes continue.
     pub fn compact(
         &self,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
@@ -108,7 +107,7 @@ impl Index {
 }
 
 impl Graph {
-    /// Makes a node of another graph what it is in this one.
+    /// Copies the state of a node in another graph.
     fn carry_over(&self, key: u64, fresh: &Engine, threads: usize) -> Result<(), IndexError> {
         fresh.bury(key)?;
         let Some(values) = self.engine.stored(key)? else { return Ok(()) };

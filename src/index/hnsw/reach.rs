@@ -1,11 +1,11 @@
-//! The check that searches still find what was added before: adding a node may drop the last link to another, which then no walk
-//! comes to, however wide.
+//! Checks that searches still find earlier passages: adding a node may drop the last link to another, which then no search
+//! reaches, however wide.
 //!
-//! `check` follows all links of the lowest layer from where a walk arrives (about a microsecond a node). To what they do not lead
-//! to it walks; and to others in turn, two for each node added since, as a walk can also go astray where links would lead. What no
-//! walk comes to is settled beside the nearest node that one comes to, like a near-copy: its node is removed, and its values are
-//! compared whenever a search meets that other node. Of embeddings of real texts and of clustered vectors that was one in
-//! ten thousand, of 2,000 around each center three in a thousand.
+//! `check` follows all links of the lowest layer from where a search arrives (about a microsecond per node). It searches for the
+//! nodes that no link leads to, and for others in turn, two for each node added since, because a search can also miss where links
+//! would lead. A node that no search reaches is placed beside the nearest reachable one, like a near-duplicate: its node is
+//! removed, and its values are compared whenever a search meets the other node. With embeddings of real texts and with clustered
+//! vectors, that was one in ten thousand; with 2,000 around each center, three in a thousand.
 
 use roaring::RoaringTreemap;
 
@@ -17,44 +17,44 @@ use crate::index::engine::{Engine, Scored};
 /// Nodes whose links are followed while changes wait: some milliseconds.
 const FOLLOWED_PER_TURN: usize = 4_096;
 
-/// Nodes of before that are walked to for each that is added.
+/// Earlier nodes that are searched for per added node.
 const WALKED_PER_ADDED: u64 = 2;
 
-/// Nodes that one `check` walks to in turn.
+/// Nodes that one `check` searches for in turn.
 const WALKED_PER_CHECK: usize = 4_096;
 
-/// How a node stands to walks for its own values, from worst to best.
+/// How well a search for its own values finds a node, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// A walk does not come to it though it would be among the nearest.
+    /// The search misses it though it would be among the nearest.
     Lost,
-    /// Under the product, others score higher than it does itself, so that a walk for it says nothing.
+    /// Under the product, others score higher than itself, so that the search proves nothing.
     Unclear,
-    /// A walk comes to it, or it is gone.
+    /// The search reaches it, or it is gone.
     Found,
 }
 
 impl Index {
-    /// Whether `check` has something to do. A small index is searched by comparing with all: nothing is lost in it.
+    /// Whether `check` has something to do. A small index is searched by comparing with all nodes, so nothing is lost.
     pub fn needs_check(&self) -> bool {
         let due = self.added.load(Ordering::Relaxed) > 0 || self.unwalked.load(Ordering::Relaxed) > 0;
         due && self.graph.read().engine.size() > EXACT_SIZE_MAX
     }
 
-    /// Has `check` look at everything.
+    /// Makes `check` look at everything.
     pub(in crate::index) fn distrust(&self) {
         self.added.fetch_add(1, Ordering::Relaxed);
         self.unwalked.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Whether nothing changed since `check` had looked at everything.
+    /// Whether nothing has changed since `check` looked at everything.
     pub(in crate::index) fn is_checked(&self) -> bool {
         self.added.load(Ordering::Relaxed) == 0 && self.unwalked.load(Ordering::Relaxed) == 0
     }
 
-    /// Looks for passages that searches no longer find, and settles them where they do. One call follows all links and walks to a
-    /// part of the nodes; call it until nothing `needs_check`. `original` gives a passage's embedding, where there is one; `stop`
-    /// may end it early. Gives how many it settled. Searches and changes go on meanwhile.
+    /// Looks for passages that searches no longer find, and makes them reachable. One call follows all links and searches for
+    /// some of the nodes; call it until nothing `needs_check`. `original` returns a passage's embedding, if there is one; `stop`
+    /// may end it early. Returns how many it placed elsewhere. Searches and changes continue meanwhile.
     pub fn check(&self, original: &dyn Fn(PassageId) -> Option<Embedding>, stop: &dyn Fn() -> bool) -> Result<usize, IndexError> {
         if !self.needs_check() {
             return Ok(0);
@@ -83,7 +83,7 @@ impl Index {
             self.unwalked.store(more.min(upkeep.reached.len()), Ordering::Relaxed);
             suspects = self.not_among(&upkeep.reached)?;
             let far = match self.parameters.metric {
-                // No walk says whether they are found.
+                // No search tells whether they are found.
                 Metric::Dot => Vec::new(),
                 Metric::Cosine | Metric::L2 => self.graph.read().copies.read().far(),
             };
@@ -112,7 +112,7 @@ impl Index {
         Ok(settled)
     }
 
-    /// The nodes that links of the lowest layer lead to from where a walk arrives; those of removed keys are passed through.
+    /// The nodes that links of the lowest layer lead to from where a search arrives; removed nodes are passed through.
     pub(super) fn follow_links(&self, stop: &dyn Fn() -> bool) -> Result<RoaringTreemap, IndexError> {
         let mut reached = RoaringTreemap::new();
         let mut graves: Vec<bool> = Vec::new();
@@ -164,7 +164,7 @@ impl Index {
         }
     }
 
-    /// Whether a walk to a near-copy comes to the node that it is beside.
+    /// Whether a search for a near-duplicate reaches its node.
     fn meets_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
         let _permit = self.permits.take();
         let graph = self.graph.read();
@@ -172,7 +172,7 @@ impl Index {
         Ok(graph.copies.read().host(passage).is_none_or(|host| is_among(host, &found)))
     }
 
-    /// Settles a passage that stands no better than `bad`, and the near-copies beside it, where walks come to; says whether it did.
+    /// Places a passage that is no better than `bad`, and its near-duplicates, where searches reach them; returns whether it did.
     pub(super) fn settle(
         &self,
         passage: PassageId,
@@ -185,7 +185,7 @@ impl Index {
         graph.settle(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
     }
 
-    /// Puts a near-copy, and what equals it, beside the node that is nearest now.
+    /// Moves a near-duplicate, and its equals, beside the node that is nearest now.
     fn settle_copy(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
@@ -200,7 +200,7 @@ impl Index {
 }
 
 impl Graph {
-    /// As `Index::settle`, with so many candidates and threads.
+    /// As `Index::settle`, with this many candidates and threads.
     pub(super) fn settle(
         &mut self,
         key: u64,
@@ -212,7 +212,7 @@ impl Graph {
         if standing > bad || found.is_empty() {
             return Ok(false);
         }
-        // The embedding as it is: that of the node may be rounded.
+        // The exact embedding: that of the node may be rounded.
         let rounded = self.engine.values_of(key)?;
         let dissolved = self.copies_mut().dissolve(key);
         let mut homeless = dissolved.members;
@@ -227,8 +227,8 @@ impl Graph {
         Ok(true)
     }
 
-    /// Puts passages of one embedding beside the nearest node that a walk comes to and that has room; makes a node of them when
-    /// none has.
+    /// Places passages with the same embedding beside the nearest reachable node that has room, or in a node of their own if none
+    /// has.
     fn take_in(&mut self, embedding: &Embedding, passages: &[u64], ef: usize, threads: usize) -> Result<(), IndexError> {
         let Some((first, others)) = passages.split_first() else { return Ok(()) };
         let mut home = None;
@@ -247,14 +247,14 @@ impl Graph {
             }
         };
         for other in others {
-            // What has the same values finds room.
+            // Equal values always find room.
             self.copies_mut().attach(*other, embedding, node, gap);
         }
         Ok(())
     }
 }
 
-/// How a node stands to a walk for its own values, and what that walk comes to, nearest first.
+/// How well a search for its own values finds a node, and what that search returns, nearest first.
 pub(super) fn walk_to(engine: &Engine, key: u64, ef: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
     let Some(values) = engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
     let found = engine.search_values(&values, ef)?;

@@ -1,33 +1,33 @@
-//! Searching an index of some ten thousand passages without the graph: by rows of 8-bit integers, then by whole values.
+//! Searches an index of some ten thousand passages without the graph: by rows of 8-bit integers, then by exact values.
 //!
-//! The rows are made at the first search that wants them and follow each change from then on. They take a byte for each value,
-//! besides what the graph takes.
+//! The rows are created at the first search that needs them and follow each change from then on. They take one byte per value,
+//! in addition to the graph.
 
 use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, IndexParameters, Metric, Neighbor, PassageId, Scan};
 use crate::domain::Embedding;
 use crate::index::IndexError;
 use crate::index::engine::Reading;
 
-/// Passages of an index that is searched so, at most, among some of them: bounds what the rows take. A walk that asks a filter about
-/// each node misses most where what matches lies elsewhere.
+/// Maximum passages of an index that is searched this way among some of them: bounds the size of the rows. A graph search with a
+/// filter misses most where the matching passages lie elsewhere.
 pub(super) const SCAN_SIZE_MAX: usize = 1 << 17;
 
-/// The same among all of them: of more, a walk takes less time (`tests/bench/index.rs`).
+/// The same among all of them: for more, a graph search takes less time (`tests/bench/index.rs`).
 pub(super) const SCAN_WHOLE_MAX: usize = 1 << 15;
 
-/// Passages that are compared by their whole values for each that is wanted beyond those wanted, as a part, and at least: the order
-/// of the integers is wrong only among scores that are very near.
+/// Extra passages to compare by their exact values, as a share of the requested number, and at least: the order
+/// by the integers is wrong only among very close scores.
 const COMPARED_PART: usize = 2;
 /// See `COMPARED_PART`.
 const COMPARED_MIN: usize = 64;
 
-/// Values of the rows of an index, at most, for each passage that it may have: those of the shipped model. Of longer vectors there may
-/// be fewer.
+/// Maximum values of the rows of an index, per passage that it may have: those of the shipped model. For longer vectors there may
+/// be fewer passages.
 const DIMENSION_USUAL: usize = 256;
 
 impl Index {
-    /// The nearest `limit` of those passages, nearest first, by comparing with each; fewer mean that there are no more. `None` where a
-    /// walk is the better way: in a large index, or one of distances or signs alone.
+    /// The nearest `limit` of those passages, nearest first, by comparing with each; fewer mean that there are no more. `None`
+    /// where a graph search is better: in a large index, or one with distances or signs alone.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
         let most = self.scanned(if matches!(among, Among::All) { SCAN_WHOLE_MAX } else { SCAN_SIZE_MAX });
         let IndexParameters { metric, quantization, .. } = self.parameters;
@@ -49,7 +49,8 @@ impl Index {
         Ok(Some(found.neighbors))
     }
 
-    /// Makes the rows of all passages; says whether they are there. Not while changes run: some searches walk until then.
+    /// Creates the rows of all passages; returns whether they exist. Not while changes run: some searches use the graph until
+    /// then.
     fn prepare_scan(&self) -> Result<bool, IndexError> {
         let Some(_no_changes) = self.changes.try_write() else { return Ok(false) };
         let graph = self.graph.read();
@@ -61,7 +62,7 @@ impl Index {
         let copies = graph.copies.read();
         let mut reading = Reading::new(self.parameters.dimension);
         for key in graph.engine.keys()? {
-            // A node may bear the key of a near-copy, whose values are its own.
+            // A node may have the key of a near-duplicate, whose values are its own.
             if key < GRAVES
                 && !copies.contains(key)
                 && let Some(values) = graph.engine.read(key, &mut reading)?
@@ -74,7 +75,7 @@ impl Index {
         Ok(true)
     }
 
-    /// Takes a change over. `values` are those that a passage has now, if it is there.
+    /// Applies a change. `values` are the passage's current ones, if it exists.
     pub(super) fn follow(&self, passage: PassageId, values: Option<&Embedding>) {
         if self.scan.read().is_none() {
             return;
@@ -90,7 +91,7 @@ impl Index {
         }
     }
 
-    /// How many passages that is with vectors of this length.
+    /// The maximum number of passages for vectors of this length.
     fn scanned(&self, passages: usize) -> usize {
         passages.min(passages * DIMENSION_USUAL / self.parameters.dimension.max(1))
     }

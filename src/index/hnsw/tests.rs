@@ -238,9 +238,9 @@ impl Crowd {
 fn passages_beside_thousands_of_near_copies_are_found() {
     for spread in [0.0, 1e-4, 1e-2, 0.1] {
         let mut crowd = Crowd::new(spread);
-        assert_eq!(crowd.lost(&crowd.index(Quantization::F16)), 0, "spread {spread}, near-copies first");
+        assert_eq!(crowd.lost(&crowd.index(Quantization::F16)), 0, "spread {spread}, near-duplicates first");
         crowd.passages.reverse();
-        assert_eq!(crowd.lost(&crowd.index(Quantization::F16)), 0, "spread {spread}, near-copies last");
+        assert_eq!(crowd.lost(&crowd.index(Quantization::F16)), 0, "spread {spread}, near-duplicates last");
         let mut random = Random(5);
         crowd.passages.sort_by_cached_key(|_| random.next());
         assert_eq!(crowd.lost(&crowd.index(Quantization::F16)), 0, "spread {spread}, mixed");

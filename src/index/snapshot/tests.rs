@@ -120,7 +120,7 @@ fn a_torn_graph_is_refused() {
     let path = folder.path().join(GRAPH);
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    let expect = format!("/{GRAPH} has {} bytes, its description says {}", bytes.len() / 2, bytes.len());
+    let expect = format!("/{GRAPH} has {} bytes, but its description says {}", bytes.len() / 2, bytes.len());
     assert_eq!(refusal(folder.path()), expect);
 }
 
@@ -253,7 +253,7 @@ fn the_first_change_of_an_index_that_lies_in_its_file_reads_it() {
 fn an_index_of_another_database_is_refused() {
     let folder = saved();
     let error = load(folder.path(), &PARAMETERS, "decaf").unwrap_err();
-    assert_eq!(error.to_string(), "the saved index has origin c0ffee, this program wants decaf");
+    assert_eq!(error.to_string(), "the saved index has origin c0ffee, but this program needs decaf");
 }
 
 #[test]
@@ -266,8 +266,8 @@ fn what_an_unfinished_save_left_is_removed() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len());
 }
 
-/// A folder with a graph as earlier versions left it: after rounds of replacing, each removed node's slot taken by a new one, which
-/// cut off others. Gives its passages.
+/// A folder with a graph as earlier versions left it: after rounds of replacing, each removed node's slot taken by a new one,
+/// which cut off others. Gives its passages.
 fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> Vec<(PassageId, Embedding)> {
     let around = |key: u64| {
         let center = embedding(key % 8);

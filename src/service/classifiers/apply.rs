@@ -145,7 +145,7 @@ pub(super) fn planned_collection(context: &JobContext, id: &CollectionId) -> Res
 pub(super) fn collection_gone(context: &JobContext) -> Error {
     match context.live.collection.clone() {
         Some(name) => Error::CollectionNotFound { name },
-        None => Error::JobState { id: context.live.id.clone(), problem: "it names no collection" },
+        None => Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" },
     }
 }
 

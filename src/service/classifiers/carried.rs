@@ -16,13 +16,13 @@ const CLASSIFIERS_MAX: usize = 1_000;
 /// of another model than `loaded` is not asked before that is loaded, but it must be whole, too.
 pub(crate) fn check_carried(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
     let row = catalog.classifier(name)?.filter(|row| row.progress == TrainingProgress::Ready);
-    let row = row.ok_or_else(|| invalid(format!("has no trained classifier {name}, which its manifest names")))?;
+    let row = row.ok_or_else(|| invalid(format!("does not contain the trained classifier {name}, which its manifest names")))?;
     let dimension = row.dimension;
     let of_model = row.model_fingerprint != loaded.fingerprint || dimension == loaded.dimension;
     let check = || {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged("it has no report"))?;
-        let whole = catalog.whole_classifier(&row.id)?.ok_or_else(|| damaged("it has no parts"))?;
+        let whole = catalog.whole_classifier(&row.id)?.ok_or_else(|| damaged("it has no trained state"))?;
         let key = (row.id.clone(), row.version, row.name.clone());
         let trained = Trained::assemble(key, definition, report, whole.weights, whole.texts)?;
         let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
@@ -32,11 +32,11 @@ pub(crate) fn check_carried(catalog: &Catalog, name: &ClassifierName, loaded: &M
         };
         match of_model && of_texts && of_weights {
             true => Ok(()),
-            false => Err(Error::from(damaged("its parts are of different dimensions"))),
+            false => Err(Error::from(damaged("its parts have different dimensions"))),
         }
     };
     check().map_err(|error| match error {
-        Error::Classifier(error) => invalid(format!("holds a classifier {name} that cannot be used: {error}")),
+        Error::Classifier(error) => invalid(format!("contains a classifier {name} that cannot be used: {error}")),
         other => other,
     })
 }

@@ -141,7 +141,7 @@ impl Service {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
         if let Some(job) = row.next_job.as_ref().or((row.progress == TrainingProgress::Training).then_some(&row.job)) {
-            return Err(ClassifierError::NotReady { name: row.name, problem: format!("job {job} still trains it") }.into());
+            return Err(ClassifierError::NotReady { name: row.name, problem: format!("job {job} is still training it") }.into());
         }
         let definition = read_definition(&row.definition)?;
         self.check_labels_of(&definition).await?;

@@ -58,9 +58,9 @@ fn read_earlier(kept: &mut Metadata) {
 
 fn read_source(kept: KeptSource) -> Result<LabeledDocuments, ClassifierError> {
     Ok(LabeledDocuments {
-        collection: CollectionName::parse(&kept.collection).map_err(|_| damaged("its collection has no valid name"))?,
-        field: kept_filter::read_path(&kept.field).ok_or_else(|| damaged("its field is no path"))?,
-        filter: kept_filter::read(&kept.filter).ok_or_else(|| damaged("its filter is none"))?,
+        collection: CollectionName::parse(&kept.collection).map_err(|_| damaged("its collection's name is not valid"))?,
+        field: kept_filter::read_path(&kept.field).ok_or_else(|| damaged("its field is not a path"))?,
+        filter: kept_filter::read(&kept.filter).ok_or_else(|| damaged("its filter is not valid"))?,
     })
 }
 
@@ -78,7 +78,7 @@ pub(super) fn read_report(kept: &Metadata) -> Result<TrainingReport, ClassifierE
 fn object(kept: impl Serialize) -> Result<Metadata, ClassifierError> {
     match serde_json::to_value(kept) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(damaged("it is no JSON object")),
+        Ok(_) => Err(damaged("it is not a JSON object")),
         Err(error) => Err(damaged(&error.to_string())),
     }
 }

@@ -13,7 +13,7 @@ pub enum ClassifierError {
         name: ClassifierName,
     },
     /// The name is taken.
-    #[error("a classifier {name} exists already")]
+    #[error("a classifier {name} already exists")]
     Exists {
         /// The name.
         name: ClassifierName,
@@ -27,15 +27,15 @@ pub enum ClassifierError {
         problem: String,
     },
     /// One more than the server may hold.
-    #[error("the server holds {limit} classifiers, the most it may hold")]
+    #[error("the server already has {limit} classifiers, the most it may have")]
     TooMany {
         /// The bound.
         limit: usize,
     },
     /// It was trained on embeddings of another model.
     #[error(
-        "classifier {name} was trained on embeddings of model {expected} (fingerprint {expected_fingerprint}), the server has \
-         {loaded} (fingerprint {loaded_fingerprint}): train it again"
+        "classifier {name} was trained on embeddings of model {expected} (fingerprint {expected_fingerprint}), but the server \
+         has {loaded} (fingerprint {loaded_fingerprint}); train it again"
     )]
     Model {
         /// The name.
@@ -72,7 +72,7 @@ pub enum ClassifierError {
         problem: String,
     },
     /// A job that holds no evaluation.
-    #[error("job {id} has no evaluation: its type is {kind} and it is {status}, expected evaluate and succeeded")]
+    #[error("job {id} has no evaluation: its type is {kind} and its status {status}, expected evaluate and succeeded")]
     NoEvaluation {
         /// The job.
         id: JobId,
@@ -82,7 +82,7 @@ pub enum ClassifierError {
         status: &'static str,
     },
     /// Its answers would become what it learns from.
-    #[error("field {field} of collection {collection} holds the labels that the classifier learns from")]
+    #[error("field {field} of collection {collection} holds the labels that the classifier learns from; name another field")]
     OwnLabels {
         /// The field.
         field: String,
@@ -90,13 +90,13 @@ pub enum ClassifierError {
         collection: String,
     },
     /// What the catalog keeps of it cannot be read.
-    #[error("what is kept of a classifier is damaged: {problem}")]
+    #[error("the stored classifier is damaged: {problem}")]
     Kept {
         /// What is wrong.
         problem: String,
     },
     /// The computation failed.
-    #[error("classifying failed: {0}")]
+    #[error("classification failed: {0}")]
     Classify(#[from] ClassifyError),
 }
 

@@ -1,7 +1,7 @@
 //! Judging a classifier by labeled texts or documents: a few at once, a whole collection as a job.
 //!
-//! A job changes nothing but its own result, so one that a restart interrupts begins again. It judges the classifier as it was when
-//! the job began, also when it is trained again meanwhile.
+//! A job changes nothing but its own result, so one that a restart interrupts begins again. It judges the classifier as it was
+//! when the job began, also when it is trained again meanwhile.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ impl Service {
             return Err(nothing().into());
         }
         if total > IN_JOB_MAX {
-            let problem = format!("an evaluation may have at most {IN_JOB_MAX} labeled documents; narrow the filter");
+            let problem = format!("an evaluation may use at most {IN_JOB_MAX} labeled documents; narrow the filter");
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
         let learned = trained.definition.source.as_ref().map(|source| &source.collection);
@@ -197,12 +197,12 @@ impl Service {
                 })
             };
             if found.len() > AT_ONCE_MAX {
-                return Err(too_many(format!("at most {AT_ONCE_MAX} labeled documents are evaluated at once")));
+                return Err(too_many(format!("at most {AT_ONCE_MAX} labeled documents can be evaluated at once")));
             }
             let waiting = found.iter().filter(|one| one.embedding.is_none()).count();
             if waiting > AT_ONCE_WAITING_MAX {
                 let problem =
-                    format!("{waiting} of the documents wait for their embedding, at once at most {AT_ONCE_WAITING_MAX} may");
+                    format!("{waiting} of the documents wait for their embedding, but at most {AT_ONCE_WAITING_MAX} may");
                 return Err(too_many(problem));
             }
             known_of(found, &documents, multi_label)
@@ -360,7 +360,7 @@ fn judge(
 }
 
 fn nothing() -> ClassifierError {
-    ClassifierError::EvaluationSet { problem: "there is nothing to judge by: no labeled example".to_owned() }
+    ClassifierError::EvaluationSet { problem: "there is nothing to evaluate with: no labeled example".to_owned() }
 }
 
 impl Planned {

@@ -93,10 +93,10 @@ pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, l
     }
     if labels.len() < needed {
         let one = labels.first().map(|label| format!(": {label:?}")).unwrap_or_default();
-        return Err(format!("examples must have {what}, got {}{one}", labels.len()));
+        return Err(format!("examples must have {what} together, got {}{one}", labels.len()));
     }
     if labels.len() > LABELS_MAX {
-        return Err(format!("examples may have at most {LABELS_MAX} labels, got {}", labels.len()));
+        return Err(format!("examples may have at most {LABELS_MAX} different labels, got {}", labels.len()));
     }
     match labels.iter().find(|label| label.len() > LABEL_BYTES_MAX) {
         Some(long) => Err(format!("a label may have at most {LABEL_BYTES_MAX} bytes, got {}", long.len())),
@@ -123,7 +123,7 @@ pub(super) fn check_source(
 ) -> Result<(), Error> {
     let found = store.matching_metadata(&labeled(source), DOCUMENTS_MAX + 1)?;
     if definition.kind != ClassifierKind::Knn && found.len() > DOCUMENTS_MAX {
-        let problem = format!("a training may have at most {DOCUMENTS_MAX} labeled documents; narrow the filter");
+        let problem = format!("a training may use at most {DOCUMENTS_MAX} labeled documents; narrow the filter");
         return Err(ClassifierError::TrainingSet { problem }.into());
     }
     let mut labels = std::collections::BTreeSet::new();

@@ -1,5 +1,6 @@
-//! Classifiers: listing and deleting them, and which of them are in memory. `creation` makes one or trains it again, `training` is
-//! the job that does so, `trained` what answers with what `voters` finds, `predict`, `evaluate` and `apply` are what it is asked.
+//! Classifiers: listing and deleting them, and which of them are in memory. `creation` makes one or trains it again, `training`
+//! is the job that does so, `trained` what answers with what `voters` finds, `predict`, `evaluate` and `apply` are what it is
+//! asked.
 //!
 //! A document is compared by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it learned
 //! on: with another one loaded it can be listed and deleted, but not asked.
@@ -144,8 +145,8 @@ impl State {
     fn trained(&self, row: StoredClassifier) -> Result<Arc<Trained>, Error> {
         let problem = match (row.progress, &row.next_job) {
             (TrainingProgress::Ready, _) => None,
-            (TrainingProgress::Training, _) => Some(format!("job {} still trains it", row.job)),
-            (TrainingProgress::Failed, Some(job)) => Some(format!("job {job} still trains it")),
+            (TrainingProgress::Training, _) => Some(format!("job {} is still training it", row.job)),
+            (TrainingProgress::Failed, Some(job)) => Some(format!("job {job} is still training it")),
             (TrainingProgress::Failed, None) => {
                 Some(format!("its training failed: {}", row.error.as_ref().map_or("", |error| &error.detail)))
             }

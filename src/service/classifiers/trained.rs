@@ -73,7 +73,7 @@ impl Trained {
                 let weights = weights.ok_or_else(|| damaged("it has no weights"))?;
                 let mlp = Mlp::from_bytes(&weights).map_err(ClassifierError::from)?;
                 if mlp.labels() != labels.len() {
-                    return Err(damaged("its weights are of another number of labels").into());
+                    return Err(damaged("its weights are for a different number of labels").into());
                 }
                 Model::Mlp(mlp)
             }
@@ -165,7 +165,7 @@ impl Trained {
             let told = scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len);
             let bytes = neighbors.iter().map(size).chain(told).sum::<usize>();
             if !budget.spend(bytes as u64) {
-                let advice = "ask for fewer texts or documents, or for less with explain and scores";
+                let advice = "ask for fewer texts or documents, or lower explain and scores";
                 let too_large = || Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice };
                 return Err(budget.refusal().unwrap_or_else(too_large));
             }

@@ -81,7 +81,7 @@ impl JobContext {
             failures += 1;
             if failures.is_power_of_two() {
                 let cause = error.chain();
-                tracing::error!(job = %self.live.id, failures, cause, "noting the end of a job failed, trying again");
+                tracing::error!(job = %self.live.id, failures, cause, "cannot record the end of a job; trying again");
             }
             if matches!(self.pause(RETRY_PAUSE).await, Err(JobError::Interrupted)) {
                 return;

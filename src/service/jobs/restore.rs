@@ -1,6 +1,6 @@
-//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into databases
-//! of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the catalog. A crash before it leaves the old state, with folders that
-//! the next start removes; after it, the new state.
+//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into
+//! databases of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the
+//! catalog. A crash before it leaves the old state, with folders that the next start removes; after it, the new state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -307,7 +307,7 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
     for old in old {
         if let Err(error) = old.destroy() {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %old.row.name, error, "removing a replaced collection's folder failed, the next start tries again");
+            tracing::warn!(collection = %old.row.name, error, "cannot remove a replaced collection's folder; the next start tries again");
         }
     }
     for old in &broken {
@@ -320,7 +320,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
     for collection in opened {
         collection.stop();
         if let Err(error) = collection.store.close() {
-            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "closing a database failed");
+            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "cannot close a database");
         }
     }
 }
@@ -330,11 +330,11 @@ fn usable(error: Error) -> Error {
     match error {
         Error::Store(
             error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::StrangeObject { .. }),
-        ) => invalid(format!("holds a database that this server cannot use: {error}")),
+        ) => invalid(format!("contains a database that this server cannot use: {error}")),
         Error::Index(error @ IndexError::Dimension { .. }) => {
-            invalid(format!("holds a collection of another dimension than its catalog says: {error}"))
+            invalid(format!("contains a collection whose dimension is not the one in its catalog: {error}"))
         }
-        Error::Store(error) if error.is_damage() => invalid(format!("holds a damaged database: {}", chain(&error))),
+        Error::Store(error) if error.is_damage() => invalid(format!("contains a damaged database: {}", chain(&error))),
         other => other,
     }
 }
@@ -396,7 +396,7 @@ impl Restore {
         }
         for target in &self.targets {
             let folder = state.collections_dir().join(&target.id);
-            let problem = "it was put in place before, which an older catalog.sqlite does not know; its folder stays as it is";
+            let problem = "it was restored before, but this older catalog.sqlite does not know that; its folder stays as it is";
             match orphaned_folders::clear(&folder) {
                 Ok(true) => (),
                 Ok(false) => return Err(Error::JobState { id: context.live.id.clone(), problem }),
@@ -423,7 +423,7 @@ impl Restore {
             context.check().map_err(|_| Error::Stopping)
         })?;
         if unpacked.sum != description.archive {
-            return Err(invalid("is another than its description says: its SHA-256 differs"));
+            return Err(invalid("does not match its description: its SHA-256 differs"));
         }
         let mut damage = Vec::with_capacity(databases.len());
         for (kind, name, to) in &databases {
@@ -465,7 +465,8 @@ impl Restore {
     }
 }
 
-/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any dimension.
+/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any
+/// dimension.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
     let from = &target.from;
     let row = catalog.get(from)?.ok_or_else(|| invalid(format!("has no row of {from}")))?;
@@ -477,5 +478,5 @@ fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Resul
         && M.contains(&hnsw.m)
         && EF.contains(&hnsw.ef_construction)
         && EF.contains(&hnsw.ef_search);
-    if fits { Ok(row) } else { Err(invalid(format!("has settings of {from} that no collection has"))) }
+    if fits { Ok(row) } else { Err(invalid(format!("has invalid settings for {from}"))) }
 }

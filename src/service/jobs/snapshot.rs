@@ -1,7 +1,7 @@
 //! Making a snapshot: copies each collection's database as it is at one moment, one after the other, and packs it. One of the
 //! whole server also gets the aliases and the classifiers that have learned, but no keys: an archive leaves the server. Writers
-//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job names
-//! it. A restart begins anew; what was there of the archive is removed.
+//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job
+//! names it. A restart begins anew; what was there of the archive is removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -188,7 +188,7 @@ impl Making {
         let row = collection.current();
         // Better now than when somebody needs it.
         check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
-            invalid(format!("would hold collection {} and could not be restored: {}", row.name, chain(&error)))
+            invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
         })?;
         let file = self.packer.add(&file_name(&row.id.0), &copy)?;
         std::fs::remove_file(&copy).map_err(|source| Error::Folder { path: copy, source })?;

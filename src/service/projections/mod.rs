@@ -6,7 +6,6 @@ pub(super) mod file;
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -28,9 +27,10 @@ const DOCUMENTS_PER_READ: usize = 1_024;
 const POINT_BYTES: u64 = 8;
 
 impl CollectionHandle {
-    /// Lists its projections.
-    pub async fn projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
-        let list = |collection: &Arc<OpenCollection>| {
+    /// Lists the collection's projections.
+    pub async fn list_projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
+        let collection = self.open();
+        let listed = collection.run(|collection| {
             let sequence = collection.store.sequence()?.0;
             let mut found = Vec::new();
             for center in ProjectionCenter::ALL {
@@ -38,22 +38,23 @@ impl CollectionHandle {
                 found.extend(file.map(|file| summary(file, center, sequence)));
             }
             Ok(found)
-        };
-        self.open().run(list).await
+        });
+        listed.await
     }
 
     /// Reads a projection; with a `field` of the metadata, also which value each document has there.
-    pub async fn projection(&self, center: ProjectionCenter, field: Option<MetadataPath>) -> Result<Projection, Error> {
+    pub async fn get_projection(&self, center: ProjectionCenter, field: Option<MetadataPath>) -> Result<Projection, Error> {
         let budget = AnswerBudget::new(self.service.limits().answer_bytes_max);
-        let read = move |collection: &Arc<OpenCollection>| {
+        let collection = self.open();
+        let read = collection.run(move |collection| {
             spend(&budget, file::bytes(&collection.folder, center))?;
             let Some(file) = ProjectionFile::read(&collection.folder, center, &collection.identity)? else {
                 return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());
             };
             spend(&budget, file.ids.len() as u64 * POINT_BYTES)?;
             columns(collection, file, center, field.as_ref())
-        };
-        self.open().run(read).await
+        });
+        read.await
     }
 }
 

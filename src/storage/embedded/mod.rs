@@ -117,6 +117,9 @@ impl Storage for Embedded {
         fn count_matching(filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
         fn facets(filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
         fn counts() -> Result<CollectionCounts, StoreError>;
+        fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
+        fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
+        fn traits_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
         fn sequence() -> Result<Sequence, StoreError>;
         fn metadata_indexes() -> Vec<MetadataPath>;
         fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;
@@ -149,9 +152,6 @@ impl Storage for Embedded {
             -> Result<Vec<EmbeddedDocument>, StoreError>;
         fn embedded_by_id(ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
         fn matching_metadata(filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
-        fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
-        fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
-        fn traits_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
         fn passage_texts(ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
         fn first_passages(ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
         fn known_passages(ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;

@@ -1,7 +1,7 @@
-//! Frequent words of the languages that are written in Latin letters, for telling them apart.
+//! Frequent words of the languages in Latin script, to tell them apart.
 //!
 //! Counted in mixed text and chosen by how much more frequent a word is in one language than in the others. A word that
-//! a close relative has as well is in both rows, so that it speaks for neither.
+//! a close relative shares is in both rows, so that it is evidence for neither.
 
 /// The code of a language and its words in lower case, separated by one space.
 pub(super) const FREQUENT_WORDS: [(&str, &str); 36] = [

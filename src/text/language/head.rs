@@ -1,8 +1,8 @@
-//! A linear head over a bundle's tokens that says which language a text is in: multinomial logistic regression.
+//! The language head, a linear classifier over a bundle's tokens: multinomial logistic regression.
 //!
-//! What counts are a text's tokens with letters, and the pairs of neighboring tokens of one word, hashed into a small table of
-//! rows: a word that the tokenizer has in pieces often says more than its pieces. Each has a weight per language. The score
-//! of a language is the sum of its weights, divided by the number of what counted to the power of the exponent, and by the
+//! Its features are a text's tokens with letters, and the pairs of neighboring tokens of one word, hashed into a small table of
+//! rows: a word that the tokenizer splits often says more than its pieces. Each has a weight per language. The score
+//! of a language is the sum of its weights, divided by the number of features to the power of the exponent, and by the
 //! temperature; softmax over the scores gives the probabilities. A row that no training text had has the scale 0 and does not
 //! count.
 //!
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Bytes before the codes.
 const HEADER_BYTES: usize = 32;
 const CODE_BYTES: usize = 4;
-/// More languages or tokens than this are a damaged file.
+/// More languages or tokens than this mean a damaged file.
 const LANGUAGES_MAX: usize = 4_096;
 const ROWS_MAX: usize = 1 << 24;
 
@@ -30,26 +30,26 @@ const ROWS_MAX: usize = 1 << 24;
 pub struct LanguageHead {
     /// The languages of the columns.
     pub languages: Vec<Language>,
-    /// The power of the number of tokens that a sum of weights is divided by: 0 for a sum, 1 for a mean.
+    /// The power of the number of features that a sum of weights is divided by: 0 for a sum, 1 for a mean.
     pub exponent: f32,
-    /// What scores are divided by before softmax, so that a confidence of 0.8 is right four times in five.
+    /// Divides scores before softmax, so that a confidence of 0.8 is correct four times in five.
     pub temperature: f32,
-    /// What the tokens are.
+    /// The kinds of the tokens.
     pub features: Features,
-    /// By row; 0 for a row that says nothing.
+    /// By row; 0 for a row without information.
     pub scales: Vec<f32>,
     /// [rows, languages]
     pub weights: Vec<i8>,
 }
 
-/// What a head finds in a text.
+/// The result of a head for a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighed {
     /// The most likely language and its probability.
     pub detected: DetectedLanguage,
-    /// The mean weight for it of what counts, over the temperature.
+    /// The mean weight of the features for it, over the temperature.
     pub support: f32,
-    /// Tokens and pairs that count.
+    /// Number of tokens and pairs that count.
     pub counted: usize,
 }
 
@@ -58,23 +58,23 @@ pub struct Weighed {
 pub struct Features {
     /// By token of the vocabulary.
     pub kinds: Vec<TokenKind>,
-    /// Rows that pairs are hashed into; 0 for no pairs.
+    /// Number of rows that pairs are hashed into; 0 for no pairs.
     pub pairs: usize,
 }
 
-/// What a token says by its form.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// It has no letters and does not count.
     Silent = 0,
     /// It is the start of a word.
     Start = 1,
-    /// It goes on with a word.
+    /// It continues a word.
     Within = 2,
 }
 
 impl Features {
-    /// Looks at the tokens of `tokenizer`.
+    /// Reads the tokens of `tokenizer`.
     pub fn new(tokenizer: &Tokenizer, pairs: usize) -> Self {
         let kind = |id: usize| {
             let piece = tokenizer.token(id as u32).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Features {
         self.kinds.len() + self.pairs
     }
 
-    /// Gives the rows of a text with these token ids: each token that counts, followed by its pair with the one before it in
+    /// The rows of a text with these token ids: each token that counts, followed by its pair with the one before it in
     /// the word. An id outside the vocabulary does not count.
     pub fn of(&self, ids: &[u32]) -> Vec<u32> {
         let mut rows = Vec::with_capacity(2 * ids.len());
@@ -127,20 +127,20 @@ impl LanguageHead {
         Self::from_bytes(&bytes).map_err(|problem| TextError::LanguageHead { path: path.to_owned(), problem })
     }
 
-    /// Reads what `to_bytes` writes, or says what is wrong with it.
+    /// Reads the output of `to_bytes`, or says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() < HEADER_BYTES || bytes[..8] != *MAGIC {
-            return Err("it does not begin as a language head does".to_owned());
+            return Err("it does not begin with the mark of a language head".to_owned());
         }
         let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let number = |at: usize| u32::from_le_bytes(word(at));
         let real = |at: usize| f32::from_le_bytes(word(at));
         if number(8) != VERSION {
-            return Err(format!("its format is {}, this program works with {VERSION}", number(8)));
+            return Err(format!("its format is {}, but this program supports {VERSION}", number(8)));
         }
         let (languages, vocabulary, pairs) = (number(12) as usize, number(16) as usize, number(20) as usize);
         if languages == 0 || vocabulary == 0 || languages > LANGUAGES_MAX || vocabulary.max(pairs) > ROWS_MAX {
-            return Err(format!("it names {languages} languages, {vocabulary} tokens and {pairs} rows for pairs"));
+            return Err(format!("it has {languages} languages, {vocabulary} tokens and {pairs} rows for pairs"));
         }
         let rows = vocabulary + pairs;
         let kinds_at = HEADER_BYTES + CODE_BYTES * languages;
@@ -189,13 +189,13 @@ impl LanguageHead {
         self.features.kinds.len()
     }
 
-    /// Gives the most likely language of a text with these token ids, and its probability. `None` when none of the tokens says
-    /// anything.
+    /// Returns the most likely language of a text with these token ids, and its probability. `None` if none of the tokens
+    /// counts.
     pub fn detect(&self, ids: &[u32]) -> Option<DetectedLanguage> {
         self.weigh(ids).map(|found| found.detected)
     }
 
-    /// As `detect`, with how much the tokens say for the language, which tells whether the text is in any of them.
+    /// As `detect`, with the strength of the evidence, which tells whether the text is in any of the languages.
     pub fn weigh(&self, ids: &[u32]) -> Option<Weighed> {
         let (sums, counted) = self.sums(&self.features.of(ids))?;
         let divisor = self.divisor(counted);
@@ -205,15 +205,15 @@ impl LanguageHead {
         Some(Weighed { detected, support: self.mean(sums[best], counted), counted })
     }
 
-    /// The mean weight for a language of what counts in a text with these token ids, over the temperature. `None` when none of the
-    /// tokens says anything, or the head does not know the language.
+    /// The mean weight of the features of a text with these token ids for a language, over the temperature. `None` if none of
+    /// the tokens counts, or if the head does not know the language.
     pub fn support(&self, ids: &[u32], language: Language) -> Option<f32> {
         let place = self.languages.iter().position(|known| *known == language)?;
         let (sums, counted) = self.sums(&self.features.of(ids))?;
         Some(self.mean(sums[place], counted))
     }
 
-    /// The scores of the languages, by language, before softmax. `None` when none of the tokens says anything.
+    /// The scores of the languages, by language, before softmax. `None` if none of the tokens counts.
     pub fn scores(&self, ids: &[u32]) -> Option<Vec<f32>> {
         self.scores_of_rows(&self.features.of(ids))
     }
@@ -226,7 +226,7 @@ impl LanguageHead {
         Some(scores)
     }
 
-    /// The sums of the weights, by language, and how many rows have any. `None` when none has.
+    /// The sums of the weights, by language, and the number of rows that have any. `None` if none has.
     fn sums(&self, rows: &[u32]) -> Option<(Vec<f32>, usize)> {
         let width = self.languages.len();
         let mut sums = vec![0.0_f32; width];
@@ -245,7 +245,7 @@ impl LanguageHead {
         (counted > 0).then_some((sums, counted))
     }
 
-    /// What sums of so many rows are divided by.
+    /// The divisor for sums of this many rows.
     fn divisor(&self, counted: usize) -> f32 {
         (counted as f32).powf(self.exponent) * self.temperature
     }
@@ -254,7 +254,7 @@ impl LanguageHead {
         sum / (counted as f32 * self.temperature)
     }
 
-    /// Says what is wrong with numbers that no training gives.
+    /// Rejects numbers that no training produces.
     fn check(&self) -> Result<(), String> {
         if !(0.0..=1.0).contains(&self.exponent) {
             return Err(format!("expected an exponent between 0 and 1, got {}", self.exponent));
@@ -272,7 +272,7 @@ impl LanguageHead {
 fn language(code: &[u8]) -> Result<Language, String> {
     let text = String::from_utf8_lossy(code);
     let code = text.trim_end_matches('\0');
-    Language::parse(code).ok_or_else(|| format!("it names the unknown language {code:?}"))
+    Language::parse(code).ok_or_else(|| format!("it lists the unknown language {code:?}"))
 }
 
 fn kind(byte: u8) -> Result<TokenKind, String> {
@@ -363,10 +363,10 @@ mod tests {
     fn a_damaged_file_is_refused_with_its_fault() {
         check_refused(|bytes| bytes.clear(), "does not begin");
         check_refused(|bytes| bytes[0] = b'X', "does not begin");
-        check_refused(|bytes| bytes[8] = 9, "its format is 9, this program works with 1");
+        check_refused(|bytes| bytes[8] = 9, "its format is 9, but this program supports 1");
         // 32 bytes of header, 2 codes of 4, 4 kinds, 5 scales of 4, 5 rows of 2.
         check_refused(|bytes| bytes.truncate(73), "expected 74 bytes, got 73");
-        check_refused(|bytes| bytes[12] = 0, "it names 0 languages, 4 tokens and 1 rows for pairs");
+        check_refused(|bytes| bytes[12] = 0, "it has 0 languages, 4 tokens and 1 rows for pairs");
         check_refused(|bytes| bytes[32..34].copy_from_slice(b"xx"), "the unknown language \"xx\"");
         check_refused(|bytes| bytes[40] = 3, "a token's kind of 0 to 2, got 3");
         check_refused(|bytes| bytes[24..28].copy_from_slice(&1.5_f32.to_le_bytes()), "an exponent between 0 and 1, got 1.5");

@@ -1,13 +1,14 @@
-//! Whether a text is in none of the languages, although a head named the nearest of them.
+//! Decides whether a text is in none of the languages although a head named the nearest of them.
 //!
-//! Three things tell. In its own language every token of a text speaks for it; a foreign text gets to its nearest language by a few of
-//! them, so the mean weight of a token is low: `SUPPORT_MIN`. Languages that share most words with one of the 62 have letters that
-//! it lacks (Belarusian, Tajik, Azerbaijani, Pashto), or lack what no text in it does without (Kyrgyz and Tatar, Nepali and Sanskrit).
+//! There are three signs. In its own language every token of a text is evidence for it; a foreign text gets to its nearest
+//! language by only a few, so the mean weight of a token is low: `SUPPORT_MIN`. Languages that share most words with one of the
+//! 62 have letters that it lacks (Belarusian, Tajik, Azerbaijani, Pashto), or lack what every text in it has (Kyrgyz and Tatar,
+//! Nepali and Sanskrit).
 //!
-//! Of 62,744 FLORES sentences in the 62 languages 0.41 % are refused, a fifth of which had been taken for another language (Yoruba most:
-//! 3.3 %); of their first three words 1.6 %, of 13,914 short sentences 0.29 %. Of 91 sentences in 35 other languages, of which
-//! `tests/outside_languages.rs` has the most, 79 are refused. What is not told: the nearest relatives, as Occitan from Catalan,
-//! Luxembourgish from German, Yiddish in plain letters from Hebrew, Zulu from Swahili.
+//! Of 62,744 FLORES sentences in the 62 languages, 0.41 % are rejected, a fifth of which had been taken for another language
+//! (Yoruba most: 3.3 %); of their first three words, 1.6 %, of 13,914 short sentences, 0.29 %. Of 91 sentences in 35 other
+//! languages, most of which are in `tests/outside_languages.rs`, 79 are rejected. It misses the nearest relatives, such as
+//! Occitan beside Catalan, Luxembourgish beside German, Yiddish in plain letters beside Hebrew, and Zulu beside Swahili.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -15,15 +16,16 @@ use super::head::{LanguageHead, Weighed};
 use super::rules::{CYRILLIC, main_script};
 use super::script::Script;
 
-/// Tokens whose support is as it is; of fewer, less is asked for, in proportion: a name or two say little of any language.
+/// Number of tokens for the full threshold; with fewer, less is required, in proportion: a name or two say little about any
+/// language.
 const TOKENS_ENOUGH: usize = 20;
-/// How much more support is asked of half a text than of a whole one. A text in two languages has a half with enough for one of them.
+/// How much more support half a text needs than a whole one. A text in two languages has a half with enough for one of them.
 const HALF_SUPPORT: f32 = 1.25;
-/// A text has letters of another language when one in so many is.
+/// A text has letters of another language if one in this many is foreign.
 const FOREIGN_LETTERS: usize = 50;
-/// Letters from which on a text has those that its language never does without.
+/// Number of letters from which on a text has those that every text in its language has.
 const LETTERS_ENOUGH: usize = 30;
-/// Words from which on a text has one of the words that its language never does without.
+/// Number of words from which on a text has one of those that every text in its language has.
 const WORDS_ENOUGH: usize = 6;
 
 /// Whether `text`, with these token ids, is not in the language that the head found for it.
@@ -34,8 +36,8 @@ pub(super) fn is_outside(text: &str, ids: &[u32], found: &Weighed, head: &Langua
         || !is_supported(ids, found, head, support_min(script))
 }
 
-/// The mean weight of a token that a text in one of the languages of a script has at least. Between scripts it differs, for scripts of
-/// one language alone have it of their letters.
+/// The minimum mean weight of a token in a text in one of the languages of a script. It differs between scripts, because scripts
+/// of a single language have it from their letters.
 fn support_min(script: Script) -> f32 {
     match script {
         Script::Latin => 0.7,
@@ -50,7 +52,7 @@ fn is_supported(ids: &[u32], found: &Weighed, head: &LanguageHead, least: f32) -
     if found.support >= least * share(found.counted) {
         return true;
     }
-    // Below, halves are too short to say more than the whole.
+    // Below this, halves are too short to say more than the whole.
     if found.counted < TOKENS_ENOUGH {
         return false;
     }
@@ -63,7 +65,7 @@ fn is_supported(ids: &[u32], found: &Weighed, head: &LanguageHead, least: f32) -
 
 /// Letters that all Cyrillic alphabets have.
 const CYRILLIC_COMMON: &str = "абвгдежзиклмнопрстуфхцчш";
-/// Letters of Arabic, which the others have or write in its words.
+/// Letters of Arabic, which the others also have or use in its words.
 const ARABIC_COMMON: &str = "ابتثجحخدذرزسشصضطظعغفقلمنهويكةىآءأإؤئٱپچژگڤ";
 /// Letters that are not Arabic's.
 const ARABIC_OWN: [(&str, &str); 3] = [("ar", "ڨیک"), ("fa", "کیۀ"), ("ur", "کیۀٹڈڑںھہۂۃےۓ")];
@@ -72,7 +74,7 @@ const LATIN_FOREIGN: &str = "þðəħċġŵŷɓɗƙŋɛɔǝƴ";
 /// Digraphs of Yiddish that Hebrew does not have.
 const HEBREW_FOREIGN: &str = "װױײ";
 
-/// Whether one in `FOREIGN_LETTERS` of the letters is none of the language's.
+/// Whether one in `FOREIGN_LETTERS` of the letters is not the language's.
 fn has_other_letters(text: &str, script: Script, language: &str) -> bool {
     let row = |alphabets: &'static [(&str, &'static str)]| alphabets.iter().find(|row| row.0 == language).map(|row| row.1);
     match script {
@@ -151,7 +153,7 @@ const HINDI: &[&str] = &[
     "हूं",
 ];
 
-/// Whether the text is long enough for what its language never does without, and is without it.
+/// Whether the text is long enough to have what every text in its language has, and lacks it.
 fn lacks_its_own(text: &str, script: Script, language: &str) -> bool {
     match (language, script) {
         ("kk", Script::Cyrillic) => {

@@ -1,12 +1,12 @@
-//! Recognizes languages without a bundle's head: by scripts, letters, trigrams and frequent words.
+//! Detects languages without a bundle's head: by scripts, letters, trigrams and frequent words.
 //!
-//! The script decides where it can: eleven languages have one to themselves here, and kana tell Japanese from Chinese.
-//! Between languages of one script decide the letters that only some of them have (Cyrillic, Arabic), the trigrams of
-//! `whatlang`, and in Latin script frequent words too, which know the languages that `whatlang` does not (Albanian,
-//! Basque, Galician, Kurdish, Malay, Swahili, Yoruba) and tell close relatives apart.
+//! The script decides where it can: eleven languages have one to themselves here, and kana distinguish Japanese from Chinese.
+//! Between languages with the same script, the decision depends on letters that only some of them have (Cyrillic, Arabic), on the
+//! trigrams of `whatlang`, and in Latin script also on frequent words, which cover the languages that `whatlang` lacks (Albanian,
+//! Basque, Galician, Kurdish, Malay, Swahili, Yoruba) and distinguish close relatives.
 //!
-//! What it cannot tell: Serbian in Latin letters is taken for Croatian, Japanese without kana for Chinese, Kurdish in
-//! Arabic letters for Persian or Urdu, Nynorsk for Bokmål. A short text without a word of its own is taken for a
+//! Its limits: Serbian in Latin letters is taken for Croatian, Japanese without kana for Chinese, Kurdish in
+//! Arabic letters for Persian or Urdu, Nynorsk for Bokmål. A short text without a distinctive word is taken for a
 //! relative: Malay for Indonesian (in nearly half of all sentences), Galician for Portuguese or Spanish, Bokmål for
 //! Danish. A text in none of the 62 languages is taken for one of them.
 
@@ -20,10 +20,10 @@ use super::script::{Script, is_foreign, is_kana, script_of};
 use crate::domain::{DetectedLanguage, Language};
 use crate::text::normalize::normalize;
 
-/// Letters of a text that are looked at. Trigram counts settle long before; a book costs no more than a page.
+/// Maximum letters of a text to read. Trigram counts are conclusive long before; a book costs no more than a page.
 const LETTERS_MAX: usize = 1_000;
 
-/// What recognizes the language for a bundle that has no head. Build it once; detection takes `&self`.
+/// Detects the language for a bundle that has no head. Build it once; detection takes `&self`.
 pub struct RuleDetector {
     by_trigrams: Detector,
     /// For each frequent word the rows of `FREQUENT_WORDS` that have it.
@@ -43,7 +43,7 @@ impl RuleDetector {
         Self { by_trigrams: Detector::with_allowlist(known), rows }
     }
 
-    /// Gives the most likely language of `text`, or `None` when nothing speaks for any.
+    /// Returns the most likely language of `text`, or `None` if there is no evidence for any.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
         if is_foreign(text) {
             return None;
@@ -66,7 +66,7 @@ impl RuleDetector {
         Some((code_of(found.lang())?, found.confidence() as f32))
     }
 
-    /// Adds up what the frequent words say for each language, and what the trigrams say for the one they chose: about as
+    /// Adds up the evidence of the frequent words for each language, and of the trigrams for the one they chose: about as
     /// much as two words that no other language has.
     fn latin(&self, letters: &str) -> Option<(&'static str, f32)> {
         let mut scores = [0.0_f32; FREQUENT_WORDS.len()];
@@ -90,12 +90,12 @@ impl RuleDetector {
         if scores[best] == 0.0 {
             return None;
         }
-        // Half when the next one is as likely, and rising with the distance.
+        // Half if the next one is as likely, and rising with the distance.
         let confidence = 1.0 - 0.5 * (-0.5 * (scores[best] - scores[second])).exp();
         Some((FREQUENT_WORDS[best].0, confidence))
     }
 
-    /// What a word says for the languages that have it: the more, the fewer they are.
+    /// The evidence of a word for the languages that have it: the fewer they are, the more it counts.
     fn weight(&self, word: &str) -> f32 {
         let having = self.rows.get(word).map_or(FREQUENT_WORDS.len(), Vec::len);
         (FREQUENT_WORDS.len() as f32 / having as f32).ln()
@@ -108,8 +108,8 @@ impl Default for RuleDetector {
     }
 }
 
-/// Gives the script that most of the first letters are in, and their share of all letters. A Chinese character or a
-/// Korean syllable says as much as three letters do, so that a foreign name does not outweigh the text around it.
+/// Returns the script of most of the first letters, and their share of all letters. A Chinese character or a
+/// Korean syllable counts as three letters, so that a foreign name does not outweigh the text around it.
 pub(super) fn main_script(text: &str) -> Option<(Script, f32)> {
     let mut weights: Vec<(Script, u32)> = Vec::new();
     let mut total = 0;
@@ -132,7 +132,7 @@ fn main_script_is_japanese(text: &str) -> bool {
     letters().filter(|&c| is_kana(c)).count() * 10 >= letters().count()
 }
 
-/// Gives the first letters of `text` that are in `script`, normalized, with their marks; all else becomes white space.
+/// Returns the first letters of `text` that are in `script`, normalized, with their marks; everything else becomes white space.
 fn letters_of(text: &str, script: Script) -> String {
     let mut room = LETTERS_MAX;
     let kept = text.chars().map_while(|c| match script_of(c) {
@@ -144,14 +144,14 @@ fn letters_of(text: &str, script: Script) -> String {
         _ => Some(' '),
     });
     let kept: String = kept.collect();
-    // Most texts are composed already, and lowering is several times faster.
+    // Most texts are already composed, and lower-casing alone is several times faster.
     if kept.contains(|c| matches!(c, '\u{300}'..='\u{36f}' | '\u{fb00}'..='\u{feff}' | '\u{ff00}'..='\u{ffef}')) {
         return normalize(&kept);
     }
     kept.to_lowercase()
 }
 
-/// Chooses by the letters that a language does not have, then by trigrams. `alphabets` names for each language, in the
+/// Chooses by the letters that a language does not have, then by trigrams. `alphabets` lists for each language, in the
 /// order of preference, those of its letters that not all of the others have.
 fn by_alphabet(letters: &str, alphabets: &[(&'static str, &str)]) -> Option<(&'static str, f32)> {
     let special = |c: &char| alphabets.iter().any(|(_, has)| has.contains(*c));
@@ -192,7 +192,7 @@ const ARABIC: &[(&str, &str)] = &[("ar", "أإؤئةىيك"), ("fa", "أؤئپچ
 /// Relatives of a language that the trigrams do not know: what they take for the first is as likely one of the others.
 const UNKNOWN_RELATIVES: [(&str, &str); 3] = [("id", "ms"), ("pt", "gl"), ("es", "gl")];
 
-/// Gives the code of the languages among the 62 that `whatlang` knows.
+/// The codes of the languages among the 62 that `whatlang` knows.
 fn code_of(lang: Lang) -> Option<&'static str> {
     Some(match lang {
         Lang::Afr => "af",
@@ -234,7 +234,7 @@ fn code_of(lang: Lang) -> Option<&'static str> {
         Lang::Ukr => "uk",
         Lang::Urd => "ur",
         Lang::Vie => "vi",
-        // The rest has a script to itself, or is not among the 62.
+        // The others have a script to themselves, or are not among the 62.
         _ => return None,
     })
 }

@@ -62,7 +62,7 @@ async fn a_classifier_is_created_once() {
     keyed("k", "moods").await.assert_error(409, "idempotency_conflict", "", &["\"k\""]);
     keyed("other", "topics").await.assert_error(409, "classifier_exists", "", &["topics"]);
     assert_eq!(server.delete("/v1/classifiers/topics").await.status, 204);
-    keyed("k", "topics").await.assert_error(409, "idempotency_conflict", "", &["is gone"]);
+    keyed("k", "topics").await.assert_error(409, "idempotency_conflict", "", &["has been deleted"]);
     let together = futures::future::join_all((0..4).map(|_| keyed("j", "moods"))).await;
     assert!(together.iter().all(|one| one.status == 201 && one.body["job"] == together[0].body["job"]), "{together:?}");
 }

@@ -1,4 +1,4 @@
-//! The subcommand `add-questions`: an encoder of questions comes into a bundle that is there.
+//! The subcommand `add-questions`: adds a question encoder to an existing bundle.
 
 use std::path::PathBuf;
 
@@ -15,19 +15,19 @@ use crate::export::questions::{QuestionOptions, add_questions};
 use crate::model::encoder::kind_of;
 use crate::train;
 
-/// What `add-questions` reads and writes.
+/// Input and output of `add-questions`.
 #[derive(Debug, Args)]
 pub struct AddQuestionsArguments {
-    /// The bundle that the run began with (`from-bundle`).
+    /// The bundle that the run started from (`from-bundle`).
     #[arg(long)]
     pub bundle: PathBuf,
-    /// From what, and where to. The configuration's last stage has `resting_passages`, and made the weights.
+    /// The weights to add and the bundle to write. The configuration's last stage has `resting_passages`, and made the weights.
     #[command(flatten)]
     pub material: Material,
 }
 
 impl AddQuestionsArguments {
-    /// Writes the bundle and prints what the card says of it.
+    /// Writes the bundle and prints the new section of its model card.
     pub fn run(&self) -> Result<(), Error> {
         let config = Config::read(&self.material.config)?;
         let Some(stage) = config.stages.last().filter(|stage| stage.resting_passages.is_some()) else {

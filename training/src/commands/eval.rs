@@ -1,5 +1,5 @@
-//! `dragoman-train eval`: one subcommand per task, each with the format of its files in its help; without one, every task that
-//! has files in the folder.
+//! `dragoman-train eval`: one subcommand per task, each with the format of its files in its help; without a subcommand, every
+//! task that has files in the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::eval::{
 use crate::model::encoder::kind_of;
 use crate::train;
 
-/// Measures an encoder: a bundle's int8 model, a run's weights, or what a running server answers.
+/// Evaluates an encoder: a bundle's int8 model, a run's weights, or a running server.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct EvalArguments {
@@ -29,11 +29,11 @@ pub struct EvalArguments {
     all: Measured,
 }
 
-/// What is measured, on which files, and where the numbers go.
+/// The encoder, the files, and the output.
 #[derive(Debug, Args)]
 struct Measured {
     /// Folder with the files of the task.
-    // Optional in its type, because it is not there when a task follows, which has its own.
+    // Optional in its type, because a task that follows has a folder of its own.
     #[arg(long, required = true)]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -44,106 +44,106 @@ struct Measured {
     /// The run's tokenizer.json.
     #[arg(long, requires = "weights")]
     tokenizer: Option<PathBuf>,
-    /// Weights of the encoder of questions, where a stage has trained one beside `--weights`.
+    /// Weights of the question encoder, if a stage trained one beside `--weights`.
     #[arg(long, requires = "weights")]
     question_weights: Option<PathBuf>,
-    /// The model that the server is asked for; the loaded one when left out.
+    /// The model to ask the server for; defaults to the loaded one.
     #[arg(long, requires = "server")]
     model: Option<String>,
     /// Threads for a bundle or weights; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Reads all texts as they are typed without diacritics.
+    /// Removes diacritics from all texts, as some people type.
     #[arg(long)]
     without_diacritics: bool,
-    /// A file to write the whole report to as JSON.
+    /// Also writes the whole report to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// What turns texts into embeddings.
+/// The source of embeddings.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Source {
-    /// A bundle: its int8 ONNX is measured through the server's text pipeline.
+    /// A bundle: evaluates its int8 ONNX model through the server's text pipeline.
     #[arg(long)]
     bundle: Option<PathBuf>,
-    /// Weights of a run, measured in libtorch in float32.
+    /// Weights of a run, evaluated in libtorch in float32.
     #[arg(long, requires = "config", requires = "tokenizer")]
     weights: Option<PathBuf>,
-    /// A running server, as http://127.0.0.1:7700: asked by POST /v1/embeddings.
+    /// A running server, such as http://127.0.0.1:7700, called with POST /v1/embeddings.
     #[arg(long)]
     server: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// P@1 between any two languages of aligned sentences (EMS table VII).
+    /// Measures P@1 between any two languages of aligned sentences (EMS table VII).
     ///
-    /// Files `flores.xx.txt`: one sentence per line, the same line number in every file is the same sentence. xx is an ISO 639-1
-    /// code. Absent languages are passed over.
+    /// Files `flores.xx.txt`: one sentence per line; the same line number in every file is the same sentence. xx is an ISO 639-1
+    /// code. Missing languages are skipped.
     Flores(Measured),
-    /// P@1 of short everyday sentences with English.
+    /// Measures P@1 of short everyday sentences with English.
     ///
-    /// Files `short.xx-en.tsv`: one pair per line, xx-sentence, tab, English sentence. Each file is a task of its own.
+    /// Files `short.xx-en.tsv`: one pair per line, xx-sentence, tab, English sentence. Each file is a separate task.
     Short(Measured),
-    /// P@1 on Tatoeba between English and the others (EMS table IV).
+    /// Measures P@1 on Tatoeba between English and the other languages (EMS table IV).
     ///
     /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
-    /// Languages outside the 62 are passed over. Prints the mean over the languages, and over the codes of table IV.
+    /// Languages outside the 62 are skipped. Prints the mean over the languages, and over the codes of table IV.
     Tatoeba(Measured),
-    /// Precision, recall and F1 of mined translation pairs, by margin scoring (EMS table IX, BUCC 2018).
+    /// Measures precision, recall and F1 of mined translation pairs, by margin scoring (EMS table IX, BUCC 2018).
     ///
     /// Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, id, tab, sentence; and
     /// `xx-en.PART.gold`, one translation pair per line, xx-id, tab, en-id. PART is `dev` or `training`, on which the threshold
-    /// with the highest F1 is found, and `test`, to which it is applied; `test` may be absent.
+    /// with the highest F1 is found, and `test`, to which it is applied; `test` is optional.
     Mining(Measured),
-    /// P@1 of some queries among many candidates, by margin scoring (EMS table X).
+    /// Measures P@1 of some queries among many candidates, by margin scoring (EMS table X).
     ///
     /// Files `candidates.xx-yy.xx`, the queries, and `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of the
-    /// candidates translates line n of the queries, and further lines are only in the way.
+    /// candidates translates line n of the queries; further lines are distractors.
     Candidates {
         #[command(flatten)]
         measured: Measured,
-        /// How many of the queries are asked.
+        /// How many of the queries to use.
         #[arg(long, default_value_t = candidates::QUERIES)]
         queries: usize,
     },
-    /// How high the passage that answers a question stands among all passages of its language, by MRR@10 and P@1.
+    /// Measures how high the passage that answers a question ranks among all passages of its language, by MRR@10 and P@1.
     ///
-    /// Files `retrieval.xx-yy.tsv`: one pair per line, question in language xx, tab, passage in language yy; xx may be yy. A
-    /// question is asked among the distinct passages of all files with the same yy.
+    /// Files `retrieval.xx-yy.tsv`: one pair per line, question in language xx, tab, passage in language yy; xx may equal yy. A
+    /// question is compared with the distinct passages of all files with the same yy.
     Passages {
         #[command(flatten)]
         measured: Measured,
-        /// How many questions of each file are asked.
+        /// How many questions of each file to use.
         #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
         questions: usize,
     },
-    /// Accuracy of a classifier that learns in one language and is asked about the others (EMS tables XI to XIII).
+    /// Measures the accuracy of a classifier that learns in one language and is tested in the others (EMS tables XI to XIII).
     ///
-    /// SIB-200: `sib200.xx.tsv`, one text per line: part (train, dev or test), tab, index, tab, label, tab, text.
-    /// MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line: label, tab, text. XX is `en` or `english`.
-    /// CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line: label, tab, text; PRODUCT is books, dvd, music, or all.
-    /// Training stops by the dev part of the same language, in CLS by its test part. Accuracies are means of five runs.
+    /// SIB-200: `sib200.xx.tsv`, one text per line: split (train, dev or test), tab, index, tab, label, tab, text. MLDoc:
+    /// `XX.train.1000`, `XX.dev` and `XX.test`, one document per line: label, tab, text. XX is `en` or `english`. CLS:
+    /// `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line: label, tab, text; PRODUCT is books, dvd, music, or all.
+    /// Training stops early by the dev split of the same language, in CLS by its test split. Accuracies are means of five runs.
     Classification {
         #[command(flatten)]
         measured: Measured,
         /// Languages to train in, one after the other.
         #[arg(long, value_delimiter = ',', default_value = "en", value_parser = parse_language)]
         from: Vec<Language>,
-        /// The part of SIB-200 to test on.
+        /// The split of SIB-200 to test on.
         #[arg(long, default_value = "dev", value_parser = ["dev", "test"])]
         sib200_part: String,
     },
-    /// Spearman's rank correlation between cosines and scores of similarity.
+    /// Measures Spearman's rank correlation between cosines and similarity scores.
     ///
-    /// Files `sts.xx-yy.tsv`: one pair per line, score, tab, xx-sentence, tab, yy-sentence. A higher score is more alike.
+    /// Files `sts.xx-yy.tsv`: one pair per line, score, tab, xx-sentence, tab, yy-sentence. A higher score means more similar.
     Sts(Measured),
 }
 
 impl EvalArguments {
-    /// Measures and prints.
+    /// Evaluates and prints.
     pub fn run(self) -> Result<(), Error> {
         match self.task {
             Some(task) => task.run(),
@@ -197,7 +197,7 @@ fn found<T>(data: &Path, report: Option<T>) -> Result<Option<T>, Error> {
 }
 
 impl Measured {
-    /// Opens the source, lets `task` measure it, prints the report and writes it as JSON.
+    /// Opens the source, runs `task` on it, prints the report and writes it as JSON.
     fn report(&self, task: impl FnOnce(&Path, &mut dyn SentenceEncoder) -> Result<Report, Error>) -> Result<(), Error> {
         let missing =
             || Error::Setting { setting: "data", problem: "expected a folder of evaluation files, got none".to_owned() };

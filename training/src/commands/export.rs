@@ -1,4 +1,4 @@
-//! The subcommand `export`: from a run's weights to a bundle.
+//! The subcommand `export`: writes a bundle from a run's weights.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::export::{self, ExportOptions, Origin};
 use crate::model::encoder::kind_of;
 use crate::train;
 
-/// What `export` reads and writes.
+/// Input and output of `export`.
 #[derive(Args)]
 pub struct ExportArguments {
-    /// From what, and where to.
+    /// The weights and the bundle to write.
     #[command(flatten)]
     pub material: Material,
     /// The tokenizer.json that the run was trained with.
@@ -26,23 +26,23 @@ pub struct ExportArguments {
     /// MANIFEST.tsv of the corpora, for the model card.
     #[arg(long)]
     pub corpora: Option<PathBuf>,
-    /// Weights of the bag stage of the same run, which the model card compares with.
+    /// Weights of the bag stage of the same run, for comparison in the model card.
     #[arg(long)]
     pub baseline_weights: Option<PathBuf>,
-    /// Folder of the bundle before, which the model card compares with.
+    /// Folder of the previous bundle, for comparison in the model card.
     #[arg(long)]
     pub previous: Option<PathBuf>,
-    /// Folder of the bundle that the run began with, when its encoder has not been trained since: the new one takes it over as it
-    /// is, and collections need not be embedded again.
+    /// Folder of the bundle that the run started from, if its encoder has not been trained since: the new bundle copies the
+    /// encoder, so that collections need not be re-embedded.
     #[arg(long)]
     pub encoder_of: Option<PathBuf>,
-    /// The head that recognizes languages, as `language` writes it; without it the bundle has none.
+    /// The language head, as written by `language`; without it the bundle has none.
     #[arg(long)]
     pub language_head: Option<PathBuf>,
 }
 
 impl ExportArguments {
-    /// Writes the bundle and prints its parity and measurements.
+    /// Writes the bundle and prints its parity and evaluation.
     pub fn run(&self) -> Result<(), Error> {
         let config = Config::read(&self.material.config)?;
         let parameters = train::load_weights(&self.material.weights, Device::Cpu)?;

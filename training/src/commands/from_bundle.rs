@@ -1,4 +1,4 @@
-//! The subcommand `from-bundle`: a bundle becomes the start of a run, to be trained further or on other text.
+//! The subcommand `from-bundle`: starts a run from a bundle, to train it further or on other text.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,16 @@ use crate::train::weights_path;
 /// The command line of `from-bundle`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FromBundleArguments {
-    /// The bundle, as `export` wrote it. Its tokenizer.json is the one for `prepare` and `train`.
+    /// The bundle, as written by `export`. Its tokenizer.json is the one for `prepare` and `train`.
     #[arg(long)]
     pub bundle: PathBuf,
-    /// The configuration of the run. Its model has the sizes of the bundle's.
+    /// The configuration of the run. Its model must have the sizes of the bundle's.
     #[arg(long)]
     pub config: PathBuf,
-    /// The stage that the bundle's weights are the end of; `train` goes on with the one after it.
+    /// The stage that the bundle's weights complete; `train` continues with the next one.
     #[arg(long)]
     pub stage: String,
-    /// Folder of the run; it must not have a checkpoint yet.
+    /// Folder of the run, which must not have a checkpoint yet.
     #[arg(long)]
     pub run: PathBuf,
 }
@@ -32,19 +32,19 @@ impl FromBundleArguments {
     /// Writes the stage's weights and the checkpoint.
     pub fn run(&self) -> Result<(), Error> {
         begin(&Config::read(&self.config)?, &self.stage, &self.bundle, &self.run)?;
-        println!("{} begins after stage {}; `train` goes on from there", self.run.display(), self.stage);
+        println!("{} starts after stage {}; `train` continues from there", self.run.display(), self.stage);
         Ok(())
     }
 }
 
-/// Begins a run in `run` behind the stage named `stage`, with the weights of the bundle in `bundle`.
+/// Starts a run in `run` after the stage named `stage`, with the weights of the bundle in `bundle`.
 pub fn begin(config: &Config, stage: &str, bundle: &Path, run: &Path) -> Result<(), Error> {
     let Some(number) = config.stages.iter().position(|other| other.name == stage) else {
         let names: Vec<&str> = config.stages.iter().map(|stage| stage.name.as_str()).collect();
         return Err(Error::Setting { setting: "stage", problem: format!("expected one of {names:?}, got {stage:?}") });
     };
     if number + 1 == config.stages.len() {
-        let problem = format!("{stage} is the last one of the configuration, nothing is left to train");
+        let problem = format!("{stage} is the last one of the configuration, so nothing is left to train");
         return Err(Error::Setting { setting: "stage", problem });
     }
     let (before, after) = (&config.stages[..number], &config.stages[number + 1..]);
@@ -53,14 +53,14 @@ pub fn begin(config: &Config, stage: &str, bundle: &Path, run: &Path) -> Result<
     let resting = after.iter().filter_map(|stage| stage.resting_passages.as_ref());
     let resting = resting.map(|passages| ("stages.resting_passages.stage", "are embedded by", &passages.stage));
     if let Some((setting, how, name)) = miners.chain(resting).find(|(.., name)| before.iter().any(|stage| stage.name == **name)) {
-        let problem = format!("{how} {name}, whose weights the bundle has not; name {stage}");
+        let problem = format!("{how} {name}, whose weights the bundle does not have; name {stage}");
         return Err(Error::Setting { setting, problem });
     }
     let path = checkpoint::path(run);
     if path.exists() {
-        return Err(Error::Content { path, problem: "a run is there already".to_owned() });
+        return Err(Error::Content { path, problem: "a run already exists".to_owned() });
     }
-    // A stage that lets the encoder rest leaves the one of the stage before.
+    // A stage that freezes the encoder keeps the one of the stage before.
     let trained = config.stages[..=number].iter().rfind(|stage| !stage.leaves_encoder()).unwrap_or(&config.stages[number]);
     let weights = read_weights(config, trained, bundle)?;
     let state = State {

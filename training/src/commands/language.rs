@@ -1,4 +1,4 @@
-//! The subcommands `language` and `language-eval`: training and measuring the head that recognizes languages.
+//! The subcommands `language` and `language-eval`: train and evaluate the language head.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ use crate::language::examples::{Examples, Selection};
 use crate::language::fit::FitOptions;
 use crate::language::train;
 
-/// Texts of one corpus and language at most, times the corpus's weight.
+/// Maximum texts per corpus and language, times the corpus's weight.
 const PER_CORPUS: usize = 3_000;
-/// Texts of one language at most.
+/// Maximum texts per language.
 const PER_LANGUAGE: usize = 20_000;
 /// Rows for pairs of tokens.
 const PAIRS: usize = 1 << 14;
-/// Share of a corpus's texts in a language that must look labelled wrong for it to be named.
+/// Share of a corpus's texts in a language that must look mislabeled for it to be reported.
 const WRONG_SHARE: f64 = 0.2;
-/// Number of texts that must, too.
+/// Minimum number of such texts.
 const WRONG_TEXTS: usize = 50;
 
-/// What `language` reads and writes.
+/// Input and output of `language`.
 #[derive(Args)]
 pub struct LanguageArguments {
     /// The configuration: weights of the corpora, seed.
@@ -39,10 +39,10 @@ pub struct LanguageArguments {
     /// The tokenizer.json.
     #[arg(long)]
     pub tokenizer: PathBuf,
-    /// Folder whose lines and tab-separated fields must not enter training; may be given several times.
+    /// Folder whose lines and tab-separated fields must not enter training; can be repeated.
     #[arg(long)]
     pub exclude: Vec<PathBuf>,
-    /// Corpus of which nothing is trained on, and which the confidence is calibrated on; may be given several times.
+    /// Corpus to hold out from training, for calibrating the confidence; can be repeated.
     /// Without it, one in fifty texts of all corpora.
     #[arg(long)]
     pub hold_out: Vec<String>,
@@ -55,7 +55,7 @@ pub struct LanguageArguments {
 }
 
 impl LanguageArguments {
-    /// Trains a head, writes it and prints what was measured.
+    /// Trains a head, writes it and prints its evaluation.
     pub fn run(&self) -> Result<(), Error> {
         let config = Config::read(&self.config)?;
         let tokenizer = Tokenizer::load(&self.tokenizer)?;
@@ -72,7 +72,7 @@ impl LanguageArguments {
         let options = FitOptions { seed: config.seed, ..FitOptions::default() };
         let trained = train(&examples, &features, &options);
         let dropped: usize = trained.wrong.values().map(|(wrong, _)| wrong).sum();
-        println!("{dropped} texts left out as labelled wrong; the most by corpus and language:");
+        println!("{dropped} texts dropped as mislabeled; the most by corpus and language:");
         for ((corpus, language), (wrong, all)) in &trained.wrong {
             if *wrong >= WRONG_TEXTS && *wrong as f64 >= WRONG_SHARE * *all as f64 {
                 println!("  {corpus} {language}: {wrong} of {all}");
@@ -80,7 +80,7 @@ impl LanguageArguments {
         }
         let found = &trained.calibrated;
         println!(
-            "held out, whole and parts: {} texts, {:.2} % right, temperature {:.3}, calibration error {:.4} (without: {:.4})",
+            "held out, whole and parts: {} texts, {:.2} % correct, temperature {:.3}, calibration error {:.4} (without: {:.4})",
             found.texts,
             100.0 * found.accuracy,
             found.temperature,
@@ -97,13 +97,13 @@ impl LanguageArguments {
     }
 }
 
-/// What `language-eval` reads.
+/// Input of `language-eval`.
 #[derive(Args)]
 pub struct LanguageEvalArguments {
     /// The bundle.
     #[arg(long, conflicts_with = "head", required_unless_present = "head")]
     pub bundle: Option<PathBuf>,
-    /// A head as `language` writes it (needs --tokenizer).
+    /// A head, as written by `language` (needs --tokenizer).
     #[arg(long, requires = "tokenizer")]
     pub head: Option<PathBuf>,
     /// The tokenizer.json that the head was trained with.
@@ -115,8 +115,8 @@ pub struct LanguageEvalArguments {
 }
 
 impl LanguageEvalArguments {
-    /// Prints how well the head of a file, or the one of a bundle, recognizes the evaluation texts, beside what it is compared with.
-    /// Of a bundle without one only that is measured.
+    /// Prints how well the head in a file, or in a bundle, detects the languages of the evaluation texts, beside the
+    /// alternatives. For a bundle without a head, only the alternatives.
     pub fn run(&self) -> Result<(), Error> {
         let (head, tokenizer) = match (&self.bundle, &self.head, &self.tokenizer) {
             (Some(folder), ..) => {

@@ -1,4 +1,4 @@
-//! What the commands that write a bundle have in common: from which weights, with what beside them, and where to.
+//! What the commands that write a bundle share: the weights, the files beside them, and the output.
 
 use std::path::{Path, PathBuf};
 
@@ -12,41 +12,41 @@ use crate::export::{EncoderShape, EncoderWeights};
 use crate::model::encoder::kind_of;
 use crate::model::parameters::Parameters;
 
-/// Sentences per language that int8 ranges are found on.
+/// Sentences per language to calibrate int8 ranges on.
 const CALIBRATION_PER_LANGUAGE: usize = 8;
 
-/// What a bundle is written from.
+/// The inputs of a bundle.
 #[derive(Debug, Clone, Args)]
 pub struct Material {
     /// The run's configuration.
     #[arg(long)]
     pub config: PathBuf,
-    /// Weights of a stage, as `train` leaves them.
+    /// Weights of a stage, as written by `train`.
     #[arg(long)]
     pub weights: PathBuf,
     /// Version of the bundle.
     #[arg(long)]
     pub bundle_version: String,
-    /// Folder of the bundle; one that is there is replaced.
+    /// Folder of the bundle; an existing one is replaced.
     #[arg(long)]
     pub out: PathBuf,
-    /// Folder of corpora to calibrate int8 on; without it, the golden sentences.
+    /// Folder of corpora to calibrate int8 on; defaults to the golden sentences.
     #[arg(long)]
     pub calibration: Option<PathBuf>,
-    /// Folder of evaluation files, as for `eval`: for the proof of parity and the measured quality.
+    /// Folder of evaluation files, as for `eval`, to verify parity and to measure quality.
     #[arg(long)]
     pub evaluation: Option<PathBuf>,
-    /// JSON of the weights that search gives to the model's evidence, as `relevance` writes it. Without it, those of the bundle that is
+    /// JSON of the weights of the evidence in search, as written by `relevance`. Defaults to those of the bundle that is
     /// added to, or of the first models with late interaction.
     #[arg(long)]
     pub relevance: Option<PathBuf>,
-    /// Markdown that the model card has as it is: what its numbers and the recipe do not say.
+    /// Markdown to include in the model card: what its numbers and the recipe do not say.
     #[arg(long)]
     pub notes: Option<PathBuf>,
 }
 
 impl Material {
-    /// A sample of the texts to calibrate on in all languages; none without a folder.
+    /// A sample of the texts in all languages to calibrate on; none without a folder.
     pub(super) fn calibration_texts(&self, config: &Config) -> Result<Vec<String>, Error> {
         let Some(raw) = &self.calibration else { return Ok(Vec::new()) };
         let texts = sample(raw, &config.corpora, config.seed, CALIBRATION_PER_LANGUAGE, |_| 1)?;
@@ -58,7 +58,7 @@ impl Material {
         relevance_weights(self.relevance.as_deref())
     }
 
-    /// What the card says besides.
+    /// The additional text of the card.
     pub(super) fn notes_text(&self) -> Result<Option<String>, Error> {
         notes_text(self.notes.as_deref())
     }
@@ -73,12 +73,12 @@ pub(super) fn relevance_weights(path: Option<&Path>) -> Result<Option<RelevanceW
     })
 }
 
-/// What a file says that a model card is to have.
+/// Text for a model card from a file.
 pub(super) fn notes_text(path: Option<&Path>) -> Result<Option<String>, Error> {
     path.map(read).transpose()
 }
 
-/// The encoder that `parameters` are.
+/// The encoder with the weights `parameters`.
 pub(super) fn encoder_weights(config: &Config, vocabulary: usize, parameters: &Parameters) -> Result<EncoderWeights, Error> {
     let shape = EncoderShape::new(&config.model, vocabulary, kind_of(parameters));
     EncoderWeights::from_tensors(shape, parameters.iter())

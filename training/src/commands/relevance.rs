@@ -1,4 +1,4 @@
-//! The subcommand `relevance`: how search should weigh what it knows of a passage.
+//! The subcommand `relevance`: fits how search weighs its evidence.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::relevance;
 
-/// What `relevance` reads and writes.
+/// Input and output of `relevance`.
 #[derive(Debug, Args)]
 pub struct RelevanceArguments {
     /// The bundle.
@@ -16,7 +16,7 @@ pub struct RelevanceArguments {
     /// Folder of retrieval.xx-yy.tsv: question, tab, passage.
     #[arg(long)]
     pub data: PathBuf,
-    /// Questions of each file, at most: every other one teaches, the others judge.
+    /// Maximum questions per file: every other one is used for fitting, the others for evaluation.
     #[arg(long, default_value_t = 60)]
     pub questions: usize,
     /// The JSON to write, for `export` and `add-questions`.

@@ -1,4 +1,5 @@
-//! The subcommands `translations` and `add-translations`: what words mean, learned from parallel text, and a bundle that has it.
+//! The subcommands `translations` and `add-translations`: learn the meanings of words from parallel text, and add them to a
+//! bundle.
 
 use std::path::PathBuf;
 
@@ -9,28 +10,28 @@ use crate::error::Error;
 use crate::export::translations::{TranslationOptions, add_translations};
 use crate::translations::{self, Sources};
 
-/// What `translations` reads and writes.
+/// Input and output of `translations`.
 #[derive(Debug, Args)]
 pub struct TranslationsArguments {
-    /// Folder of corpora, as for `tokenizer`; may be given several times.
+    /// Folder of corpora, as for `tokenizer`; can be repeated.
     #[arg(long, required = true)]
     pub raw: Vec<PathBuf>,
-    /// Folder of corpora of words and names, all of which are taken; may be given several times.
+    /// Folder of corpora of words and names, all of which are used; can be repeated.
     #[arg(long)]
     pub words: Vec<PathBuf>,
-    /// Folder of more text: for the words that occur, not for what they mean; may be given several times.
+    /// Folder of more text, for the vocabulary but not for meanings; can be repeated.
     #[arg(long)]
     pub texts: Vec<PathBuf>,
-    /// Folder whose lines and tab-separated fields must not enter training; may be given several times.
+    /// Folder whose lines and tab-separated fields must not enter training; can be repeated.
     #[arg(long)]
     pub exclude: Vec<PathBuf>,
-    /// Sentences of a language, at most.
+    /// Maximum sentences per language.
     #[arg(long, default_value_t = 150_000)]
     pub pairs: usize,
-    /// Sentences of one corpus of a language, at most.
+    /// Maximum sentences per language and corpus.
     #[arg(long, default_value_t = 30_000)]
     pub corpus_pairs: usize,
-    /// Words of a language, at most: the most frequent ones. Those of the lists come beside.
+    /// Maximum words per language: the most frequent ones. Words of the lists are added to them.
     #[arg(long, default_value_t = 40_000)]
     pub words_per_language: usize,
     /// The table to write, for `add-translations`.
@@ -51,25 +52,25 @@ impl TranslationsArguments {
     }
 }
 
-/// What `add-translations` reads and writes.
+/// Input and output of `add-translations`.
 #[derive(Debug, Args)]
 pub struct AddTranslationsArguments {
     /// The bundle to add to.
     #[arg(long)]
     pub bundle: PathBuf,
-    /// The table, as `translations` writes it.
+    /// The table, as written by `translations`.
     #[arg(long)]
     pub translations: PathBuf,
     /// Version of the new bundle.
     #[arg(long)]
     pub bundle_version: String,
-    /// Folder of the new bundle; one that is there is replaced.
+    /// Folder of the new bundle; an existing one is replaced.
     #[arg(long)]
     pub out: PathBuf,
-    /// JSON of the weights that search gives to the evidence, as `relevance` writes it. Without it, the bundle's.
+    /// JSON of the weights of the evidence in search, as written by `relevance`. Defaults to the bundle's.
     #[arg(long)]
     pub relevance: Option<PathBuf>,
-    /// Markdown that the model card's section has as it is.
+    /// Markdown to include in the model card's section.
     #[arg(long)]
     pub notes: Option<PathBuf>,
 }

@@ -1,9 +1,9 @@
-//! Which configurations make no sense: out of range, without effect, or in contradiction with themselves.
+//! Validates configurations: values out of range, settings without effect, and contradictions.
 
 use super::{Averaging, Config, EncoderKind, StageConfig, VocabularyHeadConfig};
 use crate::error::Error;
 
-/// Refuses what cannot be trained, with the name of the setting.
+/// Rejects what cannot be trained, with the name of the setting.
 pub fn check(config: &Config) -> Result<(), Error> {
     let vocabulary = config.tokenizer.vocabulary;
     expect("tokenizer.vocabulary", (16..=65_535).contains(&vocabulary), "16 to 65535", vocabulary)?;
@@ -78,7 +78,7 @@ fn check_schedule(stage: &StageConfig, model_tokens: i64) -> Result<(), Error> {
     share("stages.joined_share", stage.joined_share)?;
     at_least_0("stages.gradient_norm_max", stage.gradient_norm_max)?;
     if stage.gradient_cache && stage.encoder == EncoderKind::Bag {
-        return refuse("stages.gradient_cache", "a bag of tokens has no groups to go through one by one");
+        return refuse("stages.gradient_cache", "has no effect on a bag of tokens");
     }
     for (setting, share) in [
         ("stages.missing_diacritics.share", stage.missing_diacritics.map(|missing| missing.share)),
@@ -126,14 +126,14 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
         above("stages.additive_margin.temperature", margin.temperature)?;
         expect("stages.additive_margin.margin", margin.margin >= 0.0 && margin.margin < 2.0, "0 to below 2", margin.margin)?;
         if stage.contrastive.is_some() {
-            return refuse("stages.additive_margin", "stands in the place of stages.contrastive; give one of them");
+            return refuse("stages.additive_margin", "replaces stages.contrastive; give one of them");
         }
     }
     if stage.late_interaction.is_some() && stage.masks_words() {
         return refuse("stages.late_interaction", "would compare hidden tokens; leave unified_generative and masked_word out");
     }
     if stage.unified_generative.is_some() && stage.xtr.is_some() {
-        return refuse("stages.unified_generative", "has XTR's labels in it; give it or stages.xtr");
+        return refuse("stages.unified_generative", "includes XTR's labels; give it or stages.xtr");
     }
     let predicts = stage.xtr.is_some() || stage.masks_words();
     match &stage.vocabulary_head {
@@ -143,7 +143,9 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
                 return refuse("stages.vocabulary_head", "no objective uses it: expected xtr, unified_generative or masked_word");
             }
         }
-        None if predicts => return refuse("stages.vocabulary_head", "missing; xtr, unified_generative and masked_word need it"),
+        None if predicts => {
+            return refuse("stages.vocabulary_head", "is missing; xtr, unified_generative and masked_word need it");
+        }
         None => {}
     }
     let others = stage.late_interaction.is_some()
@@ -155,7 +157,7 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
     if predicts || others || stage.contrastive.is_some() || stage.additive_margin.is_some() {
         return Ok(());
     }
-    refuse("stages", "no objective, so nothing to learn")
+    refuse("stages", "has no objective, so nothing to learn")
 }
 
 fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
@@ -182,7 +184,7 @@ fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
             above("stages.distillation.similarity.temperature", similarity.temperature)?;
         }
         if distillation.embedding.is_none() && distillation.similarity.is_none() {
-            return refuse("stages.distillation", "nothing to distill: expected embedding, similarity or both");
+            return refuse("stages.distillation", "has nothing to distill: expected embedding, similarity or both");
         }
         if stage.masks_words() {
             return refuse(
@@ -194,7 +196,7 @@ fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// What an encoder of questions can learn: nothing that needs both sides of a pair from it.
+/// What a question encoder can learn: nothing that needs both sides of a pair from it.
 fn check_questions(stage: &StageConfig) -> Result<(), Error> {
     if stage.resting_passages.is_none() {
         return Ok(());
@@ -203,10 +205,10 @@ fn check_questions(stage: &StageConfig) -> Result<(), Error> {
         return refuse("stages.resting_passages", "needs stages.contrastive, without projection");
     }
     if stage.has_other_than_contrastive() {
-        return refuse("stages.resting_passages", "goes with stages.contrastive alone: other objectives train both sides");
+        return refuse("stages.resting_passages", "works with stages.contrastive only: other objectives train both sides");
     }
     if stage.gradient_cache {
-        return refuse("stages.gradient_cache", "goes through both sides; leave it out beside stages.resting_passages");
+        return refuse("stages.gradient_cache", "goes through both sides; leave it out with stages.resting_passages");
     }
     Ok(())
 }
@@ -217,7 +219,7 @@ fn check_order(config: &Config) -> Result<(), Error> {
     for (number, stage) in config.stages.iter().enumerate() {
         let before = &config.stages[..number];
         let unique = before.iter().all(|other| other.name != stage.name);
-        expect("stages.name", unique, "a name of its own for each stage", &stage.name)?;
+        expect("stages.name", unique, "a unique name for each stage", &stage.name)?;
         if let Some(hard) = &stage.hard_negatives {
             let earlier = before.iter().any(|other| other.name == hard.stage);
             expect("stages.hard_negatives.stage", earlier, "the name of an earlier stage", &hard.stage)?;

@@ -1,6 +1,6 @@
 //! The stages of a run: how long, how fast, and which objectives with which weights.
 //!
-//! Each objective is a table of its own; a stage runs those that its part of the file has. None has a default, so that the file
+//! Each objective is a table of its own; a stage runs those in its part of the file. None has a default, so that the file
 //! says everything.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageConfig {
-    /// Its name in logs, and of the file of its weights.
+    /// Its name in logs, and the name of its weights file.
     pub name: String,
     /// Whether the Transformer runs, or only the mean of the token vectors.
     pub encoder: EncoderKind,
@@ -19,12 +19,12 @@ pub struct StageConfig {
     pub steps: u64,
     /// Sentence pairs per step (the paper: 152).
     pub batch_pairs: usize,
-    /// Tokens that are read of one text in this stage; at most the model's.
+    /// Maximum tokens to read of one text in this stage; at most the model's.
     pub tokens_max: i64,
     /// Highest learning rate (the paper: 3e-4).
     pub learning_rate: f64,
-    /// The token table's learning rate relative to the others': below 1 keeps what an earlier stage has taught it while new layers
-    /// learn.
+    /// The token table's learning rate relative to the others': below 1 preserves what an earlier stage taught it while new
+    /// layers learn.
     pub token_rate_scale: f64,
     /// Steps of linear warm-up (the paper: 10,000).
     pub warmup_steps: u64,
@@ -34,39 +34,40 @@ pub struct StageConfig {
     pub weight_decay: f64,
     /// Dropout of hidden states and attention (the paper: 0.1).
     pub dropout: f64,
-    /// Chance that a token is left out of a text.
+    /// Probability that a token is left out of a text.
     pub token_dropout: f64,
-    /// Share of the pairs, 0 to 1, whose sides are two to four segments of the same corpus read as one text, where they fit: for
+    /// Share of the pairs, 0 to 1, whose sides join two to four segments of the same corpus into one text, if they fit: for
     /// texts that are longer than a sentence.
     pub joined_share: f64,
-    /// Largest norm of the gradient; 0 means any.
+    /// Maximum norm of the gradient; 0 means no limit.
     pub gradient_norm_max: f64,
-    /// Matrix products in bfloat16, master weights in float32.
+    /// Whether to multiply matrices in bfloat16, with master weights in float32.
     pub bf16: bool,
-    /// Embeds the batch without remembering how, and again group by group with the gradient of the loss (Gao et al., 2021): memory
-    /// for one group's activations and not for the batch's, at the price of a second forward pass. The gradient is the same.
+    /// Embeds the batch without recording the graph, and again group by group with the gradient of the loss (Gao et al., 2021):
+    /// memory for one group's activations instead of the batch's, at the price of a second forward pass. The gradient is the
+    /// same.
     pub gradient_cache: bool,
-    /// Pairs of a run that are hard to tell apart; without it they are any of a corpus and two languages.
+    /// Pairs of a run that are hard to tell apart; without it, any pairs of a corpus and two languages.
     pub hard_negatives: Option<HardNegativesConfig>,
-    /// Texts as they are typed without diacritics; without it all keep theirs.
+    /// Texts without diacritics, as some people type; without it all keep theirs.
     pub missing_diacritics: Option<MissingDiacriticsConfig>,
-    /// Pairs with a part of a text on one side; without it both sides are whole.
+    /// Pairs with only a part of the text on one side; without it both sides are whole.
     pub cropping: Option<CroppingConfig>,
     /// Averages the weights over steps; without it the stage ends with those of its last step.
     pub averaging: Option<Averaging>,
-    /// Lays the weights that the stage ends with between those of an earlier stage and its own.
+    /// Interpolates the final weights of the stage with those of an earlier stage.
     pub interpolation: Option<InterpolationConfig>,
     /// EMS, section III-C.
     pub contrastive: Option<ContrastiveConfig>,
-    /// Additive margin softmax in the place of the contrastive objective (EMS, section V).
+    /// Additive margin softmax instead of the contrastive objective (EMS, section V).
     pub additive_margin: Option<AdditiveMarginConfig>,
-    /// Late interaction of the token table's own rows: what the server scores a question and a passage by.
+    /// Late interaction of the token table's own rows, by which the server scores a question and a passage.
     pub late_interaction: Option<LateInteractionConfig>,
-    /// What XTR, UGT and SMLM predict tokens with.
+    /// The head by which XTR, UGT and SMLM predict tokens.
     pub vocabulary_head: Option<VocabularyHeadConfig>,
     /// EMS, section III-B.
     pub xtr: Option<ObjectiveConfig>,
-    /// UGT in the place of XTR (lightweight, section 3.2).
+    /// UGT instead of XTR (lightweight, section 3.2).
     pub unified_generative: Option<ObjectiveConfig>,
     /// SMLM (lightweight, eq. 1).
     pub masked_word: Option<ObjectiveConfig>,
@@ -80,7 +81,7 @@ pub struct StageConfig {
     pub anchor: Option<AnchorConfig>,
     /// A teacher.
     pub distillation: Option<DistillationConfig>,
-    /// The encoder of the right sides rests: what learns is an encoder of questions beside it.
+    /// Freezes the encoder of the right sides: what learns is a question encoder beside it.
     pub resting_passages: Option<RestingPassagesConfig>,
 }
 
@@ -94,13 +95,13 @@ pub enum EncoderKind {
     Transformer,
 }
 
-/// Hard negatives mined with the model itself: of several pairs drawn for each of a run, those near to the first one are taken.
+/// Hard negatives mined with the model itself: of several pairs drawn for each one of a run, those near the first one are used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HardNegativesConfig {
-    /// The earlier stage of the run whose token table tells what is near.
+    /// The earlier stage of the run whose token table measures nearness.
     pub stage: String,
-    /// Pairs drawn for each one that is taken.
+    /// Pairs drawn for each one that is used.
     pub pool: usize,
 }
 
@@ -108,47 +109,47 @@ pub struct HardNegativesConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingDiacriticsConfig {
-    /// Share of the texts that lose them, above 0, at most 1.
+    /// Share of the texts that lose them, above 0 and at most 1.
     pub share: f64,
 }
 
-/// A part of a text, at most half of its tokens, beside the whole translation: people ask for a text by a few of its words.
+/// A part of a text, at most half of its tokens, beside the whole translation: people search for a text by a few of its words.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CroppingConfig {
-    /// Share of the pairs, above 0, at most 1.
+    /// Share of the pairs, above 0 and at most 1.
     pub share: f64,
 }
 
-/// How the weights that a stage ends with come from those of its steps.
+/// How the final weights of a stage are averaged over its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Averaging {
-    /// Each step moves the average towards the weights by 1 - decay; after n steps by 9 / (10 + n) at least, so that the average
-    /// forgets where it began.
+    /// Each step moves the average towards the weights by 1 - decay; after n steps by at least 9 / (10 + n), so that the average
+    /// forgets where it started.
     Exponential {
-        /// What stays of the average, between 0 and 1.
+        /// The decay of the average, between 0 and 1.
         decay: f64,
     },
     /// The plain average over the steps of the stage's last part.
     LastPart {
-        /// That part, above 0, at most 1.
+        /// That part, above 0 and at most 1.
         share: f64,
     },
 }
 
-/// A stage that teaches something new forgets some of what was learned before; on the straight line between the weights before and
-/// after lie some that have most of both (WiSE-FT, Wortsman et al., 2022).
+/// A stage that teaches something new forgets some of what was learned before; on the straight line between the weights before
+/// and after, there are some that have most of both (WiSE-FT, Wortsman et al., 2022).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterpolationConfig {
-    /// The earlier stage. What it has no weights for stays as the later one learned it.
+    /// The earlier stage. Weights that it does not have stay as the later one learned them.
     pub stage: String,
-    /// How far from its weights to the later ones, above 0, at most 1.
+    /// How far to go from its weights to the later ones, above 0 and at most 1.
     pub share: f64,
 }
 
-/// An objective that has no settings but its weight.
+/// An objective with no setting but its weight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectiveConfig {
@@ -174,7 +175,7 @@ pub struct ContrastiveConfig {
 pub struct AdditiveMarginConfig {
     /// Weight in the sum; the paper: 1.
     pub weight: f64,
-    /// What a translation must be nearer than all other sentences, in cosine (the paper: 0.3).
+    /// Margin in cosine by which a translation must be nearer than all other sentences (the paper: 0.3).
     pub margin: f64,
     /// Temperature (the paper: 0.1).
     pub temperature: f64,
@@ -191,9 +192,9 @@ pub struct LateInteractionConfig {
     pub weight: f64,
     /// Temperature of the softmax over the batch's right texts; scores are weighted means of cosines, -1 to 1.
     pub temperature: f64,
-    /// Pairs of each batch that it sees, at most: every left token is compared with every right one.
+    /// Maximum pairs per batch for this objective: every left token is compared with every right one.
     pub pairs_max: usize,
-    /// Whether it learns a table of its own, which begins as the token table and leaves that to the embeddings.
+    /// Whether it learns a table of its own, which starts as the token table and leaves that to the embeddings.
     pub own_table: bool,
 }
 
@@ -201,11 +202,11 @@ pub struct LateInteractionConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VocabularyHeadConfig {
-    /// Pairs of each batch that it sees, at most; the softmax over the vocabulary is the dearest part of a small model's step.
+    /// Maximum pairs per batch for this head; the softmax over the vocabulary is the most expensive part of a small model's step.
     pub pairs_max: usize,
-    /// Whether it is told the language to predict in (EMS, eq. 2 and 3; the paper: yes).
+    /// Whether it gets the language to predict in (EMS, eq. 2 and 3; the paper: yes).
     pub language_token: bool,
-    /// Whether the token table is its output embedding too, as in the lightweight paper; EMS's has weights of its own.
+    /// Whether the token table is also its output embedding, as in the lightweight paper; EMS has separate weights.
     pub shared_embedding: bool,
 }
 
@@ -217,10 +218,10 @@ pub struct AnchorConfig {
     pub weight: f64,
     /// λ, weight of the translation mining loss of equation 2 relative to equation 1's (the paper: 0.003); 0 leaves it out.
     pub translation_mining: f64,
-    /// Share of the pairs whose right sentence is taken from another pair, 0 to 1: DuEAM's unsupervised pairs are random, 1.
+    /// Share of the pairs whose right sentence comes from another pair, 0 to 1: DuEAM's unsupervised pairs are random, 1.
     pub random_pairs: f64,
     /// Whether the anchor's token embeddings and the learner's sentence embeddings are scaled to unit length before distances are
-    /// taken. The paper's equations do not; but e^(-distance) is 0 in float32 where embeddings are long, as those of a pre-norm
+    /// computed. The paper's equations do not; but e^(-distance) is 0 in float32 if embeddings are long, as those of a pre-norm
     /// encoder are.
     pub unit_length: bool,
     /// Configuration of the frozen anchor.
@@ -235,11 +236,11 @@ pub struct AnchorConfig {
 pub struct DistillationConfig {
     /// Configuration of the teacher; its width and layers may differ from the student's.
     pub config: PathBuf,
-    /// Its weights, as `train` leaves them after a stage. It has the tokenizer of the run.
+    /// Its weights, as written by `train` after a stage. It must have the tokenizer of the run.
     pub weights: PathBuf,
-    /// Whether it teaches translation pairs alone: questions and passages are then free to leave the places that it gives them.
+    /// Whether it teaches only translation pairs: questions and passages are then free to move.
     pub translations_only: bool,
-    /// The teacher's embeddings. Where the widths differ, the student's go through a linear layer that only training has.
+    /// The teacher's embeddings. If the dimensions differ, the student's go through a linear layer that exists only in training.
     pub embedding: Option<TeacherEmbeddingConfig>,
     /// The teacher's similarities within the batch.
     pub similarity: Option<TeacherSimilarityConfig>,
@@ -251,7 +252,7 @@ pub struct DistillationConfig {
 pub struct TeacherEmbeddingConfig {
     /// Weight in the sum.
     pub weight: f64,
-    /// What is small when student and teacher agree.
+    /// The distance to minimize.
     pub distance: Distance,
 }
 
@@ -275,8 +276,8 @@ pub struct TeacherSimilarityConfig {
     pub temperature: f64,
 }
 
-/// An encoder of questions of its own: it learns to find the embeddings that an earlier encoder gives to passages, and these stay
-/// what they are (query-side fine-tuning: Lee et al., 2021, DensePhrases, section 4.3).
+/// A separate question encoder: it learns to find the embeddings that an earlier encoder gives to passages, which stay
+/// as they are (query-side fine-tuning: Lee et al., 2021, DensePhrases, section 4.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestingPassagesConfig {

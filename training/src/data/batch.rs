@@ -1,4 +1,4 @@
-//! A step's sentences as tensors: token rows gathered once, sentences of like length padded together.
+//! A step's sentences as tensors: token rows gathered once, sentences of similar length padded together.
 
 use rustc_hash::FxHashMap;
 use tch::{Device, Kind, Tensor};
@@ -15,20 +15,20 @@ pub struct Batch {
     pub pairs: usize,
     /// The distinct token ids of the batch. [distinct]
     pub distinct: Tensor,
-    /// Sentences of like length together.
+    /// Sentences of similar length together.
     pub groups: Vec<Group>,
-    /// For each sentence its row when the groups are laid end to end. [2 x pairs]
+    /// For each sentence its row when the groups are concatenated. [2 x pairs]
     pub order: Tensor,
     /// `Language::index` of each sentence. [2 x pairs]
     pub languages: Tensor,
-    /// Token ids of each sentence as it stands in the corpus, padded with -1: the targets of XTR. What the encoder does not see of
-    /// it, hidden, dropped or cropped, is there too. [2 x pairs, len]
+    /// Token ids of each sentence as in the corpus, padded with -1: the targets of XTR. They include what the encoder does not
+    /// see of it, hidden, dropped or cropped. [2 x pairs, len]
     pub targets: Option<Tensor>,
-    /// What late interaction compares.
+    /// The input of late interaction.
     pub interaction: Option<Interaction>,
-    /// The pairs that are translations, where a teacher holds on to these alone.
+    /// The pairs that are translations, if a teacher teaches only these.
     pub translations: Option<Translations>,
-    /// The right sides, where their encoder rests; the rest of the batch has the left sides alone then, [pairs] for [2 x pairs].
+    /// The right sides, if their encoder is frozen; then the rest of the batch has only the left sides, [pairs] for [2 x pairs].
     pub passages: Option<Box<Batch>>,
     /// For each sentence the id of the token that is hidden from the encoder, or -1. [2 x pairs]
     pub masked: Option<Tensor>,
@@ -40,9 +40,9 @@ pub struct Batch {
 
 /// The translation pairs of a batch.
 pub struct Translations {
-    /// A batch of their own, for an encoder that does not learn; `None` when there is none.
+    /// A batch of their own, for an encoder that does not learn; `None` if there is none.
     pub batch: Option<Box<Batch>>,
-    /// The rows of the whole batch's sentences that they are, left sides first. [2 x translations]
+    /// Their rows among the whole batch's sentences, left sides first. [2 x translations]
     pub rows: Tensor,
 }
 
@@ -62,7 +62,7 @@ impl Batch {
         Self::assemble(&sentences, &distinct, &placed, group_rows)
     }
 
-    /// The left sides for an encoder that learns, and the right ones apart for one that rests.
+    /// The left sides for an encoder that learns, and the right ones separately for a frozen one.
     pub fn apart(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let side = |sentences: Vec<&Sentence>| {
             let (distinct, placed) = place(&sentences);
@@ -72,7 +72,7 @@ impl Batch {
         Self { passages: Some(Box::new(passages)), ..side(pairs.iter().map(|pair| &pair.0).collect()) }
     }
 
-    /// As `new`, with one token of some sentences hidden: `hidden` [2 x pairs] says where it stands. In its place the encoder sees
+    /// As `new`, with one token of some sentences hidden: `hidden` [2 x pairs] is its position. In its place the encoder sees
     /// the row after the last distinct one, the mask's.
     pub fn masked(pairs: &[(Sentence, Sentence)], group_rows: usize, hidden: &[Option<usize>]) -> Self {
         let sentences = sides(pairs);
@@ -87,13 +87,13 @@ impl Batch {
         Self { masked: Some(Tensor::from_slice(&ids)), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
     }
 
-    /// Adds the targets of XTR and of what is like it.
+    /// Adds the targets of XTR and similar objectives.
     pub fn with_targets(mut self, pairs: &[(Sentence, Sentence)]) -> Self {
         self.targets = Some(targets(&sides(pairs)));
         self
     }
 
-    /// Adds what late interaction compares, of the first `pairs_max` pairs.
+    /// Adds the input of late interaction, for the first `pairs_max` pairs.
     pub fn with_interaction(mut self, pairs: &[(Sentence, Sentence)], pairs_max: usize) -> Self {
         let distinct: Vec<i64> = Vec::try_from(&self.distinct).unwrap_or_default();
         self.interaction = Some(interaction(&pairs[..pairs.len().min(pairs_max)], &distinct));
@@ -194,8 +194,8 @@ fn place(sentences: &[&Sentence]) -> (Vec<i64>, Vec<Vec<i64>>) {
     (distinct, placed)
 }
 
-/// Pads rows of ids to the longest, rounded up: on the CPU every new shape costs the compilation of its kernels, more than
-/// the padding.
+/// Pads rows of ids to the longest, rounded up: on the CPU every new shape costs the compilation of its kernels, which is more
+/// than the padding.
 pub fn pad(rows: &[&[i64]]) -> Group {
     let length = rows.iter().map(|row| row.len()).max().unwrap_or(0).next_multiple_of(LENGTH_STEP);
     let mut ids = vec![0i64; rows.len() * length];

@@ -5,7 +5,7 @@
 //! - `NAME.xx.txt[.zst]`: the same line number in every file of NAME is the same segment; an empty line is a missing one.
 //! - `NAME.xx-yy.xx[.zst]` beside `NAME.xx-yy.yy[.zst]`: OPUS Moses, line by line.
 //!
-//! Files of languages outside the 62 are passed over; `find` says which. Burmese in Zawgyi is read as Unicode.
+//! Files of languages outside the 62 are skipped; `find` names them. Burmese in Zawgyi is read as Unicode.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,9 +20,9 @@ use crate::error::Error;
 /// A set of segments in two or more languages.
 #[derive(Debug, Clone)]
 pub struct Corpus {
-    /// The file name up to its first dot: what the configuration weights.
+    /// The file name up to its first dot, which the configuration gives a weight.
     pub name: String,
-    /// Unique among all corpora of a folder: the name, with the language pair when it is bilingual.
+    /// Unique among all corpora of a folder: the name, with the language pair if it is bilingual.
     pub key: String,
     /// Where its text is.
     pub source: Source,
@@ -37,12 +37,12 @@ pub enum Source {
     Lines(BTreeMap<Language, PathBuf>),
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The corpora, in the order of their keys.
     pub corpora: Vec<Corpus>,
-    /// Files that were passed over, with the reason.
+    /// Skipped files, with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
@@ -72,7 +72,9 @@ pub fn find(folder: &Path) -> Result<Found, Error> {
         if files.len() >= 2 {
             found.corpora.push(Corpus { name, key, source: Source::Lines(files) });
         } else {
-            found.skipped.extend(files.into_values().map(|path| (path, "no file of another language beside it".to_owned())));
+            found
+                .skipped
+                .extend(files.into_values().map(|path| (path, "there is no file of another language beside it".to_owned())));
         }
     }
     found.corpora.sort_by(|a, b| a.key.cmp(&b.key));
@@ -88,7 +90,7 @@ impl Corpus {
         }
     }
 
-    /// Itself with only these of its languages, where each has a file of its own: so that no other is read.
+    /// The same corpus with only these of its languages, if each has its own file: so that no other is read.
     pub fn narrowed(&self, languages: &[Language]) -> Self {
         let source = match &self.source {
             Source::Tsv(..) => self.source.clone(),
@@ -126,13 +128,13 @@ impl Corpus {
     }
 }
 
-/// What the names of corpora of questions and passages end with.
+/// The suffix of the names of corpora of questions and passages.
 pub const QUESTIONS: &str = ".q";
 
-/// Rows of a block, where there is no reason for another number.
+/// Default rows per block.
 pub const BLOCK_ROWS: usize = 1 << 16;
 
-/// A corpus, block by block; what `Corpus::blocks` gives.
+/// A corpus, block by block, from `Corpus::blocks`.
 pub struct Blocks {
     files: Vec<(PathBuf, Lines)>,
     tsv: bool,
@@ -168,7 +170,7 @@ impl Blocks {
         Ok(columns)
     }
 
-    /// Counts on to the end, to name the file that is too short.
+    /// Counts to the end, to name the file that is too short.
     fn misaligned(&mut self, columns: &[Vec<String>]) -> Error {
         let totals: Vec<usize> =
             self.files.iter_mut().zip(columns).map(|((_, rest), column)| self.done + column.len() + rest.count()).collect();
@@ -231,7 +233,7 @@ fn classify(path: &Path) -> Result<Kind, String> {
     let [ending, middle, name] = parts[..] else { return Err("not named like a corpus".to_owned()) };
     let language = |code: &str| Language::parse(code).ok_or_else(|| format!("{code} is not among the languages"));
     let pair = |codes: &str| -> Result<[Language; 2], String> {
-        let (a, b) = codes.split_once('-').ok_or_else(|| format!("{codes} is no language pair"))?;
+        let (a, b) = codes.split_once('-').ok_or_else(|| format!("{codes} is not a language pair"))?;
         Ok([language(a)?, language(b)?])
     };
     let name = name.to_owned();

@@ -1,15 +1,15 @@
-//! Which tokens SMLM and UGT hide: one of each pair, in one of its two sentences.
+//! The tokens that SMLM and UGT hide: one of each pair, in one of its two sentences.
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::sampler::Sentence;
 
-/// Sets the draws of masks apart from those of pairs, which have the same seed and step.
+/// Separates the random draws of masks from those of pairs, which have the same seed and step.
 const STREAM: u64 = 1 << 63;
 
-/// For each sentence, left ones first, the place of its hidden token. The first `pairs_max` pairs have one each: the side and the
-/// token are drawn evenly, by the seed and the step alone, so that a resumed run hides what an unbroken one would have.
+/// For each sentence, left ones first, the position of its hidden token. The first `pairs_max` pairs have one each: the side and
+/// the token are drawn uniformly, from the seed and the step alone, so that a resumed run hides the same as an uninterrupted one.
 pub fn draw(seed: u64, step: u64, pairs: &[(Sentence, Sentence)], pairs_max: usize) -> Vec<Option<usize>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(STREAM | step);

@@ -1,17 +1,17 @@
-//! Hard negatives mined with the model itself: of more rows than a run needs, those that a finished stage's token table finds near
-//! to each other. A sentence's wrong answers are then about the same thing as its right one.
+//! Hard negatives mined with the model itself: of more rows than a run needs, those that a finished stage's token table finds
+//! near each other. A sentence's wrong answers are then about the same topic as its right one.
 
 use std::cmp::Ordering;
 
-/// Rows at least so near (cosine) to the first one are left out: they may well be translations of it, too.
+/// Rows at least this near (cosine) to the first one are left out: they may well be translations of it too.
 const COPY_COSINE: f32 = 0.9;
 
-/// What hard negatives are mined with.
+/// Mines hard negatives.
 #[derive(Debug, Clone)]
 pub struct Miner {
     table: Vec<f32>,
     dimension: usize,
-    /// Rows that are drawn for each row of a run.
+    /// Rows to draw for each row of a run.
     pub pool: usize,
 }
 
@@ -21,8 +21,8 @@ impl Miner {
         Self { table, dimension, pool }
     }
 
-    /// The places of texts, given by their token ids, in the order of their cosine with the first: itself, then the nearest; without
-    /// those that may say the same.
+    /// The positions of texts, given by their token ids, in the order of their cosine with the first: itself, then the nearest;
+    /// without those that may mean the same.
     pub fn nearest_to_the_first(&self, texts: &[Vec<u16>]) -> Vec<usize> {
         let bags: Vec<Vec<f32>> = texts.iter().map(|ids| self.bag(ids)).collect();
         let Some(first) = bags.first() else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! Texts as they are typed without diacritics: "verspatung" for "verspätung", "nha may" for "nhà máy". Their pieces are others
-//! than those of the full spelling, so an encoder that never saw them finds little.
+//! Texts as people type them without diacritics: "verspatung" for "verspätung", "nha may" for "nhà máy". Their pieces differ from
+//! those of the full spelling, so an encoder that never saw them finds little.
 
 use dragoman::text::Tokenizer;
 use dragoman::text::diacritics::without_diacritics;
@@ -7,7 +7,7 @@ use dragoman::text::diacritics::without_diacritics;
 /// The pieces of a tokenizer, to read texts from and into.
 pub struct PlainTexts {
     tokenizer: Tokenizer,
-    /// By id, a space for the mark of a word; `None` for ids that stand for no text.
+    /// By id, with a space for the word mark; `None` for ids that are not text.
     pieces: Vec<Option<String>>,
 }
 
@@ -19,7 +19,7 @@ impl PlainTexts {
         Self { tokenizer, pieces }
     }
 
-    /// The token ids of a text without its diacritics; `None` when it has none, or characters that the tokenizer does not know.
+    /// The token ids of a text without its diacritics; `None` if it has none, or characters that the tokenizer does not know.
     pub fn strip(&self, ids: &[u16]) -> Option<Vec<u16>> {
         let pieces = ids.iter().map(|&id| self.pieces.get(usize::from(id))?.as_deref());
         let text: String = pieces.collect::<Option<_>>()?;

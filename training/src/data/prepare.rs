@@ -1,4 +1,4 @@
-//! From parallel text to shards: tokenizes every corpus once, and leaves out what an evaluation will ask.
+//! From parallel text to shards: tokenizes every corpus once, and leaves out text that occurs in evaluations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::error::Error;
 
 /// Tokens that a shard keeps of one segment.
 const TOKENS_MAX: usize = 128;
-/// Tokens of a passage, as the server cuts them for the models trained here.
+/// Tokens of a passage, as the server splits texts for the models trained here.
 const PASSAGE_TOKENS: usize = 120;
 
 /// Tokenizes the corpora in `raw` into shards in `out`. A segment that equals, normalized, a line or a tab-separated field of
@@ -31,7 +31,7 @@ pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) ->
         *reasons.entry(reason).or_default() += 1;
     }
     for (reason, files) in reasons {
-        println!("passed over {files} files: {reason}");
+        println!("skipped {files} files: {reason}");
     }
     let (mut segments, mut left_out) = (0, 0);
     let total = found.corpora.len();
@@ -61,7 +61,7 @@ pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) ->
         }
         writer.finish()?;
         if (number + 1) % 50 == 0 || number + 1 == total {
-            println!("{}/{total} corpora, {segments} segments, {left_out} left out because an evaluation has them", number + 1);
+            println!("{}/{total} corpora, {segments} segments, {left_out} left out because evaluations contain them", number + 1);
         }
     }
     if segments == 0 { Err(Error::NoData { path: raw.to_owned() }) } else { Ok(()) }
@@ -79,8 +79,8 @@ fn encode(tokenizer: &Tokenizer, excluded: &FxHashSet<u64>, text: &str) -> Resul
     Ok((ids.into_iter().map(|id| id as u16).collect(), false))
 }
 
-/// Of passages that are longer than the model reads the part that answers: cut as the server cuts them, the one that shares the most
-/// distinct tokens with its question, of equals the first.
+/// Of passages that are longer than the model reads the part that answers: cut as the server cuts them, the one that shares the
+/// most distinct tokens with its question, of equals the first.
 fn answers(tokenizer: &Tokenizer, columns: &[Vec<Vec<u16>>], passages: &[String]) -> Result<Vec<Vec<u16>>, Error> {
     let answer = |((question, ids), text): ((&Vec<u16>, &Vec<u16>), &String)| {
         if ids.len() <= PASSAGE_TOKENS {

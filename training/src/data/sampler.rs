@@ -1,14 +1,14 @@
-//! Which pairs a step sees: weighted over corpora and languages, every pair of a multi-parallel corpus among them.
+//! Which pairs a step sees: weighted over corpora and languages, including every pair of a multi-parallel corpus.
 //!
 //! A group of corpora that has a share of its own is drawn by that share; within it, and among what is in no group, what follows
 //! holds. A language pair's mass is (sum over corpora of weight x pairs) ^ `pair_exponent`; within the pair, corpora share it by
-//! weight x pairs. Outside of the groups, pairs with English together have the mass `english_share`. A step's batch depends on the seed and the
-//! step alone, so that a resumed run sees what an unbroken one would have seen.
+//! weight x pairs. Outside of the groups, pairs with English together have the mass `english_share`. A step's batch depends on
+//! the seed and the step alone, so that a resumed run sees what an unbroken one would have seen.
 //!
-//! A batch is made of runs of `run_pairs` pairs of the same two languages and the same corpus: a sentence then has wrong answers in
-//! the language and the style of the right one, as it has them in retrieval. No text occurs twice in a batch, nor do two
-//! translations of one segment in different pairs: each would be a wrong answer that is right. With a miner, the pairs of a run are
-//! those of a larger draw that are near to its first.
+//! A batch is made of runs of `run_pairs` pairs of the same two languages and the same corpus: a sentence then has wrong answers
+//! in the language and the style of the right one, as it has them in retrieval. No text occurs twice in a batch, nor do two
+//! translations of one segment in different pairs: each would be a wrong answer that is right. With a miner, the pairs of a run
+//! are those of a larger draw that are near to its first.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -31,11 +31,11 @@ use crate::error::Error;
 pub struct Sentence {
     /// Token ids that the encoder sees, at least one.
     pub ids: Vec<u16>,
-    /// The token ids of the corpus, where those that the encoder sees were thinned out, cropped or stripped.
+    /// The token ids of the corpus, if those that the encoder sees were thinned out, cropped or stripped.
     pub whole: Option<Vec<u16>>,
     /// `Language::index`.
     pub language: i64,
-    /// Whether the other side of its pair says the same; false in a directed pair, whose sides are question and answer.
+    /// Whether the other side of its pair means the same; false in a directed pair, whose sides are question and answer.
     pub translated: bool,
 }
 
@@ -51,20 +51,20 @@ impl Sentence {
     }
 }
 
-/// What a batch shall be like.
+/// The composition of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// Pairs.
     pub pairs: usize,
-    /// Tokens that are read of one text.
+    /// Maximum tokens to read of one text.
     pub tokens_max: usize,
-    /// Chance that a token is left out, 0 to 1.
+    /// Probability that a token is left out, 0 to 1.
     pub token_dropout: f64,
-    /// Share of the pairs, 0 to 1, whose sides are several segments read as one text.
+    /// Share of the pairs, 0 to 1, whose sides join several segments into one text.
     pub joined_share: f64,
     /// Share of the texts, 0 to 1, that are read without their diacritics.
     pub plain_share: f64,
-    /// Share of the pairs, 0 to 1, of which one side is a part of its text.
+    /// Share of the pairs, 0 to 1, with only a part of the text on one side.
     pub cropped_share: f64,
 }
 
@@ -73,7 +73,7 @@ pub struct Wanted {
 pub struct Aids<'a> {
     /// Chooses hard negatives.
     pub miner: Option<&'a Miner>,
-    /// Takes diacritics away; without it they stay.
+    /// Removes diacritics; without it they stay.
     pub plain: Option<&'a PlainTexts>,
 }
 
@@ -90,17 +90,17 @@ impl From<&StageConfig> for Wanted {
     }
 }
 
-/// Rows that are tried before a unit gives its turn to another: columns of a multi-parallel corpus may be sparse.
+/// Rows to try before a unit passes its turn to another: columns of a multi-parallel corpus may be sparse.
 const TRIES: usize = 200;
-/// Segments that are joined to one text, at most.
+/// Maximum segments that are joined into one text.
 const JOINED_MAX: usize = 4;
-/// Tokens of a part of a text, at least; texts of fewer than `CROPPED_FROM` stay whole.
+/// Minimum tokens of a part of a text; texts of fewer than `CROPPED_FROM` stay whole.
 const PART_MIN: usize = 4;
 const CROPPED_FROM: usize = 12;
-/// A batch takes texts twice once it has refused so many: a few sentences cannot fill it otherwise.
+/// After this many refusals, a batch takes texts twice: a few sentences cannot fill it otherwise.
 const REFUSALS_PER_PAIR: usize = 4;
 
-/// What a batch has already.
+/// What a batch already contains.
 struct Seen {
     texts: FxHashSet<u64>,
     refusals_left: usize,
@@ -125,7 +125,7 @@ pub struct Sampler {
     cumulative: Vec<f64>,
     seed: u64,
     run_pairs: usize,
-    /// By unit: whether its left text asks for the right one, and sides must keep their places.
+    /// By unit: whether its left text is a question for the right one, so that sides must keep their order.
     directed: Vec<bool>,
     /// By shard.
     drawn: Vec<Drawn>,
@@ -211,7 +211,7 @@ impl Sampler {
                     Some(rows) => rows.find(|&row| seen.admit(self.keys(unit, row))),
                     None => self.draw_row(&mut random, unit, &mut seen),
                 };
-                // A corpus that is too small or too sparse for the run gives its turn to another unit.
+                // A corpus that is too small or too sparse for the run passes its turn to another unit.
                 let Some(row) = row else { break };
                 let mut rows = vec![row];
                 if !directed && wanted.joined_share > 0.0 && random.random::<f64>() < wanted.joined_share {
@@ -240,13 +240,13 @@ impl Sampler {
         (shard.has(unit.left, row) && shard.has(unit.right, row)).then_some(row)
     }
 
-    /// What a batch has only once: the segment, which stands for its translations in all other languages, and the texts.
+    /// What a batch contains only once: the segment, which stands for its translations in all other languages, and the texts.
     fn keys(&self, unit: Unit, row: usize) -> [u64; 3] {
         let text = |column| FxBuildHasher.hash_one(self.shards[unit.shard].ids(column, row, usize::MAX));
         [FxBuildHasher.hash_one((unit.shard, row)), text(unit.left), text(unit.right)]
     }
 
-    /// Draws a pool of rows for a run of `pairs`, and gives those that the run should have first.
+    /// Draws a pool of rows for a run of `pairs`, and returns those that the run should take first.
     fn mine(&self, random: &mut ChaCha8Rng, unit: Unit, miner: &Miner, pairs: usize) -> Vec<usize> {
         let draws = pairs * miner.pool;
         let drawn = (0..draws.max(TRIES)).filter_map(|_| self.try_row(random, unit)).take(draws);
@@ -257,7 +257,7 @@ impl Sampler {
         miner.nearest_to_the_first(&texts).into_iter().map(|place| rows[place]).collect()
     }
 
-    /// Adds rows to be read as one text with the first, as long as both sides stay within `tokens_max`.
+    /// Adds rows to read as one text with the first, as long as both sides stay within `tokens_max`.
     fn join_more(&self, random: &mut ChaCha8Rng, unit: Unit, seen: &mut Seen, rows: &mut Vec<usize>, tokens_max: usize) {
         let shard = &self.shards[unit.shard];
         let length = |row: usize| shard.len(unit.left, row).max(shard.len(unit.right, row));
@@ -325,7 +325,7 @@ impl Sampler {
     }
 }
 
-/// Leaves, in `share` of the cases, a part of a text: tokens in a row, at most half of them.
+/// Keeps, in `share` of the cases, only a part of a text: consecutive tokens, at most half of them.
 fn crop(random: &mut ChaCha8Rng, sentence: &mut Sentence, share: f64) {
     let ids = &mut sentence.ids;
     if ids.len() < CROPPED_FROM || share == 0.0 || random.random::<f64>() >= share {
@@ -381,7 +381,7 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
         *totals.entry((pool.group, pool.english)).or_default() += amount.powf(exponent(pool.group));
     }
     let rest = 1.0 - sampling.groups.iter().map(|group| group.share).sum::<f64>();
-    // Where there is English alone, or none, that has all of what the groups leave.
+    // If there is only English, or none, that gets everything that the groups leave.
     let both = totals.contains_key(&(None, true)) && totals.contains_key(&(None, false));
     let share = |pool: &Pool| match pool.group {
         Some(group) => sampling.groups[group].share,

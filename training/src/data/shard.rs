@@ -30,7 +30,7 @@ struct Header {
 /// A tokenized corpus on disk.
 pub struct Shard {
     map: Mmap,
-    /// The corpus's name: what the configuration weights.
+    /// The corpus's name, which the configuration gives a weight.
     pub name: String,
     /// Unique among the shards of a folder.
     pub key: String,
@@ -62,7 +62,7 @@ struct ColumnWriter {
 }
 
 impl ShardWriter {
-    /// Begins the shard `path`; nothing is there under that name before `finish`.
+    /// Starts the shard `path`; no file has that name before `finish`.
     pub fn create(path: &Path, name: &str, key: &str, languages: &[Language]) -> Result<Self, Error> {
         let file = |source| Error::file(path, source);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -122,7 +122,7 @@ impl ShardWriter {
 }
 
 impl Shard {
-    /// Maps a shard and checks that its size is what its header says.
+    /// Maps a shard and checks that its size matches its header.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let broken = |problem: &str| Error::Content { path: path.to_owned(), problem: problem.to_owned() };
         let file = File::open(path).map_err(|source| Error::file(path, source))?;
@@ -135,7 +135,7 @@ impl Shard {
             return Err(broken("no shard"));
         }
         let header_end = 16usize.saturating_add(read_u64(&map, 8) as usize);
-        let json = map.get(16..header_end).ok_or_else(|| broken("cut off in the header"))?;
+        let json = map.get(16..header_end).ok_or_else(|| broken("it is cut off in the header"))?;
         let header: Header = serde_json::from_slice(json).map_err(|error| broken(&error.to_string()))?;
         let languages = header.languages.iter().map(|code| Language::parse(code).ok_or_else(|| broken("unknown language")));
         let languages = languages.collect::<Result<Vec<_>, _>>()?;
@@ -147,7 +147,7 @@ impl Shard {
             at = ids_at + 2 * ids;
         }
         if at != map.len() || columns.len() != languages.len() {
-            return Err(broken("its size is not what its header says"));
+            return Err(broken("its size differs from its header"));
         }
         Ok(Self { map, name: header.name, key: header.key, languages, segments: header.segments, columns })
     }

@@ -1,7 +1,8 @@
 //! Trains the Unigram tokenizer on balanced samples of all languages.
 //!
 //! A language's texts come from its corpora in proportion to their weights, up to `characters_per_language`, so that a language
-//! with millions of sentences gets no more pieces than one with thousands, and one with long texts no more than one with short.
+//! with millions of sentences gets no more pieces than one with thousands, and one with long texts no more than one with short
+//! ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +30,7 @@ const SPECIAL: [&str; 2] = ["<pad>", "<unk>"];
 /// The id of the padding token.
 pub const PADDING_ID: u32 = 0;
 const UNKNOWN_ID: usize = 1;
-/// Candidates that the pieces are chosen from, by final piece.
+/// Candidates to choose the pieces from, per final piece.
 const CANDIDATES_PER_PIECE: usize = 10;
 
 /// Trains a tokenizer on the corpora in `raw` and writes it to `out` as a Hugging Face `tokenizer.json`.
@@ -68,7 +69,7 @@ pub fn train(config: &Config, raw: &Path, out: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The words of `texts`, cut as the finished tokenizer cuts them, each with its count, in the order of the words.
+/// The words of `texts`, split as by the finished tokenizer, each with its count, in the order of the words.
 fn count_words(texts: &[String]) -> Result<Vec<CountedWord>, Error> {
     let count = |texts: &[String]| -> Result<FxHashMap<String, u32>, tokenizers::Error> {
         let (normalizer, pre_tokenizer) = (normalizer(), pre_tokenizer());

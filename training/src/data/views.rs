@@ -1,9 +1,9 @@
-//! How often a run sees each text. Small corpora in many languages make many pairs out of few texts, and are learned by heart where
-//! nothing bounds that: the encoder then knows their sentences and not their languages.
+//! How often a run sees each text. Small corpora in many languages make many pairs out of few texts, and are memorized if
+//! nothing limits that: the encoder then knows their sentences but not their languages.
 
 use std::collections::BTreeMap;
 
-/// Rounds of scaling down and making up for it: each leaves a share of what the one before took away.
+/// Rounds of scaling down and compensating: each leaves a share of what the one before removed.
 const ROUNDS: usize = 50;
 
 /// The texts of one shard and the pairs that are drawn from it.
@@ -23,7 +23,7 @@ impl Drawn {
 }
 
 /// The factors by which the shards' shares change so that no text is seen more than `views_max` times in `pairs` pairs. What is
-/// taken away goes to the others in proportion; where all texts together are too few, every one is seen more often, and equally so.
+/// removed goes to the others in proportion; if all texts together are too few, every one is seen more often, and equally so.
 pub fn factors(shards: &[Drawn], pairs: f64, views_max: f64) -> Vec<f64> {
     let mut factors = vec![1.0; shards.len()];
     let total: f64 = shards.iter().map(|shard| shard.share).sum();

@@ -2,8 +2,8 @@
 //! points for other signs, puts the vowel ေ and the medial ြ before their consonant, and has code points of its own for stacked
 //! consonants. Texts in it share nearly no pieces with texts in Unicode.
 //!
-//! A text is Zawgyi when it has sequences that Unicode's order of signs rules out. What each code point of Zawgyi stands for, and the
-//! order of the signs of a syllable, follow Unicode Technical Note 11.
+//! A text is Zawgyi if it has sequences that Unicode's order of signs rules out. The meaning of each code point of Zawgyi, and
+//! the order of the signs of a syllable, follow Unicode Technical Note 11.
 
 use std::borrow::Cow;
 
@@ -149,7 +149,7 @@ fn stacked(char: char) -> Option<char> {
 }
 
 impl Syllable {
-    /// Adds a sign; says whether the code point is one that follows a consonant.
+    /// Adds a sign; returns whether the code point is one that follows a consonant.
     fn sign(&mut self, char: char) -> bool {
         if self.base.is_none() {
             return false;

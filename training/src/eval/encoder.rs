@@ -1,4 +1,4 @@
-//! What can be measured: something that turns texts into embeddings. Tokenizing and batching are the same for all of them.
+//! The encoders that can be evaluated. Tokenizing and batching are the same for all of them.
 
 use std::path::Path;
 
@@ -19,20 +19,20 @@ pub trait TokenEncoder {
     /// Values per embedding.
     fn dimension(&self) -> usize;
 
-    /// Runs one forward pass. Gives [texts, dimension], of any length.
+    /// Runs one forward pass. Returns [texts, dimension], of any length.
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error>;
 
-    /// What scores questions and passages by late interaction, where there is a token table at hand.
+    /// Scores questions and passages by late interaction, if there is a token table.
     fn late_interaction(&self) -> Option<&LateInteraction> {
         None
     }
 
-    /// Embeds questions, for which some encoders have a graph of its own.
+    /// Embeds questions, for which some encoders have a separate graph.
     fn embed_questions(&mut self, questions: &[Vec<u32>]) -> Result<Embeddings, Error> {
         self.embed(questions)
     }
 
-    /// Embeds texts of at least one token each, in batches of neighbors in length; answers in the order of the texts.
+    /// Embeds texts of at least one token each, in batches of similar length; returns them in the order of the texts.
     fn embed(&mut self, texts: &[Vec<u32>]) -> Result<Embeddings, Error> {
         let dimension = self.dimension();
         let mut values = vec![0.0; texts.len() * dimension];
@@ -75,7 +75,7 @@ impl PaddedBatch {
     }
 }
 
-/// Numbers of texts that run together: neighbors in length, within the token budget, at least one.
+/// Numbers of texts that run together: similar in length, within the token budget, at least one.
 fn batches(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by_key(|&text| texts[text].len());
@@ -90,13 +90,13 @@ fn batches(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
     batches
 }
 
-/// A tokenizer before a token encoder.
+/// A tokenizer with a token encoder.
 pub struct TextEncoder<E> {
     /// The tokenizer.
     pub tokenizer: Tokenizer,
-    /// Tokens that are read of one text.
+    /// Maximum tokens to read of one text.
     pub tokens_max: usize,
-    /// What reads them.
+    /// The encoder.
     pub encoder: E,
 }
 

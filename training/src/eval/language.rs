@@ -1,8 +1,8 @@
-//! Language identification: the share of texts whose language is recognized, per language, with the confusions.
+//! Language detection: the share of texts whose language is detected correctly, per language, with the confusions.
 //!
-//! Reads the evaluation files of the retrieval tasks: `flores.xx.txt`, each sentence whole and again only its first three words,
-//! and the first column of `short.xx-en.tsv`. In the languages without spaces between words (Burmese, Chinese, Japanese, Thai)
-//! the first twelve characters stand for three words.
+//! Reads the evaluation files of the retrieval tasks: `flores.xx.txt`, each sentence as a whole and again only its first three
+//! words, and the first column of `short.xx-en.tsv`. In the languages without spaces between words (Burmese, Chinese, Japanese,
+//! Thai) the first twelve characters stand for three words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,22 +21,22 @@ pub const UNSPACED: [&str; 4] = ["ja", "my", "th", "zh"];
 /// Words of a sentence's beginning, and characters where there are no words.
 const WORDS: usize = 3;
 const CHARACTERS: usize = 12;
-/// Equally wide ranges of confidence that the calibration error is summed over.
+/// Equally wide bins of confidence for the calibration error.
 const BINS: usize = 15;
 
-/// What recognizes a language.
+/// Detects a language.
 pub type Detect<'a> = dyn Fn(&str) -> Option<DetectedLanguage> + 'a;
 
-/// What was measured of one detector.
+/// The results of one detector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageReport {
     /// Name of the detector.
     pub detector: String,
-    /// One entry per kind of text that there was.
+    /// One entry per kind of text with files.
     pub sets: Vec<LanguageSet>,
 }
 
-/// What was measured on one kind of text.
+/// The results on one kind of text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageSet {
     /// The kind of text.
@@ -51,12 +51,12 @@ pub struct LanguageSet {
     pub microseconds: f64,
 }
 
-/// How many texts of a language were recognized.
+/// The results for a language.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LanguageScore {
     /// Texts.
     pub texts: usize,
-    /// Those whose language was recognized.
+    /// Texts with the correct language.
     pub right: usize,
 }
 
@@ -74,7 +74,7 @@ impl LanguageSet {
     }
 }
 
-/// Measures `detect` on the files in `folder`. Kinds of text without a file are left out.
+/// Evaluates `detect` on the files in `folder`. Kinds of text without a file are left out.
 pub fn measure(folder: &Path, detector: &str, detect: &Detect<'_>) -> Result<LanguageReport, Error> {
     let mut sets = Vec::new();
     if let Some(aligned) = flores::read(folder)? {
@@ -111,7 +111,7 @@ pub fn beginning(text: &str, language: Language) -> String {
     text.split_whitespace().take(WORDS).collect::<Vec<_>>().join(" ")
 }
 
-/// Measures `detect` on texts of known languages.
+/// Evaluates `detect` on texts of known languages.
 pub fn measure_set(name: &'static str, texts: &BTreeMap<Language, Vec<String>>, detect: &Detect<'_>) -> LanguageSet {
     let (mut languages, mut confusions, mut outcomes) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let clock = Instant::now();
@@ -133,8 +133,8 @@ pub fn measure_set(name: &'static str, texts: &BTreeMap<Language, Vec<String>>, 
     LanguageSet { name, languages, confusions, calibration_error: calibration_error(&outcomes), microseconds }
 }
 
-/// Expected calibration error of answers with their confidence and whether they were right: the mean distance of confidence
-/// and share of right answers over ranges of confidence, each counted by its answers.
+/// Expected calibration error of predictions with their confidence and correctness: the mean distance of confidence
+/// and accuracy over bins of confidence, each weighted by its predictions.
 pub fn calibration_error(outcomes: &[(f64, bool)]) -> f64 {
     let mut bins = [(0.0, 0.0); BINS];
     for (confidence, right) in outcomes {

@@ -1,4 +1,4 @@
-//! What a bundle's language head is compared with: the rules that decide without a head, and `whatlang` alone.
+//! Baselines for a bundle's language head: the rules that decide without a head, and `whatlang` alone.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ const KNOWN: &str = "afr af ara ar bul bg ben bn cat ca ces cs dan da deu de ell
     mar mr mya my nob nb nld nl pol pl por pt ron ro rus ru slk sk slv sl srp sr swe sv tam ta tel te tha th tgl tl tur tr \
     ukr uk urd ur vie vi cmn zh";
 
-/// Measures a head, then its peers, on the files in `data`.
+/// Evaluates a head, then the baselines, on the files in `data`.
 pub fn compare(head: LanguageHead, tokenizer: Tokenizer, data: &Path) -> Result<Vec<LanguageReport>, Error> {
     let detector = check(head, tokenizer)?;
     let mut reports = vec![measure(data, "head", &|text| detector.detect(text))?];
@@ -24,19 +24,19 @@ pub fn compare(head: LanguageHead, tokenizer: Tokenizer, data: &Path) -> Result<
     Ok(reports)
 }
 
-/// Gives the detector by a head, when its rows are the tokenizer's tokens.
+/// The detector with a head, if its rows are the tokenizer's tokens.
 pub fn check(head: LanguageHead, tokenizer: Tokenizer) -> Result<LanguageDetector, Error> {
     LanguageDetector::with_head(head, tokenizer).map_err(|problem| Error::Setting { setting: "language head", problem })
 }
 
-/// Measures what a head is compared with on the files in `data`.
+/// Evaluates the baselines on the files in `data`.
 pub fn peers(data: &Path) -> Result<Vec<LanguageReport>, Error> {
     let rules = LanguageDetector::by_rules();
     let detect = |text: &str| -> Option<DetectedLanguage> { rules.detect(text) };
     Ok(vec![measure(data, "rules", &detect)?, measure(data, "whatlang", &whatlang)?])
 }
 
-/// Recognizes a language by `whatlang` alone, which may answer only with languages among the 62.
+/// Detects a language by `whatlang` alone, which may answer only with languages among the 62.
 pub fn whatlang(text: &str) -> Option<DetectedLanguage> {
     static DETECTOR: LazyLock<Detector> = LazyLock::new(|| {
         let known = Lang::all().iter().copied().filter(|lang| language_of(lang.code()).is_some());

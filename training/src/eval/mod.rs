@@ -1,4 +1,5 @@
-//! Measures an encoder: a run's weights in libtorch, an exported graph, a server (`encoder`); also its speed and its language head.
+//! Evaluates an encoder: a run's weights in libtorch, an exported graph, a server (`encoder`); also its speed and its language
+//! head.
 //!
 //! The tasks and their files are the server's (`dragoman::evaluation`), so that `dragoman eval` gives the same numbers.
 

@@ -1,4 +1,4 @@
-//! How well texts are found as they are typed without diacritics.
+//! How well texts without diacritics are found.
 
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 use dragoman::text::diacritics::without_diacritics;

@@ -1,7 +1,8 @@
 //! Embeddings from a running server over HTTP: `POST /v1/embeddings`, which has the shape of OpenAI's.
 //!
-//! Texts go out in batches below the limits that a server starts with (`openapi/openapi.json`). A server that is full or not ready
-//! yet (429, 503) is asked again after the time that it names, a bounded number of times. Everything else ends the measurement.
+//! Texts go out in batches below the limits that a server starts with (`openapi/openapi.json`). A server that is full or not
+//! ready yet (429, 503) is asked again after the time that it names, a bounded number of times. Everything else ends the
+//! measurement.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,13 +15,13 @@ use ureq::http::Response;
 use crate::error::Error;
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
-/// Texts in one request; servers start with a limit of 2,048.
+/// Texts per request; servers have a default limit of 2,048.
 const BATCH_TEXTS_MAX: usize = 512;
-/// Bytes of all texts in one request; servers start with a limit of 32 MiB for the body. One text always fits.
+/// Bytes of all texts per request; servers have a default limit of 32 MiB for the body. One text always fits.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How often one request is sent at most.
+/// Maximum attempts per request.
 const ATTEMPTS: usize = 6;
-/// The wait before another attempt when the server does not say, and the longest that is waited.
+/// The default wait before another attempt, and the longest wait.
 const WAIT_S: u64 = 1;
 const WAIT_MAX_S: u64 = 30;
 /// Longest time that one answer may take.
@@ -35,7 +36,7 @@ pub struct ServerEncoder {
     model: Option<String>,
 }
 
-/// The part of an answer that matters.
+/// The relevant part of a response.
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Item>,
@@ -48,7 +49,7 @@ struct Item {
 }
 
 impl ServerEncoder {
-    /// Will ask the server at `server`, as `http://127.0.0.1:7700`, for embeddings of `model`, or of the model that it has.
+    /// Asks the server at `server`, such as `http://127.0.0.1:7700`, for embeddings of `model`, or of its own model.
     pub fn new(server: &str, model: Option<String>) -> Result<Self, Error> {
         if !server.starts_with("http://") {
             let problem = format!("expected an address that begins with http://, got {server}");
@@ -78,7 +79,7 @@ impl ServerEncoder {
         Ok(items.into_iter().map(|item| item.embedding).collect())
     }
 
-    /// Embeddings of all texts, one after the other, and how wide they are.
+    /// Embeddings of all texts, one after the other, and their dimension.
     fn all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), Error> {
         let mut values = Vec::new();
         let mut dimension = None;
@@ -94,12 +95,12 @@ impl ServerEncoder {
         Ok((values, dimension.unwrap_or(1)))
     }
 
-    /// Sends `body` until there is a success or no hope of one.
+    /// Sends `body` until it succeeds or fails for good.
     fn send(&self, body: &Value) -> Result<Response<ureq::Body>, Error> {
         let mut attempt = 1;
         loop {
             let sent = self.agent.post(&self.url).send_json(body);
-            let mut answer = sent.map_err(|error| self.fail(format!("cannot be asked: {error}; is it running?")))?;
+            let mut answer = sent.map_err(|error| self.fail(format!("no answer: {error}; is it running?")))?;
             let status = answer.status().as_u16();
             if status == 200 {
                 return Ok(answer);
@@ -131,7 +132,7 @@ impl SentenceEncoder for ServerEncoder {
     }
 }
 
-/// Ranges of texts that go out together: in order, within both limits, at least one.
+/// Ranges of texts that are sent together: in order, within both limits, at least one.
 fn batches(texts: &[String]) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
@@ -148,13 +149,13 @@ fn batches(texts: &[String]) -> Vec<Range<usize>> {
     batches
 }
 
-/// The time that the answer asks to wait, in seconds; a date is not understood.
+/// The wait that the response asks for, in seconds; dates are not supported.
 fn wait(answer: &Response<ureq::Body>) -> Duration {
     let named = answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
     Duration::from_secs(named.unwrap_or(WAIT_S).min(WAIT_MAX_S))
 }
 
-/// What an error answer says: the message of OpenAI's shape, the detail of RFC 9457, or the text as it is.
+/// The message of an error response: OpenAI's message, the detail of RFC 9457, or the text as it is.
 fn reason(text: &str) -> String {
     let body: Value = serde_json::from_str(text).unwrap_or_default();
     let (code, message) = match body.get("error") {

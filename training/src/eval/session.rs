@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::encoder::{PaddedBatch, TokenEncoder};
 use crate::error::Error;
 
-/// What the library is called where `ORT_DYLIB_PATH` does not say.
+/// The library's name if `ORT_DYLIB_PATH` is not set.
 const LIBRARY: &str = "libonnxruntime.so";
 
 /// A loaded graph.
@@ -50,12 +50,12 @@ impl OnnxEncoder {
         Ok(Self { session, dimension, late_interaction: None, questions: None })
     }
 
-    /// With what scores questions and passages by late interaction.
+    /// Adds what scores questions and passages by late interaction.
     pub fn with_late_interaction(self, late_interaction: Option<LateInteraction>) -> Self {
         Self { late_interaction, ..self }
     }
 
-    /// With the graph of questions.
+    /// Adds the graph of questions.
     pub fn with_questions(self, questions: Option<Self>) -> Self {
         Self { questions: questions.map(Box::new), ..self }
     }
@@ -110,7 +110,7 @@ fn environment() -> Result<Environment, Error> {
     let library = std::env::var_os("ORT_DYLIB_PATH").unwrap_or_else(|| LIBRARY.into());
     let load = |error: ort::LoadDynamicError| Error::Content {
         path: library.clone().into(),
-        problem: format!("{error}; `make` fetches ONNX Runtime, and ORT_DYLIB_PATH says where it is"),
+        problem: format!("{error}; run `make` to fetch ONNX Runtime, or set ORT_DYLIB_PATH to its path"),
     };
     let built = ort::init_from(&library).map_err(load)?.with_telemetry(false).build()?;
     Ok(environment.insert(built).clone())

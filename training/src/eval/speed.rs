@@ -1,4 +1,4 @@
-//! How fast a graph runs on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
+//! The speed of a graph on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const QUERIES: usize = 200;
 /// How often all texts are embedded; the median counts.
 const ROUNDS: usize = 5;
 
-/// What was measured. It depends on the machine and on what else runs there: compare what was measured in one go.
+/// The results. They depend on the machine and its other load: compare only what was measured in the same run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// Median milliseconds for one query of 20 tokens, alone.
@@ -33,7 +33,7 @@ pub fn measure(graph: &Path, texts: &[Vec<u32>]) -> Result<Speed, Error> {
     let tokens = texts.concat();
     let queries: Vec<Vec<u32>> = tokens.chunks_exact(QUERY_TOKENS).map(<[u32]>::to_vec).collect();
     if queries.is_empty() {
-        let problem = format!("expected texts of {QUERY_TOKENS} tokens together at least, got {}", tokens.len());
+        let problem = format!("expected texts of at least {QUERY_TOKENS} tokens together, got {}", tokens.len());
         return Err(Error::Setting { setting: "evaluation", problem });
     }
     // The first passes allocate.

@@ -1,4 +1,4 @@
-//! Runs the encoder as it is trained, in libtorch: the reference of every exported graph.
+//! Runs the encoder as trained, in libtorch: the reference of every exported graph.
 
 use dragoman::evaluation::Embeddings;
 use dragoman::ranking::LateInteraction;
@@ -21,11 +21,12 @@ pub struct TorchEncoder<'a> {
     pub kind: EncoderKind,
     /// What scores questions and passages by late interaction.
     pub late_interaction: Option<LateInteraction>,
-    /// The weights of the encoder of questions, where they have their own.
+    /// The weights of the question encoder, if it has its own.
     pub questions: Option<&'a Parameters>,
 }
 
-/// Late interaction with its own table, or with the token table, of `parameters`: by trained weights, or by the lengths of the rows.
+/// Late interaction with its own table, or with the token table, of `parameters`: by trained weights, or by the lengths of the
+/// rows.
 pub fn late_interaction(parameters: &Parameters) -> Result<LateInteraction, Error> {
     let values = |name: &str| -> Result<Vec<f32>, Error> {
         Ok(Vec::try_from(parameters.get(name).detach().to_device(tch::Device::Cpu).to_kind(Kind::Float).flatten(0, -1))?)

@@ -1,4 +1,4 @@
-//! A bundle made of one that is there, with something added: everything else in it stays what it is to the last bit.
+//! A bundle made from an existing one, with something added: everything else in it stays the same to the last bit.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use dragoman::bundle::{Bundle, MODEL_CARD, Manifest};
 use super::bundle::remove_folder;
 use crate::error::Error;
 
-/// A new bundle while it is written, beside its place.
+/// A new bundle while it is written, beside its final place.
 #[derive(Debug)]
 pub struct Addition {
     /// The bundle that is added to.
@@ -22,7 +22,7 @@ pub struct Addition {
 }
 
 impl Addition {
-    /// Copies the bundle in `bundle`; the new one comes to `folder`, where one that is there is replaced.
+    /// Copies the bundle in `bundle`; the new one goes to `folder`, where it replaces an existing one.
     pub fn begin(bundle: &Path, folder: &Path) -> Result<Self, Error> {
         let before = Bundle::open(bundle)?;
         let partial = folder.with_extension("partial");
@@ -40,7 +40,7 @@ impl Addition {
         &self.partial
     }
 
-    /// Makes a bundle of what is there so far, that opens where it is.
+    /// Makes a bundle of what is there so far, which can be opened in its temporary place.
     pub fn seal(&self) -> Result<(), Error> {
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
         Bundle::seal(&self.partial, self.manifest.clone(), &files)?;
@@ -59,7 +59,7 @@ impl Addition {
     }
 }
 
-/// The card under another title, with `section` before its notes, in the place of the one under the same heading.
+/// The card under another title, with `section` before its notes, replacing a section under the same heading.
 fn with_section(card: &str, title: &str, heading: &str, section: &str) -> String {
     let body = card.split_once('\n').map_or("", |(_, body)| body);
     let mut parts: Vec<&str> = body.split_inclusive('\n').collect();

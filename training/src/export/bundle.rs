@@ -1,7 +1,7 @@
-//! Writes a bundle: graphs, proof of parity, golden texts, measured quality, model card, manifest.
+//! Writes a bundle: graphs, parity checks, golden texts, measured quality, model card, manifest.
 //!
-//! Everything is written and proven in a folder beside the final one, which takes its name at the very end: a bundle that is
-//! there is whole. An export that fails leaves the folder with the ending `partial` behind, to be looked into.
+//! Everything is written and verified in a folder beside the final one, which gets its name at the very end: an existing bundle
+//! is complete. A failed export leaves the folder with the ending `partial` behind, for inspection.
 
 use std::path::{Path, PathBuf};
 
@@ -43,28 +43,28 @@ pub struct ExportOptions<'a> {
     pub version: &'a str,
     /// The tokenizer.json that the weights were trained with.
     pub tokenizer: &'a Path,
-    /// The folder to write; one that is there is replaced.
+    /// The folder to write; an existing one is replaced.
     pub folder: &'a Path,
-    /// Texts that int8 ranges are found on, best a sample of the training data in all languages; none means the golden texts.
+    /// Texts to calibrate int8 ranges on, ideally a sample of the training data in all languages; none means the golden texts.
     pub calibration: &'a [String],
-    /// Folder of evaluation files, for parity and measured quality; without one, parity is proven on the golden texts.
+    /// Folder of evaluation files, for parity and measured quality; without one, parity is checked on the golden texts.
     pub evaluation: Option<&'a Path>,
     /// Table of the training corpora with their licences, for the model card.
     pub corpora: Option<&'a Path>,
-    /// The head that recognizes languages; without one the server decides by rules.
+    /// The language head; without one the server decides by rules.
     pub language_head: Option<&'a Path>,
-    /// The command that repeats the measurement, for the model card.
+    /// The command that repeats the evaluation, for the model card.
     pub evaluation_command: &'a str,
-    /// Simpler weights with the same tokenizer that the card compares with: those of the bag of tokens.
+    /// Simpler weights with the same tokenizer for comparison in the card: those of the bag of tokens.
     pub baseline: Option<&'a EncoderWeights>,
-    /// The bundle before this one, which the card compares with. It may be the one that is replaced.
+    /// The previous bundle, for comparison in the card. It may be the one that is replaced.
     pub previous: Option<&'a Path>,
-    /// The bundle that the run began with, where no stage has changed its encoder since: its graphs and its token table are taken as they
-    /// are, so that embeddings stay what they were to the last bit.
+    /// The bundle that the run began with, where no stage has changed its encoder since: its graphs and its token table are taken
+    /// as they are, so that embeddings stay what they were to the last bit.
     pub encoder_of: Option<&'a Path>,
     /// How search weighs the model's evidence; `None` means as with the first models that had late interaction.
     pub relevance: Option<RelevanceWeights>,
-    /// What the model card says besides, as Markdown.
+    /// Additional text of the model card, as Markdown.
     pub notes: Option<&'a str>,
 }
 
@@ -73,14 +73,14 @@ pub struct ExportOptions<'a> {
 pub struct Exported {
     /// The bundle.
     pub bundle: Bundle,
-    /// Nearness of each graph to the reference.
+    /// Parity of each graph with the reference.
     pub parity: Vec<Parity>,
     /// Quality, size and speed of the int8 graph, and then of those that it is compared with.
     pub measured: Vec<Measured>,
 }
 
 impl Exported {
-    /// Quality of the int8 graph, when there was an evaluation folder.
+    /// Quality of the int8 graph, if there was an evaluation folder.
     pub fn report(&self) -> Option<&Report> {
         self.measured.first().and_then(|measured| measured.report.as_ref())
     }
@@ -103,7 +103,7 @@ impl std::fmt::Display for Exported {
     }
 }
 
-/// Exports `weights`. `reference` is the same encoder as it was trained, in libtorch.
+/// Exports `weights`. `reference` is the same encoder as trained, in libtorch.
 pub fn export(
     options: &ExportOptions<'_>,
     weights: &EncoderWeights,
@@ -120,7 +120,7 @@ pub fn export(
         None => tokenizer,
     };
     if tokenizer.vocabulary_size() != weights.shape.vocabulary {
-        let problem = format!("has {} pieces, the model has {}", tokenizer.vocabulary_size(), weights.shape.vocabulary);
+        let problem = format!("has {} pieces, but the model has {}", tokenizer.vocabulary_size(), weights.shape.vocabulary);
         return Err(Error::Content { path: options.tokenizer.to_owned(), problem });
     }
     let (int8, parity) = write_graphs(options, &partial, weights, &tokenizer, reference)?;
@@ -144,7 +144,7 @@ pub fn export(
     Ok(Exported { bundle: Bundle::open(options.folder)?, parity, measured })
 }
 
-/// Writes the graphs that are shipped and proves all three. Gives the int8 one, loaded.
+/// Writes the shipped graphs and verifies all three. Returns the int8 one, loaded.
 fn write_graphs(
     options: &ExportOptions<'_>,
     folder: &Path,
@@ -179,14 +179,14 @@ fn write_graphs(
     Ok((encoder, parity))
 }
 
-/// Token ids of the texts that int8 ranges are found on.
+/// Token ids of the texts to calibrate int8 ranges on.
 fn calibration_texts(options: &ExportOptions<'_>, tokenizer: &Tokenizer, tokens_max: usize) -> Result<Vec<Vec<u32>>, Error> {
     let golden: Vec<String> = golden::by_language().into_values().flatten().collect();
     let texts = if options.calibration.is_empty() { &golden } else { options.calibration };
     tokenize(tokenizer, texts, tokens_max)
 }
 
-/// Measures the graph in `folder`, which `encoder` has loaded, and what it is compared with.
+/// Evaluates the graph in `folder`, which `encoder` has loaded, and those it is compared with.
 fn measure_all(
     options: &ExportOptions<'_>,
     folder: &Path,
@@ -220,7 +220,8 @@ pub(super) fn write_graph(path: &Path, graph: &ModelProto) -> Result<(), Error> 
     write(path, &encoded(&path.display().to_string(), graph)?)
 }
 
-/// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside it.
+/// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside
+/// it.
 fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
     let bytes = graph.encoded_len();
     if bytes > PROTOBUF_BYTES_MAX {
@@ -230,7 +231,7 @@ fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
     Ok(graph.encode_to_vec())
 }
 
-/// Copies the language head into the bundle. Gives how well it recognizes languages, first, and what it is compared with;
+/// Copies the language head into the bundle. Returns how well it detects languages, first, and the baselines;
 /// nothing without a head or an evaluation folder.
 fn copy_language_head(options: &ExportOptions<'_>, folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<LanguageReport>, Error> {
     let Some(path) = options.language_head else {

@@ -1,8 +1,8 @@
-//! Finds the ranges of activations that an int8 graph computes with, by watching the fp32 graph read sample texts.
+//! Finds the ranges of activations of an int8 graph, by running the fp32 graph on sample texts.
 //!
 //! Ranges are fixed at export, one per matrix product, so that a text's embedding does not depend on the texts beside it in a
-//! batch, as it would with ranges found at run time over the whole batch. Values outside are cut; how much of the observed
-//! range is worth keeping is decided by the mean squared error of what comes back.
+//! batch, as it would with ranges found at run time over the whole batch. Values outside are clipped; the mean squared
+//! error after quantization decides how much of the observed range to keep.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,15 @@ use super::weights::EncoderWeights;
 use crate::error::Error;
 use crate::eval::OnnxEncoder;
 
-/// Of the observed values, one in so many is kept for the search; coprime to every layer's width.
+/// One in this many observed values is kept for the search; coprime to every layer's width.
 const SAMPLE_STEP: usize = 7;
-/// Parts of the observed range that are tried, in percent.
+/// Shares of the observed range to try, in percent.
 const KEPT_PERCENT: std::ops::RangeInclusive<u8> = 30..=100;
 const STEP_PERCENT: usize = 5;
 const LEVELS: f32 = 255.0;
 
-/// How the activations before one matrix product become unsigned bytes: byte = round(value / scale) + zero point, within 0 to 255.
+/// How the activations before one matrix product become unsigned bytes: byte = round(value / scale) + zero point, within 0 to
+/// 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// Difference of neighboring bytes.
@@ -32,7 +33,7 @@ pub struct Range {
 /// Ranges by the name of the matrix product.
 pub type Ranges = BTreeMap<String, Range>;
 
-/// Watches the fp32 encoder read `texts`, token ids of real sentences in all the languages that matter.
+/// Runs the fp32 encoder on `texts`, token ids of real sentences in all relevant languages.
 pub fn calibrate(weights: &EncoderWeights, texts: &[Vec<u32>]) -> Result<Ranges, Error> {
     if weights.shape.layers == 0 {
         return Ok(Ranges::new());
@@ -55,8 +56,8 @@ pub fn calibrate(weights: &EncoderWeights, texts: &[Vec<u32>]) -> Result<Ranges,
     Ok(ranges)
 }
 
-/// The range around 0 that gives `values` back with the least mean squared error: first its upper end is moved in, then its
-/// lower one, because activations lean to one side.
+/// The range around 0 that restores `values` with the lowest mean squared error: first its upper end is moved in, then its
+/// lower one, because activations are skewed.
 fn range_of(values: &[f32]) -> Range {
     let (low, high) = values.iter().fold((0.0_f32, 0.0_f32), |(low, high), &value| (low.min(value), high.max(value)));
     let high = best_part(high, |high| squared_error(values, range_between(low, high)));
@@ -64,7 +65,7 @@ fn range_of(values: &[f32]) -> Range {
     range_between(low, high)
 }
 
-/// The part of `end` for which `error` is least; of equal ones the largest.
+/// The share of `end` with the lowest `error`, or the largest of several.
 fn best_part(end: f32, error: impl Fn(f32) -> f64) -> f32 {
     let mut best = (end, error(end));
     for percent in KEPT_PERCENT.rev().step_by(STEP_PERCENT) {

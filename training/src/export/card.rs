@@ -1,4 +1,4 @@
-//! The model card: what the model is, what it was made from, how good it is, where it ends.
+//! The model card: what the model is, what it was made from, how good it is, and its limits.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::eval::Report;
 /// Languages that the card names as the worst.
 const WORST: usize = 8;
 
-/// What the card says. `Display` writes it as Markdown.
+/// The content of the card. `Display` writes it as Markdown.
 pub struct Card<'a> {
     /// Name of the bundle.
     pub name: &'a str,
@@ -30,17 +30,17 @@ pub struct Card<'a> {
     pub files: Vec<(&'static str, u64)>,
     /// What it was trained on.
     pub corpora: Vec<CorpusRow>,
-    /// Whose weights they are, when they were not trained here.
+    /// The origin of the weights, if they were not trained here.
     pub imported: Option<&'a Imported>,
     /// The configuration as TOML; nothing for imported weights.
     pub recipe: &'a str,
-    /// Nearness of the graphs to what was trained.
+    /// Parity of the graphs with the trained encoder.
     pub parity: &'a [Parity],
-    /// Quality, size and speed: of this bundle first, then of those that it is compared with.
+    /// Quality, size and speed: of this bundle first, then of those it is compared with.
     pub measured: &'a [Measured],
-    /// What is said besides, as Markdown.
+    /// Additional text, as Markdown.
     pub notes: Option<&'a str>,
-    /// The command that repeats the measurement.
+    /// The command that repeats the evaluation.
     pub evaluation_command: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The model card's section on language identification: the detectors side by side, each language, the largest confusions.
+//! The model card's section on language detection: the detectors side by side, each language, the largest confusions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use dragoman::domain::Language;
 
 use crate::eval::language::{LanguageReport, LanguageScore, LanguageSet};
 
-/// Confusions that are named.
+/// Confusions to list.
 const CONFUSIONS: usize = 24;
 
 /// Writes the section as Markdown: all of `reports` in the first table, the first of them, the head's, in the others.
@@ -33,7 +33,7 @@ pub fn render(reports: &[LanguageReport]) -> String {
     text
 }
 
-/// The means for the manifest, by name of the measurement.
+/// The means for the manifest, by name of the measure.
 pub fn quality(head: &LanguageReport) -> BTreeMap<String, f64> {
     let key = |name: &str| match name {
         "FLORES, whole sentences" => "language_flores".to_owned(),

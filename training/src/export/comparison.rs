@@ -1,5 +1,5 @@
-//! What a model card compares: the exported graph beside the bundle before it and a simpler baseline, all measured the same way,
-//! through their int8 graphs, in one go.
+//! The comparison in a model card: the exported graph beside the previous bundle and a simpler baseline, all evaluated the same
+//! way, through their int8 graphs, in one run.
 
 use std::fmt;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::eval::encoder::tokenize;
 use crate::eval::{OnnxEncoder, Report, Speed, TextEncoder, measure, speed};
 
-/// An int8 graph and what it can do.
+/// An int8 graph and its results.
 #[derive(Debug)]
 pub struct Measured {
-    /// What the card calls it.
+    /// Its name in the card.
     pub name: String,
     /// Numbers in the encoder, where they are known.
     pub parameters: Option<usize>,
@@ -23,22 +23,22 @@ pub struct Measured {
     pub graph_bytes: usize,
     /// On one core.
     pub speed: Speed,
-    /// Quality, when there was an evaluation folder.
+    /// Quality, if there was an evaluation folder.
     pub report: Option<Report>,
 }
 
-/// An int8 graph to be measured.
+/// An int8 graph to evaluate.
 pub struct Contender<'a> {
-    /// What the card calls it.
+    /// Its name in the card.
     pub name: String,
     /// Numbers in the encoder, where they are known.
     pub parameters: Option<usize>,
-    /// The graph's file. Its token table may be another one beside it.
+    /// The graph's file. Its token table may be a separate file beside it.
     pub graph: &'a Path,
 }
 
 impl Measured {
-    /// Measures a graph that `encoder` has loaded: its speed on the golden texts, its quality on the files in `evaluation`.
+    /// Evaluates a graph that `encoder` has loaded: its speed on the golden texts, its quality on the files in `evaluation`.
     pub fn new(
         contender: Contender<'_>,
         encoder: &mut TextEncoder<OnnxEncoder>,
@@ -55,7 +55,7 @@ impl Measured {
         })
     }
 
-    /// Measures a bundle with its own tokenizer.
+    /// Evaluates a bundle with its own tokenizer.
     pub fn of_bundle(folder: &Path, evaluation: Option<&Path>) -> Result<Self, Error> {
         let bundle = Bundle::open(folder)?;
         let path = bundle.path(MODEL_INT8);
@@ -68,7 +68,7 @@ impl Measured {
         Self::new(contender, &mut TextEncoder::open_bundle(folder, 0)?, evaluation)
     }
 
-    /// Measures a graph that belongs to no bundle, with the tokenizer of another.
+    /// Evaluates a graph that belongs to no bundle, with the tokenizer of another.
     pub fn of_graph(
         contender: Contender<'_>,
         tokenizer: &Path,
@@ -93,7 +93,7 @@ fn bytes_of(graph: &Path) -> Result<usize, Error> {
     Ok(bytes(graph)? + if table.is_file() { bytes(&table)? } else { 0 })
 }
 
-/// Means as `Report::quality` names them, and what the card calls them.
+/// Means as `Report::quality` names them, and their names in the card.
 const MEANS: [(&str, &str); 10] = [
     ("flores_p_at_1_english", "FLORES, P@1 to and from English"),
     ("flores_p_at_1_other", "FLORES, P@1 of pairs without English"),

@@ -1,5 +1,5 @@
-//! The golden texts: two sentences in each of the 62 languages, `training/golden.tsv`, written for this project. A bundle carries
-//! their token ids and embeddings, so that whoever serves it can tell that it computes what the trainer did.
+//! The golden texts: two sentences in each of the 62 languages, `training/golden.tsv`, written for this project. A bundle
+//! contains their token ids and embeddings, so that any server can verify that it computes the same as the trainer.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub fn by_language() -> BTreeMap<Language, Vec<String>> {
     GOLDEN.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
 }
 
-/// What `encoder`, the int8 graph, makes of the golden texts.
+/// The output of `encoder`, the int8 graph, for the golden texts.
 pub fn golden_texts(tokenizer: &Tokenizer, tokens_max: usize, encoder: &mut OnnxEncoder) -> Result<Vec<GoldenText>, Error> {
     let (mut languages, mut texts) = (Vec::new(), Vec::new());
     for (language, sentences) in by_language() {

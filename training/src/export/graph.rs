@@ -1,4 +1,4 @@
-//! Writes an ONNX graph node by node. Values are named by what made them, so that a profile of the graph can be read.
+//! Writes an ONNX graph node by node. Values are named by what made them, so that a profile of the graph is readable.
 
 use dragoman::ranking::token_table::Place;
 use half::f16;

@@ -1,4 +1,4 @@
-//! From trained weights to a bundle: the graph without any Python, its quantization, the proof of parity, the folder.
+//! From trained weights to a bundle: the graph without any Python, its quantization, the parity checks, the folder.
 
 pub mod addition;
 pub mod bundle;

@@ -1,9 +1,9 @@
 //! The encoder as an ONNX graph: `input_ids` and `attention_mask`, int64 [batch, len], to `sentence_embedding`, float32
-//! [batch, dimension], of unit length. Padding may stand anywhere and changes nothing.
+//! [batch, dimension], of unit length. Padding may be anywhere and changes nothing.
 //!
-//! The token table of both graphs of a bundle is one file beside them, in bytes (`tokens`). fp32 is the reference. fp16 halves the weights and computes in halves; sums over a sentence and the final scaling stay in
-//! floats. int8 is for CPUs: tables and matrices in signed bytes with a scale per row, activations in unsigned bytes with the
-//! ranges of `calibrate`.
+//! The token table of both graphs of a bundle is one file beside them, in bytes (`tokens`). fp32 is the reference. fp16 halves
+//! the weights and computes in halves; sums over a sentence and the final scaling stay in floats. int8 is for CPUs: tables and
+//! matrices in signed bytes with a scale per row, activations in unsigned bytes with the ranges of `calibrate`.
 
 use super::calibrate::Ranges;
 use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
@@ -38,13 +38,13 @@ pub fn fp16_graph(weights: &EncoderWeights, table: &TableFile) -> Result<ModelPr
     Ok(encoder(weights, Mode::Fp16, Some(table))?.graph.finish("encoder"))
 }
 
-/// Writes the graph in int8, with the ranges of activations that `calibrate` found. Its token table is `table`, in a file beside it;
-/// without one the graph holds it.
+/// Writes the graph in int8, with the ranges of activations that `calibrate` found. Its token table is `table`, in a file beside
+/// it; without one the graph holds it.
 pub fn int8_graph(weights: &EncoderWeights, ranges: &Ranges, table: Option<&TableFile>) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Int8(ranges), table)?.graph.finish("encoder"))
 }
 
-/// Writes the float32 graph with what goes into its matrix products as further outputs. Gives (product, output) with it.
+/// Writes the float32 graph with the inputs of its matrix products as further outputs. Returns (product, output) with it.
 pub fn observed_graph(weights: &EncoderWeights) -> Result<(ModelProto, Vec<(String, String)>), Error> {
     let mut encoder = encoder(weights, Mode::Fp32, None)?;
     for (_, input, width) in &encoder.products {
@@ -80,7 +80,7 @@ struct EncoderWriter<'a> {
 }
 
 impl<'a> EncoderWriter<'a> {
-    /// Token vectors plus positions, normalized when the model does.
+    /// Token vectors plus positions, normalized if the model does so.
     fn embeddings(&mut self, ids: &str, mask: &str) -> Result<Value, Error> {
         let mut hidden = self.lookup("tokens", TOKENS, ids)?; // [batch, len, d]
         if self.weights.find(POSITIONS).is_some() {
@@ -268,7 +268,7 @@ impl<'a> EncoderWriter<'a> {
         Ok(self.graph.node("LayerNormalization", name, &[input, &weight, &bias], &attributes))
     }
 
-    /// A layer normalization out of operators that ONNX Runtime's CPU provider computes many values at a time; its fused one
+    /// A layer normalization made of operators that ONNX Runtime's CPU provider vectorizes; its fused one
     /// goes value by value and took a third of the whole pass. (x - m) / |x - m| has the variance 1 / d.
     fn norm_in_parts(&mut self, name: &str, input: &str, weight: &str, bias: &str) -> Result<Value, Error> {
         let d = self.weights.shape.dimension as f32;
@@ -309,7 +309,7 @@ impl<'a> EncoderWriter<'a> {
         self.graph.node("Cast", name, &[input], &[("to", Attribute::Int(kind as i64))])
     }
 
-    /// Turns floats into what the layers compute with.
+    /// Casts floats to the type that the layers compute with.
     fn compute_kind(&mut self, name: &str, input: Value) -> Value {
         match self.mode {
             Mode::Fp16 => self.cast(name, &input, DataType::Float16),

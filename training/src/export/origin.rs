@@ -1,4 +1,4 @@
-//! Where the weights of a bundle come from: a run of this program, or files of somebody else.
+//! The origin of a bundle's weights: a run of this program, or somebody else's files.
 
 use std::fmt;
 
@@ -23,9 +23,9 @@ pub struct Imported {
     pub checkpoint: SourceFile,
     /// The SentencePiece model.
     pub sentencepiece: SourceFile,
-    /// The licence of both in the words of who imported them.
+    /// The licence of both, as stated at import.
     pub licence: Option<String>,
-    /// What is done to a text before the tokenizer.
+    /// What happens to a text before the tokenizer.
     pub preprocessing: Preprocessing,
 }
 
@@ -34,7 +34,7 @@ pub struct Imported {
 pub struct SourceFile {
     /// Its name, without folders.
     pub name: String,
-    /// Its content's sum in hexadecimal.
+    /// Its content's SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// What is done to a text before the tokenizer; models that are trained here need nothing.
+    /// What happens to a text before the tokenizer; models trained here need nothing.
     pub fn preprocessing(self) -> Option<Preprocessing> {
         self.imported().map(|imported| imported.preprocessing)
     }

@@ -1,4 +1,4 @@
-//! Proves that an exported graph gives the embeddings of the encoder that was trained.
+//! Verifies that an exported graph gives the embeddings of the trained encoder.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::eval::flores::{self, ENGLISH};
 use crate::eval::retrieval::{mean, precision_at_1};
 use crate::eval::{Embeddings, TokenEncoder};
 
-/// By how many points P@1 may differ from the reference.
+/// How many points P@1 may differ from the reference.
 pub const P_AT_1_POINTS_MAX: f64 = 0.5;
-/// Sentences per language that are compared.
+/// Sentences per language to compare.
 const SENTENCES: usize = 100;
 
 /// An exported graph.
@@ -40,7 +40,7 @@ impl Variant {
         }
     }
 
-    /// The least cosine with the reference that any sentence may have.
+    /// The minimum cosine with the reference for every sentence.
     pub fn cosine_min(self) -> f64 {
         match self {
             Self::Fp32 => 0.9999,
@@ -60,7 +60,7 @@ pub struct Sample {
     pub texts: Vec<Vec<u32>>,
 }
 
-/// How near a graph is to the reference.
+/// The parity of a graph with the reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parity {
     /// Which graph.
@@ -80,7 +80,7 @@ pub struct Parity {
 }
 
 impl Sample {
-    /// Takes FLORES sentences from `folder`, or the golden texts where there is no folder or nothing in it.
+    /// Takes FLORES sentences from `folder`, or the golden texts if there is no folder or nothing in it.
     pub fn read(folder: Option<&Path>, tokenizer: &Tokenizer, tokens_max: usize) -> Result<Self, Error> {
         let aligned = match folder {
             Some(folder) => flores::read(folder)?.map(|aligned| aligned.languages),
@@ -94,7 +94,8 @@ impl Sample {
     }
 }
 
-/// Compares what `encoder` makes of `sample` with the `reference` embeddings of the same texts, and refuses what is too far off.
+/// Compares the output of `encoder` for `sample` with the `reference` embeddings of the same texts, and rejects large
+/// differences.
 pub fn prove(variant: Variant, sample: &Sample, reference: &Embeddings, encoder: &mut dyn TokenEncoder) -> Result<Parity, Error> {
     let parity = compare(variant, sample, reference, &encoder.embed(&sample.texts)?)?;
     check(&parity)?;

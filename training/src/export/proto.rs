@@ -1,6 +1,6 @@
 //! The part of ONNX's protobuf messages that an exported encoder needs, written by hand with the field numbers of `onnx.proto`.
 //!
-//! Scalar fields that ONNX marks optional are `Option`, because a reader tells an attribute of value 0 from an absent one.
+//! Scalar fields that ONNX marks optional are `Option`, because readers distinguish an attribute with value 0 from a missing one.
 
 /// A model file.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,5 +1,5 @@
-//! An encoder of questions for a bundle that is there: its graphs come beside the bundle's own, which stay what they are to the last
-//! bit, and so does every embedding that was made with them.
+//! An encoder of questions for a bundle that is there: its graphs come beside the bundle's own, which stay what they are to the
+//! last bit, and so does every embedding that was made with them.
 
 use std::path::Path;
 
@@ -31,26 +31,26 @@ const STEPS_MAX: f32 = 0.51;
 /// What goes into the new bundle besides the weights.
 #[derive(Debug, Clone, Copy)]
 pub struct QuestionOptions<'a> {
-    /// The bundle that the run began with.
+    /// The bundle that the run started from.
     pub bundle: &'a Path,
     /// Semantic version of the new one.
     pub version: &'a str,
-    /// The folder to write; one that is there is replaced.
+    /// The folder to write; an existing one is replaced.
     pub folder: &'a Path,
     /// The run's configuration, and the stage in it that made the weights.
     pub stage: (&'a Config, &'a StageConfig),
-    /// Texts that int8 ranges are found on; none means the golden texts.
+    /// Texts to calibrate int8 ranges on; none means the golden texts.
     pub calibration: &'a [String],
-    /// Folder of evaluation files: for the proof of parity, and to measure how high passages stand.
+    /// Folder of evaluation files, for parity and to measure how high passages rank.
     pub evaluation: Option<&'a Path>,
     /// How search weighs the model's evidence; `None` leaves the bundle's.
     pub relevance: Option<RelevanceWeights>,
-    /// What the card's section says besides, as Markdown.
+    /// Additional text of the card's section, as Markdown.
     pub notes: Option<&'a str>,
 }
 
-/// Writes the bundle with the encoder of questions that `weights` are; `reference` is the same in libtorch. Gives the section of the
-/// model card.
+/// Writes the bundle with the encoder of questions that `weights` are; `reference` is the same in libtorch. Gives the section of
+/// the model card.
 pub fn add_questions(
     options: &QuestionOptions<'_>,
     weights: &EncoderWeights,
@@ -80,7 +80,7 @@ pub fn add_questions(
     Ok(section)
 }
 
-/// Both graphs read the bundle's own token table, so the stage must have let it rest.
+/// Both graphs read the bundle's own token table, so the stage must not have changed it.
 fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
     let path = bundle.path(TOKEN_TABLE);
     let (table, own) = (TokenTable::read(&path)?, &weights.get(TOKENS)?.values);
@@ -89,7 +89,7 @@ fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
     if table.rows.len() == own.len() && steps <= STEPS_MAX {
         return Ok(());
     }
-    let problem = format!("is {steps} steps from that of the encoder of questions; train it with token_rate_scale 0");
+    let problem = format!("is {steps} steps away from that of the question encoder; train it with token_rate_scale 0");
     Err(Error::Content { path, problem })
 }
 

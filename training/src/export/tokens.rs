@@ -1,5 +1,5 @@
 //! The token tables of a bundle (`dragoman::ranking::token_table`): the model's, written once for both of its graphs and for late
-//! interaction, and the one that late interaction may have of its own.
+//! interaction, and the separate one that late interaction may have.
 
 use std::path::Path;
 
@@ -45,12 +45,12 @@ impl TableFile {
     }
 }
 
-/// The token table of `weights`. Where late interaction was not trained, a token weighs as much as its row is long.
+/// The token table of `weights`. If late interaction was not trained, a token's weight is the length of its row.
 pub fn token_table(weights: &EncoderWeights) -> Result<TokenTable, Error> {
     Ok(quantized(weights.get(TOKENS)?, weights.find(TOKEN_WEIGHTS)))
 }
 
-/// Writes the table that late interaction has of its own into the bundle in `folder`; says whether `weights` have one.
+/// Writes late interaction's own table into the bundle in `folder`; returns whether `weights` have one.
 pub fn write_late_table(folder: &Path, weights: &EncoderWeights) -> Result<bool, Error> {
     let Some(table) = weights.find(LATE_TOKENS) else { return Ok(false) };
     quantized(table, weights.find(LATE_WEIGHTS)).write(&folder.join(LATE_TABLE))?;

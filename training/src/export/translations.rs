@@ -1,4 +1,4 @@
-//! A table of translations for a bundle that is there.
+//! Adds a translation table to an existing bundle.
 
 use std::path::Path;
 
@@ -20,17 +20,17 @@ pub struct TranslationOptions<'a> {
     pub bundle: &'a Path,
     /// Semantic version of the new one.
     pub version: &'a str,
-    /// The folder to write; one that is there is replaced.
+    /// The folder to write; an existing one is replaced.
     pub folder: &'a Path,
-    /// The table, as `Translations::write` has it.
+    /// The table, as written by `Translations::write`.
     pub table: &'a Path,
     /// How search weighs the evidence; `None` leaves the bundle's.
     pub relevance: Option<RelevanceWeights>,
-    /// What the card's section says besides, as Markdown.
+    /// Additional text of the card's section, as Markdown.
     pub notes: Option<&'a str>,
 }
 
-/// Writes the bundle. Gives the section of the model card.
+/// Writes the bundle. Returns the section of the model card.
 pub fn add_translations(options: &TranslationOptions<'_>) -> Result<String, Error> {
     let mut addition = Addition::begin(options.bundle, options.folder)?;
     let table = Translations::read(options.table)?;

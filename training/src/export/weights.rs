@@ -1,7 +1,7 @@
-//! The trained encoder as plain numbers: what every exported graph is written from.
+//! The trained encoder as plain numbers: the source of every exported graph.
 //!
 //! Tensor names and the maths behind them are the model's (`model/encoder.rs`). A linear layer is y = x W^T + b with W [out, in].
-//! Whether there are positions and a normalization of the embeddings is decided by whether their tensors are there.
+//! The presence of their tensors determines whether there are positions and a normalization of the embeddings.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,11 +23,11 @@ pub struct EncoderShape {
     pub heads: usize,
     /// Width of the feed-forward part.
     pub feed_forward: usize,
-    /// Tokens that are read of one text.
+    /// Maximum tokens to read of one text.
     pub tokens_max: usize,
-    /// Where the layer normalization stands.
+    /// Position of the layer normalization.
     pub norm: Norm,
-    /// What stands between the two products of a feed-forward part.
+    /// Activation of the feed-forward part.
     pub activation: Activation,
 }
 
@@ -96,7 +96,7 @@ impl EncoderWeights {
             }
         }
         if gathered.contains_key(EMBEDDING_NORM_WEIGHT) != gathered.contains_key(EMBEDDING_NORM_BIAS) {
-            return Err(shape_error(format!("of {EMBEDDING_NORM_WEIGHT} and {EMBEDDING_NORM_BIAS} one is missing")));
+            return Err(shape_error(format!("only one of {EMBEDDING_NORM_WEIGHT} and {EMBEDDING_NORM_BIAS} is there")));
         }
         Ok(Self { shape, tensors: gathered })
     }
@@ -215,7 +215,7 @@ mod tests {
         };
         check(BAG, &[], "embeddings.token.weight is missing");
         check(BAG, &[(TOKENS, &[2, 3])], "embeddings.token.weight has the shape [2, 3], expected [3, 2]");
-        check(BAG, &[(TOKENS, &[3, 2]), (EMBEDDING_NORM_BIAS, &[2])], "one is missing");
+        check(BAG, &[(TOKENS, &[3, 2]), (EMBEDDING_NORM_BIAS, &[2])], "only one of");
         check(EncoderShape { layers: 1, ..BAG }, &[(TOKENS, &[3, 2])], "layers.0.attention.query.weight is missing");
         check(EncoderShape { layers: 1, heads: 3, ..BAG }, &[(TOKENS, &[3, 2])], "must divide the dimension 2, got 3");
     }

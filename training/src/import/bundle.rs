@@ -1,4 +1,4 @@
-//! A bundle that this trainer exported, read back: the start of another run (`commands/from_bundle.rs`).
+//! Reads a bundle exported by this trainer: the start of another run (`commands/from_bundle.rs`).
 //!
 //! The weights are those of its float16 graph, so a weight comes back rounded to 11 bits; the token table is that of its file, in
 //! bytes with a scale per row (of older bundles the graph's). Names and layouts undo what
@@ -31,7 +31,8 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
     for tensor in model.graph.unwrap_or_default().initializer {
         if tensor.data_type == Some(DataType::Float16 as i32) {
             let name = tensor.name.clone().unwrap_or_default();
-            let weight = halves(&tensor).ok_or_else(|| broken(format!("{name} has not as many values as its shape says")))?;
+            let weight =
+                halves(&tensor).ok_or_else(|| broken(format!("{name} has a number of values that contradicts its shape")))?;
             tensors.insert(name, weight);
         }
     }
@@ -55,12 +56,12 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
     EncoderWeights::from_weights(shape, weights)
 }
 
-/// Checks what the shapes of weights do not tell.
+/// Checks what the shapes of weights do not show.
 fn check_kind(model: &ModelConfig, bundle: &Bundle) -> Result<(), Error> {
     let problem = |problem: String| Error::Content { path: bundle.folder.join(MANIFEST), problem };
     let trained = &bundle.manifest.training["config"]["model"];
     let trained: ModelConfig = serde_json::from_value(trained.clone())
-        .map_err(|error| problem(format!("tells no model that this trainer made, as an imported one: {error}")))?;
+        .map_err(|error| problem(format!("does not describe a model made by this trainer: {error}")))?;
     for (name, expected, got) in [
         ("heads", model.heads.to_string(), trained.heads.to_string()),
         ("tokens_max", model.tokens_max.to_string(), trained.tokens_max.to_string()),
@@ -68,7 +69,7 @@ fn check_kind(model: &ModelConfig, bundle: &Bundle) -> Result<(), Error> {
         ("activation", format!("{:?}", model.activation), format!("{:?}", trained.activation)),
     ] {
         if got != expected {
-            return Err(problem(format!("was trained with model.{name} {got}, the configuration says {expected}")));
+            return Err(problem(format!("was trained with model.{name} {got}, but the configuration says {expected}")));
         }
     }
     Ok(())
@@ -107,7 +108,7 @@ fn by_our_names(tensors: BTreeMap<String, Weight>, shape: &EncoderShape) -> Resu
     Ok(weights)
 }
 
-/// Queries, keys and values out of one matrix [d, 3 d] or one bias [3 d]; the queries without the scale of the attention.
+/// Queries, keys and values from one matrix [d, 3 d] or one bias [3 d]; the queries without the scale of the attention.
 fn thirds(weight: Weight, shape: &EncoderShape) -> Result<[Weight; 3], String> {
     let d = shape.dimension;
     let outputs = weight.shape.last().copied().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! A PyTorch checkpoint: the zip archive that `torch.save` writes since PyTorch 1.6, with the pickle `NAME/data.pkl` and one file of
-//! numbers per storage, `NAME/data/KEY`. Only the storages that are asked for are read.
+//! A PyTorch checkpoint: the zip archive that `torch.save` writes since PyTorch 1.6, with the pickle `NAME/data.pkl` and one file
+//! of numbers per storage, `NAME/data/KEY`. Only the requested storages are read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -12,7 +12,7 @@ use super::pickle::{Element, Object, Pickle, Storage, StoredTensor, Value};
 use crate::error::Error;
 use crate::export::Weight;
 
-/// Where a state dict may lie within what was saved: at the top, or under one of these.
+/// Where a state dict may be within what was saved: at the top, or under one of these.
 const STATE_DICTS: [&str; 3] = ["state_dict", "model_state_dict", "model"];
 
 /// An opened checkpoint.
@@ -43,8 +43,8 @@ impl Checkpoint {
         Ok(Self { path: path.to_owned(), archive, folder, pickle })
     }
 
-    /// The tensors by name of the state dict that has one whose name ends with `landmark`: what was saved, or what lies in it under
-    /// `state_dict`, `model_state_dict` or `model`. Whatever lies beside it (an optimizer's state, counters) is left alone.
+    /// The tensors by name of the state dict that has one whose name ends with `landmark`: what was saved, or what lies in it
+    /// under `state_dict`, `model_state_dict` or `model`. Whatever lies beside it (an optimizer's state, counters) is left alone.
     pub fn state_dict(&self, landmark: &str) -> Result<Vec<(String, StoredTensor)>, Error> {
         let within = |name: &str| self.pickle.entries(&self.pickle.root)?.find(|(key, _)| *key == name).map(|(_, value)| value);
         let places = [Some(&self.pickle.root)].into_iter().chain(STATE_DICTS.iter().map(|name| within(name)));
@@ -64,7 +64,7 @@ impl Checkpoint {
         )))
     }
 
-    /// Reads a tensor's numbers as float32, whatever its storage has and however it lies in it.
+    /// Reads a tensor's numbers as float32, whatever its storage type and layout.
     pub fn read(&mut self, name: &str, tensor: &StoredTensor) -> Result<Weight, Error> {
         let refuse = |problem: String| Error::Content { path: self.path.clone(), problem: format!("{name}: {problem}") };
         let layout = Layout::of(tensor).map_err(&refuse)?;
@@ -96,7 +96,7 @@ impl Checkpoint {
     }
 }
 
-/// A tensor's place in its storage, checked to lie within.
+/// A tensor's layout in its storage, checked to lie within.
 struct Layout {
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -152,7 +152,7 @@ fn folder_of(archive: &ZipArchive<BufReader<File>>) -> Result<String, String> {
     }
 }
 
-/// The content of an entry, which `torch.save` never compresses, of `expected` bytes when that is known.
+/// The content of an entry, which `torch.save` never compresses, of `expected` bytes if that is known.
 fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option<usize>) -> Result<Vec<u8>, String> {
     let entry = archive.by_name(name).map_err(|error| format!("entry {name}: {error}"))?;
     let size = entry.size();
@@ -168,7 +168,7 @@ fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option
     Ok(bytes)
 }
 
-/// Number `position` of little-endian `data`. `Layout` has checked that it is there.
+/// Number `position` of little-endian `data`. `Layout` has checked that it exists.
 fn number(data: &[u8], element: Element, position: usize) -> f32 {
     fn at<const N: usize>(data: &[u8], position: usize) -> [u8; N] {
         let mut bytes = [0; N];

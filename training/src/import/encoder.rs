@@ -1,4 +1,4 @@
-//! Which tensor of the EMS authors' checkpoint is which of this encoder's (`model/encoder.rs` has the list and the maths).
+//! Maps the tensors of the EMS authors' checkpoint to this encoder's (`model/encoder.rs` has the list and the maths).
 //!
 //! Names are those of the modules of their implementation, behind any prefix: `module.model.bert.` as trained on several devices,
 //! `model.bert.`, or none.
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::export::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, POSITIONS, TOKENS};
 use crate::export::{EncoderShape, EncoderWeights, Weight};
 
-/// The token table, by which the state dict and the prefix of its names are known.
+/// The token table, which identifies the state dict and the prefix of its names.
 const LANDMARK: &str = "embedding.word_embedding.embedding.weight";
 
 /// Outside of the layers: their names, and ours.
@@ -39,15 +39,15 @@ const LAYER: [(&str, &str); 8] = [
     ("output.LayerNorm", "feed_forward.norm"),
 ];
 
-/// An encoder out of a checkpoint.
+/// An encoder from a checkpoint.
 pub struct ImportedEncoder {
     /// Its weights.
     pub weights: EncoderWeights,
-    /// Tensors of the state dict that only training needs, and that were left behind.
+    /// Number of skipped tensors, which only training needs.
     pub left_behind: usize,
 }
 
-/// What the shapes of tensors do not tell.
+/// What the shapes of tensors do not show.
 #[derive(Debug, Clone, Copy)]
 pub struct Unsaid {
     /// Attention heads.
@@ -66,12 +66,12 @@ pub fn read(checkpoint: &mut Checkpoint, unsaid: Unsaid) -> Result<ImportedEncod
         match within.and_then(our_name) {
             Some(ours) => {
                 if weights.insert(ours.clone(), checkpoint.read(name, tensor)?).is_some() {
-                    return Err(problem(format!("{name} is {ours}, and another tensor is too")));
+                    return Err(problem(format!("{name} is {ours}, but so is another tensor")));
                 }
             }
-            // A part of the encoder that is not understood must not get lost.
+            // An unknown part of the encoder must not get lost.
             None if within.is_some_and(|name| name.starts_with("embedding.") || name.starts_with("encoder.")) => {
-                return Err(problem(format!("{name} is a part of the encoder that is not known")));
+                return Err(problem(format!("{name} is an unknown part of the encoder")));
             }
             None => left_behind += 1,
         }
@@ -80,12 +80,12 @@ pub fn read(checkpoint: &mut Checkpoint, unsaid: Unsaid) -> Result<ImportedEncod
     Ok(ImportedEncoder { weights: EncoderWeights::from_weights(shape, weights)?, left_behind })
 }
 
-/// What stands before the landmark.
+/// The prefix before the landmark.
 fn prefix_of(tensors: &[(String, StoredTensor)]) -> Result<String, Error> {
     let mut prefixes = tensors.iter().filter_map(|(name, _)| name.strip_suffix(LANDMARK));
     match (prefixes.next(), prefixes.next()) {
         (Some(prefix), None) => Ok(prefix.to_owned()),
-        (first, second) => Err(problem(format!("expected one tensor …{LANDMARK}, got it behind {first:?} and {second:?}"))),
+        (first, second) => Err(problem(format!("expected one tensor …{LANDMARK}, got it in {first:?} and {second:?}"))),
     }
 }
 
@@ -111,7 +111,7 @@ fn shape_of(weights: &BTreeMap<String, Weight>, unsaid: Unsaid) -> Result<Encode
     let (positions, _) = matrix(POSITIONS)?;
     let (feed_forward, _) = matrix("layers.0.feed_forward.up.weight")?;
     let layer = |name: &String| name.strip_prefix("layers.")?.split('.').next()?.parse::<usize>().ok();
-    // The names are no more than tensors, so a layer number far beyond them is found missing by name.
+    // There are no more names than tensors, so a layer number far beyond them is reported as missing.
     let layers = weights.keys().filter_map(layer).max().map_or(0, |last| last.saturating_add(1).min(weights.len() + 1));
     if positions < 2 {
         return Err(problem(format!("{POSITIONS} has {positions} rows, expected one for padding and at least one more")));

@@ -1,17 +1,17 @@
 //! The stack machine of pickle protocols 2 to 4, as Python's `pickletools` describes it, without the instructions that run code.
 //!
-//! Nothing is allocated by a size that the file claims: sizes are checked against the bytes that are there. Containers lie in one
-//! list and name each other by number, so that neither depth nor cycles cost the reader its own stack.
+//! Nothing is allocated by a size that the file claims: sizes are checked against the existing bytes. Containers are kept in one
+//! list and refer to each other by number, so that neither depth nor cycles cost the reader its own stack.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::pickle::{Global, Malformed, Object, Storage, StoredTensor, Value};
 
-/// Dimensions that a tensor may have.
+/// Maximum dimensions of a tensor.
 const DIMENSIONS_MAX: usize = 16;
 
-/// Runs a pickle to its end; gives what was pickled and the objects in it.
+/// Runs a pickle to its end; returns the pickled value and its objects.
 pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), Malformed> {
     let mut machine = Machine {
         bytes,
@@ -47,7 +47,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Runs one instruction; gives the result at the end of the program.
+    /// Runs one instruction; returns the result at the end of the program.
     fn step(&mut self) -> Result<Option<Value>, Malformed> {
         match self.byte()? {
             b'.' => return self.pop().map(Some),
@@ -99,7 +99,7 @@ impl<'a> Machine<'a> {
                 let length = self.length()?;
                 self.take(length).map(|_| Value::Bytes)?
             }
-            _ => return self.refuse(format!("instruction {code:#04x} is none of those that a state dict needs")),
+            _ => return self.refuse(format!("instruction {code:#04x} does not occur in a state dict")),
         })
     }
 
@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// An integer of any number of bytes, lowest first, in two's complement; up to eight are taken.
+    /// An integer of any number of bytes, lowest first, in two's complement; at most eight are accepted.
     fn long(&mut self) -> Result<Value, Malformed> {
         let length = usize::from(self.byte()?);
         let bytes = self.take(length)?;
@@ -137,7 +137,7 @@ impl<'a> Machine<'a> {
             let name = self.pop()?;
             match (self.pop()?, name) {
                 (Value::Text(module), Value::Text(name)) => (module.to_string(), name.to_string()),
-                _ => return self.refuse("a name that is no string".to_owned()),
+                _ => return self.refuse("a name that is not a string".to_owned()),
             }
         };
         let Some(global) = Global::of(&module, &name) else {
@@ -149,7 +149,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Calls one of the known functions: function and tuple of arguments give its result.
+    /// Calls one of the known functions, given on the stack with its tuple of arguments.
     fn reduce(&mut self) -> Result<(), Malformed> {
         let arguments = self.pop()?;
         let function = self.pop()?;
@@ -183,7 +183,7 @@ impl<'a> Machine<'a> {
             (Value::Global(global), arguments) => {
                 return self.refuse(format!("{global:?} with {} arguments", arguments.len()));
             }
-            _ => return self.refuse("a call of what is no function".to_owned()),
+            _ => return self.refuse("a call of something that is not a function".to_owned()),
         };
         self.make(made);
         Ok(())
@@ -194,7 +194,7 @@ impl<'a> Machine<'a> {
         self.pop()?;
         match self.stack.last().map(|top| self.look(top)) {
             Some(Some(Object::Dict(_))) => Ok(()),
-            _ => self.refuse("attributes of what is no OrderedDict".to_owned()),
+            _ => self.refuse("attributes of something that is not an OrderedDict".to_owned()),
         }
     }
 
@@ -202,16 +202,16 @@ impl<'a> Machine<'a> {
     fn storage(&mut self) -> Result<(), Malformed> {
         let id = self.pop()?;
         let Some(Object::Tuple(parts)) = self.look(&id) else {
-            return self.refuse("a persistent id that is no tuple".to_owned());
+            return self.refuse("a persistent id that is not a tuple".to_owned());
         };
         let [Value::Text(word), Value::Global(Global::Storage(element)), Value::Text(key), _, Value::Int(numbers)] =
             parts.as_slice()
         else {
-            return self.refuse("a persistent id that is no storage".to_owned());
+            return self.refuse("a persistent id that is not a storage".to_owned());
         };
         let numbers = usize::try_from(*numbers).ok().filter(|_| &**word == "storage");
         let Some(numbers) = numbers else {
-            return self.refuse("a storage with a negative size, or something that is none".to_owned());
+            return self.refuse("a storage whose size is negative or not a number".to_owned());
         };
         let storage = Storage { key: Rc::clone(key), element: *element, numbers };
         self.make(Object::Storage(storage));
@@ -230,7 +230,7 @@ impl<'a> Machine<'a> {
                     self.stack.push(value);
                     Ok(())
                 }
-                None => self.refuse(format!("nothing was remembered as {number}")),
+                None => self.refuse(format!("nothing was stored under {number}")),
             };
         }
         let top = self.pop()?;
@@ -275,7 +275,7 @@ impl<'a> Machine<'a> {
         match (&mut self.objects[number], code) {
             (Object::List(list), b'a' | b'e') => list.extend(items),
             (Object::Dict(dict), b's' | b'u') => dict.extend(pairs),
-            _ => return self.refuse("items for what is no list or dict".to_owned()),
+            _ => return self.refuse("items for something that is not a list or dict".to_owned()),
         }
         Ok(())
     }
@@ -292,25 +292,25 @@ impl<'a> Machine<'a> {
     fn pairs(&self, list: &Value) -> Result<Vec<(Value, Value)>, Malformed> {
         let items = match self.look(list) {
             Some(Object::List(items) | Object::Tuple(items)) => items,
-            _ => return self.refuse("an OrderedDict of no list".to_owned()),
+            _ => return self.refuse("an OrderedDict of something that is not a list".to_owned()),
         };
         let pair = |item: &Value| match self.look(item) {
             Some(Object::Tuple(pair) | Object::List(pair)) if pair.len() == 2 => Ok((pair[0].clone(), pair[1].clone())),
-            _ => self.refuse("an OrderedDict of no pairs".to_owned()),
+            _ => self.refuse("an OrderedDict of items that are not pairs".to_owned()),
         };
         items.iter().map(pair).collect()
     }
 
     fn integers(&self, tuple: &Value) -> Result<Vec<i64>, Malformed> {
         let Some(Object::Tuple(items)) = self.look(tuple) else {
-            return self.refuse("a size that is no tuple".to_owned());
+            return self.refuse("a size that is not a tuple".to_owned());
         };
         if items.len() > DIMENSIONS_MAX {
             return self.refuse(format!("{} dimensions, expected at most {DIMENSIONS_MAX}", items.len()));
         }
         let integer = |item: &Value| match item {
             Value::Int(value) => Ok(*value),
-            _ => self.refuse("a size that is no integer".to_owned()),
+            _ => self.refuse("a size that is not an integer".to_owned()),
         };
         items.iter().map(integer).collect()
     }
@@ -357,7 +357,7 @@ impl<'a> Machine<'a> {
         let bytes = self.bytes;
         let rest = &bytes[self.at..];
         let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-            return self.refuse("a name without end".to_owned());
+            return self.refuse("a name without an end".to_owned());
         };
         let line = String::from_utf8_lossy(&rest[..end]).into_owned();
         self.at += end + 1;
@@ -367,7 +367,7 @@ impl<'a> Machine<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let there = self.bytes.len() - self.at;
         if length > there {
-            return self.refuse(format!("cut off: expected {length} bytes more, got {there}"));
+            return self.refuse(format!("cut off: expected {length} more bytes, got {there}"));
         }
         self.at += length;
         let bytes = self.bytes;

@@ -1,8 +1,8 @@
-//! `import-ems`: the checkpoint and the SentencePiece model that the EMS authors published become a bundle.
+//! `import-ems`: makes a bundle from the checkpoint and the SentencePiece model published by the EMS authors.
 //!
 //! The encoder is theirs as it is: post-norm with epsilon 1e-12, positions from 1, mean over the sentence's own tokens. Of their
-//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it. The bundles of this
-//! trainer are read in `bundle`.
+//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it. The bundles of
+//! this trainer are read in `bundle`.
 
 /// The weights of a bundle.
 pub mod bundle;
@@ -28,9 +28,9 @@ use checkpoint::Checkpoint;
 use encoder::Unsaid;
 use sentencepiece::SentencePiece;
 
-/// Sentences per language that int8 ranges are found on.
+/// Sentences per language to calibrate int8 ranges on.
 const CALIBRATION_PER_LANGUAGE: usize = 8;
-/// Decides which sentences those are.
+/// Seed for choosing those sentences.
 const CALIBRATION_SEED: u64 = 1;
 
 /// The command line of `import-ems`.
@@ -42,43 +42,43 @@ pub struct ImportOptions {
     /// The SentencePiece BPE model (`.model`) that the weights were trained with.
     #[arg(long)]
     pub sentencepiece: PathBuf,
-    /// Folder of the bundle; one that is there is replaced.
+    /// Folder of the bundle; an existing one is replaced.
     #[arg(long)]
     pub out: PathBuf,
     /// Version of the bundle.
     #[arg(long)]
     pub bundle_version: String,
-    /// Name of the bundle; without it, the folder's.
+    /// Name of the bundle; defaults to the folder's.
     #[arg(long)]
     pub name: Option<String>,
-    /// Attention heads, which the weights do not tell.
+    /// Attention heads, which the weights do not show.
     #[arg(long, default_value_t = 16)]
     pub heads: usize,
-    /// Activation of the feed-forward parts, which the weights do not tell; the authors' configuration says swish.
+    /// Activation of the feed-forward parts, which the weights do not show; the authors' configuration says swish.
     #[arg(long, value_enum, default_value = "swish")]
     pub activation: Activation,
     /// Licence of the weights, for the model card.
     #[arg(long)]
     pub licence: Option<String>,
-    /// Folder of evaluation files, as for `eval`: for the proof of parity and the measured quality.
+    /// Folder of evaluation files, as for `eval`, to verify parity and to measure quality.
     #[arg(long)]
     pub evaluation: Option<PathBuf>,
-    /// Folder of corpora, as for `prepare`, to calibrate int8 on; without it, the golden sentences.
+    /// Folder of corpora, as for `prepare`, to calibrate int8 on; defaults to the golden sentences.
     #[arg(long)]
     pub calibration: Option<PathBuf>,
 }
 
-/// Reads both files, writes the bundle, and says what it found.
+/// Reads both files, writes the bundle, and reports what it found.
 pub fn import_ems(options: &ImportOptions) -> Result<Exported, Error> {
     let pieces = SentencePiece::read(&options.sentencepiece)?;
     let unsaid = Unsaid { heads: options.heads, activation: options.activation };
     let encoder = encoder::read(&mut Checkpoint::open(&options.checkpoint)?, unsaid)?;
     let shape = encoder.weights.shape;
     if pieces.len() != shape.vocabulary {
-        let problem = format!("has {} pieces, the token table of the checkpoint has {}", pieces.len(), shape.vocabulary);
+        let problem = format!("has {} pieces, but the token table of the checkpoint has {}", pieces.len(), shape.vocabulary);
         return Err(Error::Content { path: options.sentencepiece.clone(), problem });
     }
-    println!("read {shape:?}; tensors of training heads left behind: {}", encoder.left_behind);
+    println!("read {shape:?}; skipped tensors of training heads: {}", encoder.left_behind);
     let name = match (&options.name, options.out.file_name()) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.to_string_lossy().into_owned(),
@@ -165,7 +165,7 @@ fn source_file(path: &Path) -> Result<SourceFile, Error> {
     Ok(SourceFile { name, sha256: sha256_file(path)? })
 }
 
-/// A path beside the folder `out`, whose parent is made.
+/// A path beside the folder `out`, whose parent is created.
 fn beside(out: &Path, ending: &str) -> Result<PathBuf, Error> {
     let mut name = out.file_name().unwrap_or_default().to_owned();
     name.push(ending);

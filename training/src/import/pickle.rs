@@ -1,5 +1,6 @@
-//! Reads what `torch.save` pickles, and runs none of its code: a pickle is a program, and this reader knows only the instructions and
-//! the few functions that a state dict needs. Everything else is refused by name and byte. Here is what a pickle may hold; `machine.rs` runs the instructions.
+//! Reads what `torch.save` pickles, and runs none of its code: a pickle is a program, and this reader knows only the instructions
+//! and the few functions that a state dict needs. Everything else is refused by name and byte. Here is what a pickle may hold;
+//! `machine.rs` runs the instructions.
 
 use std::rc::Rc;
 
@@ -72,7 +73,7 @@ pub enum Element {
     Half,
     /// bfloat16.
     BFloat16,
-    /// An integer or a boolean of so many bytes, which no weight is.
+    /// An integer or a boolean of this many bytes, which is never a weight.
     Whole(usize),
 }
 
@@ -88,7 +89,7 @@ impl Element {
     }
 }
 
-/// Where numbers lie.
+/// A storage of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Name of its file within the archive's folder `data`.
@@ -99,7 +100,7 @@ pub struct Storage {
     pub numbers: usize,
 }
 
-/// A tensor as a view of a storage; nothing of it is checked yet.
+/// A tensor as a view of a storage; unchecked so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTensor {
     /// The storage.
@@ -126,7 +127,7 @@ pub enum Global {
 }
 
 impl Global {
-    /// The function or class `module.name`, when it is one of those that a state dict needs.
+    /// The function or class `module.name`, if it is one of those that a state dict needs.
     pub(super) fn of(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("collections", "OrderedDict") => Self::OrderedDict,
@@ -148,7 +149,7 @@ impl Global {
 /// A pickle that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pickle {
-    /// What was pickled.
+    /// The pickled value.
     pub root: Value,
     objects: Vec<Object>,
 }

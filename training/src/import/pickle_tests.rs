@@ -96,16 +96,16 @@ fn a_program_that_does_not_fit_its_values_is_refused() {
     refused(&[b"\x80\x05."], 0, "pickle protocol 5, expected 2 to 4");
     refused(&[b"a."], 0, "the stack is empty");
     refused(&[b"K\x01K\x02a."], 4, "nothing to put items into");
-    refused(&[b"}K\x01a."], 3, "no list or dict");
-    refused(&[b"](K\x01K\x02u."], 6, "no list or dict");
+    refused(&[b"}K\x01a."], 3, "not a list or dict");
+    refused(&[b"](K\x01K\x02u."], 6, "not a list or dict");
     refused(&[b"}(K\x01u."], 4, "a key without a value");
-    refused(&[b"h\x05."], 0, "nothing was remembered as 5");
+    refused(&[b"h\x05."], 0, "nothing was stored under 5");
     refused(&[b"t."], 0, "no mark");
     refused(&[b"K\x01(0."], 3, "the stack is empty");
-    refused(&[b"K\x01)R."], 3, "no function");
-    refused(&[b"K\x01Nb."], 3, "no OrderedDict");
-    refused(&[b"NQ."], 1, "no tuple");
-    refused(&[b")Q."], 1, "no storage");
+    refused(&[b"K\x01)R."], 3, "not a function");
+    refused(&[b"K\x01Nb."], 3, "not an OrderedDict");
+    refused(&[b"NQ."], 1, "not a tuple");
+    refused(&[b")Q."], 1, "not a storage");
     refused(&[b"\x8a\x09123456789."], 0, "an integer of 9 bytes");
     refused(&[b"\x8c\x01\xff."], 0, "not UTF-8");
 }
@@ -122,7 +122,7 @@ fn a_pickle_that_is_cut_off_anywhere_is_refused() {
 
 #[test]
 fn a_size_beyond_the_end_allocates_nothing() {
-    refused(&[b"X\xff\xff\xff\xffab."], 0, "expected 4294967295 bytes more, got 3");
+    refused(&[b"X\xff\xff\xff\xffab."], 0, "expected 4294967295 more bytes, got 3");
     refused(&[b"B\xff\xff\xff\x7f."], 0, "cut off");
 }
 

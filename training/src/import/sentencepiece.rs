@@ -1,6 +1,6 @@
-//! A SentencePiece BPE model as a Hugging Face `tokenizer.json` that cuts texts the same way.
+//! Converts a SentencePiece BPE model to a Hugging Face `tokenizer.json` that splits texts the same way.
 //!
-//! SentencePiece joins, again and again, the two neighbors whose joined piece has the highest score, the leftmost of equals. The
+//! SentencePiece repeatedly joins the two neighbors whose joined piece has the highest score, or the leftmost of several. The
 //! tokenizer joins by a list of pairs, first ones first. So the list has every way to make a piece out of two pieces, ordered by
 //! the score of what they make. The scores of a BPE model are all different: they are the order of its training.
 
@@ -28,7 +28,7 @@ pub struct SentencePiece {
 }
 
 impl SentencePiece {
-    /// Reads a `.model` file and refuses what cannot be cut the same way.
+    /// Reads a `.model` file and rejects what cannot be split the same way.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(|source| Error::file(path, source))?;
         Self::decode(&bytes).map_err(|problem| Error::Content { path: path.to_owned(), problem })
@@ -54,10 +54,10 @@ impl SentencePiece {
         self.pieces.is_empty()
     }
 
-    /// Writes the tokenizer. No piece is a special token: SentencePiece never finds its control symbols in a text either.
+    /// Writes the tokenizer. No piece is a special token, because SentencePiece never finds its control symbols in a text either.
     pub fn save(&self, out: &Path) -> Result<(), Error> {
         let refuse = |error: Box<dyn std::error::Error + Send + Sync>| {
-            let problem = format!("the pieces make no tokenizer: {error}");
+            let problem = format!("the pieces do not make a tokenizer: {error}");
             Error::Content { path: out.to_owned(), problem }
         };
         let vocabulary: Vocab = (0_u32..).zip(&self.pieces).map(|(id, piece)| (piece.piece().to_owned(), id)).collect();
@@ -82,7 +82,7 @@ impl SentencePiece {
             return Err(format!("expected a model of type BPE, got {:?}", trainer.model_type()));
         }
         if trainer.treat_whitespace_as_suffix() || !normalizer.escape_whitespaces() {
-            return Err("expected spaces as marks before words, got them elsewhere".to_owned());
+            return Err("expected spaces to be marked before words, got them elsewhere".to_owned());
         }
         let mut seen = HashMap::new();
         for (id, piece) in self.pieces.iter().enumerate() {
@@ -135,7 +135,7 @@ impl SentencePiece {
         Ok(normalizers)
     }
 
-    /// Marks spaces, and cuts before them when no piece reaches over one, so that words can be remembered.
+    /// Marks spaces, and splits before them if no piece spans one, so that words can be cached.
     fn pre_tokenizer(&self) -> Metaspace {
         let prepend = if self.normalizer.add_dummy_prefix() { PrependScheme::Always } else { PrependScheme::Never };
         let reaches_over = |piece: &Piece| piece.piece().chars().skip(1).any(|c| c == SPACE);

@@ -1,10 +1,10 @@
-//! The fields of SentencePiece's model file that decide how a text is cut; the numbers are those of its `sentencepiece_model.proto`.
-//! Public so that tests can write models.
+//! The fields of SentencePiece's model file that decide how a text is split; the numbers are those of its
+//! `sentencepiece_model.proto`. Public so that tests can write models.
 
 /// A model.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ModelProto {
-    /// The pieces; their place is their id.
+    /// The pieces; their index is their id.
     #[prost(message, repeated, tag = "1")]
     pub pieces: Vec<Piece>,
     /// How it was trained.
@@ -21,7 +21,7 @@ pub struct Piece {
     /// Its text.
     #[prost(string, optional, tag = "1")]
     pub piece: Option<String>,
-    /// The higher, the sooner it is made.
+    /// Pieces with higher scores are joined first.
     #[prost(float, optional, tag = "2")]
     pub score: Option<f32>,
     /// What it is for.
@@ -35,7 +35,7 @@ pub struct Piece {
 pub enum Kind {
     /// A part of texts.
     Normal = 1,
-    /// Stands for what no piece is.
+    /// Stands for anything outside the pieces.
     Unknown = 2,
     /// Never comes out of a text.
     Control = 3,
@@ -43,7 +43,7 @@ pub enum Kind {
     UserDefined = 4,
     /// Not in use.
     Unused = 5,
-    /// One byte of a character that no piece is.
+    /// One byte of a character outside the pieces.
     Byte = 6,
 }
 
@@ -78,13 +78,13 @@ pub enum Method {
 /// What is done to a text first.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NormalizerSpec {
-    /// Which characters become which, packed.
+    /// The compiled character map.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub precompiled_charsmap: Option<Vec<u8>>,
     /// Whether a text gets a space before it.
     #[prost(bool, optional, tag = "3", default = "true")]
     pub add_dummy_prefix: Option<bool>,
-    /// Whether spaces at the ends and doubled ones go.
+    /// Whether leading, trailing and doubled spaces are removed.
     #[prost(bool, optional, tag = "4", default = "true")]
     pub remove_extra_whitespaces: Option<bool>,
     /// Whether spaces are marked.

@@ -1,17 +1,17 @@
-//! A confidence that means what it says: one temperature (Guo et al., On calibration of modern neural networks, 2017).
+//! Calibrated confidence: one temperature (Guo et al., On calibration of modern neural networks, 2017).
 
 use dragoman::text::LanguageHead;
 
 use crate::eval::language::calibration_error;
 
-/// What was found on held-out texts.
+/// The results on held-out texts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibrated {
-    /// What scores are divided by.
+    /// The temperature.
     pub temperature: f32,
     /// Texts.
     pub texts: usize,
-    /// Share of texts whose language was recognized.
+    /// Share of texts with the correct language.
     pub accuracy: f64,
     /// Expected calibration error, 0 to 1, without the temperature.
     pub error_before: f64,
@@ -19,7 +19,7 @@ pub struct Calibrated {
     pub error: f64,
 }
 
-/// Finds the temperature of `head` with the least negative log-likelihood of `texts`: rows and the column of the language.
+/// Finds the temperature of `head` with the lowest negative log-likelihood of `texts`: rows and the column of the language.
 pub fn calibrate(head: &LanguageHead, texts: &[(&[u32], usize)]) -> Calibrated {
     let mut plain = head.clone();
     plain.temperature = 1.0;

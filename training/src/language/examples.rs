@@ -1,6 +1,6 @@
-//! From the training text to labelled examples: balanced over corpora, without what is no text of its language.
+//! From the training text to labelled examples: balanced over corpora, without texts that are not in their language.
 //!
-//! Left out: what an evaluation will ask; markup and placeholders; a text that its corpus has in English too (an interface
+//! Left out: text that occurs in evaluations; markup and placeholders; a text that its corpus has in English too (an interface
 //! string that was never translated); a text in another script than its language's; fewer than three tokens with letters.
 
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ use crate::data::prepare::{excluded_texts, key};
 use crate::error::Error;
 use crate::eval::language::UNSPACED;
 
-/// Characters that are read of one text, and tokens.
+/// Maximum characters to read of one text, and tokens.
 const CHARACTERS_MAX: usize = 256;
 const TOKENS_MAX: usize = 96;
-/// Tokens with letters that an example has at least.
+/// Minimum tokens with letters of an example.
 const TOKENS_MIN: usize = 3;
 /// One in this many texts is held out.
 const HELD_OUT_OF: u64 = 50;
-/// What no sentence has: markup, placeholders, paths.
+/// What no sentence contains: markup, placeholders, paths.
 const MARKUP: &[char] = &['{', '}', '<', '>', '$', '%', '|', '\\', '=', '_', '@', '#', '~', '^', '`'];
 
 /// A text of a known language.
@@ -35,20 +35,20 @@ pub struct Example {
     pub language: Language,
     /// Its corpus, a number in `Examples::corpora`.
     pub corpus: usize,
-    /// The rows of the head that count, as `Features::of` gives them.
+    /// The rows of the head that count, from `Features::of`.
     pub rows: Box<[u32]>,
     /// Places in `rows` where a word starts; where any token starts, in a language without spaces.
     pub words: Box<[u16]>,
 }
 
-/// What a head is trained and calibrated on.
+/// Examples to train and calibrate a head on.
 #[derive(Debug, Default)]
 pub struct Examples {
     /// Names of the corpora.
     pub corpora: Vec<String>,
     /// To train on.
     pub train: Vec<Example>,
-    /// Never trained on: one in fifty texts, and everything of the corpora that were named for it.
+    /// Held out: one in fifty texts, and everything of the corpora that were named for it.
     pub held_out: Vec<Example>,
 }
 
@@ -59,15 +59,15 @@ pub struct Selection<'a> {
     pub raw: &'a Path,
     /// Folders of texts that must not be trained on.
     pub exclude: &'a [PathBuf],
-    /// Corpora of which nothing is trained on.
+    /// Corpora to hold out.
     pub hold_out: &'a [String],
-    /// Texts of one corpus and language at most, times the corpus's weight.
+    /// Maximum texts per corpus and language, times the corpus's weight.
     pub per_corpus: usize,
-    /// Texts of one language at most.
+    /// Maximum texts per language.
     pub per_language: usize,
 }
 
-/// A text with the hash that it is chosen by.
+/// A text with the hash that decides whether it is chosen.
 type Hashed = (u64, String);
 
 impl Examples {

@@ -1,7 +1,7 @@
 //! Fits the weights: softmax regression by Adagrad (Duchi, Hazan and Singer, 2011), a text or a part of one at a time.
 //!
-//! Every language is seen equally often. Most of the time only some words in a row are seen, so that short texts are learned
-//! too. A Gaussian prior keeps the weights of rare tokens small: its gradient is spread over the times that a token is met.
+//! Every language is seen equally often. Usually only some words in a row are seen, so that short texts are learned
+//! too. A Gaussian prior keeps the weights of rare tokens small: its gradient is spread over the occurrences of a token.
 
 use dragoman::domain::Language;
 use rand::{Rng as _, SeedableRng as _};
@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::examples::Example;
 
-/// The sum of squared gradients that a weight starts with: a gradient much smaller than its root moves a weight little.
+/// Initial sum of squared gradients of a weight: a gradient much smaller than its root moves a weight little.
 const SQUARES_START: f32 = 0.01;
 
 /// How to fit.
@@ -19,17 +19,17 @@ pub struct FitOptions {
     pub epochs: usize,
     /// Examples of each language in an epoch.
     pub per_epoch: usize,
-    /// Examples of each language in the one epoch of a fit that only judges labels.
+    /// Examples of each language in the single epoch of a fit that only checks labels.
     pub per_epoch_first: usize,
     /// The power of the number of rows that a sum of weights is divided by.
     pub exponent: f32,
-    /// Step size at the start; falls to 0 in a line.
+    /// Initial step size; falls linearly to 0.
     pub rate: f32,
     /// Strength of the prior: a weight costs its square times half of this.
     pub prior: f32,
-    /// Share of examples that are seen whole.
+    /// Share of examples that are seen as a whole.
     pub whole_share: f64,
-    /// Words of a part, at most.
+    /// Maximum words of a part.
     pub words_max: usize,
     /// Seed of the draws.
     pub seed: u64,
@@ -52,7 +52,7 @@ impl Default for FitOptions {
 }
 
 impl FitOptions {
-    /// Draws the part of `example` that is seen this time: all of it, or one to `words_max` words in a row.
+    /// Draws the part of `example` to see this time: all of it, or one to `words_max` words in a row.
     pub fn window<'a>(&self, example: &'a Example, random: &mut ChaCha8Rng) -> &'a [u32] {
         if random.random::<f64>() < self.whole_share || example.words.is_empty() {
             return &example.rows;
@@ -118,7 +118,7 @@ pub fn probabilities(weights: &Weights, rows: &[u32], exponent: f32, scores: &mu
     scores.iter_mut().for_each(|score| *score /= sum);
 }
 
-/// What the prior takes of a weight each time that its token is met, [rows]: over an epoch the whole prior.
+/// What the prior takes from a weight each time that its token occurs, [rows]: over an epoch the whole prior.
 fn decays(by_language: &[Vec<&Example>], rows: usize, options: &FitOptions) -> Vec<f32> {
     let mut met = vec![0.0_f64; rows];
     for of in by_language {

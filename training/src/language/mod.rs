@@ -1,8 +1,8 @@
-//! The head that recognizes languages: multinomial logistic regression over the bundle's own tokens, trained on the text that
+//! The language head: multinomial logistic regression over the bundle's own tokens, trained on the text that
 //! the encoder is trained on.
 //!
-//! Reading (`examples`), fitting (`fit`), leaving out what is labelled wrong and fitting again, int8, and the temperature that
-//! makes a confidence mean what it says (`calibration`). The file's format is `dragoman::text::language::head`.
+//! Reading (`examples`), fitting (`fit`), dropping mislabeled texts and fitting again, int8, and the temperature that
+//! calibrates the confidence (`calibration`). The file's format is `dragoman::text::language::head`.
 
 pub mod calibration;
 pub mod examples;
@@ -21,27 +21,27 @@ use calibration::{Calibrated, calibrate};
 use examples::{Example, Examples};
 use fit::{FitOptions, Weights, fit, probabilities};
 
-/// A probability of the own label below which an example counts as labelled wrong.
+/// Below this probability of its own label, an example counts as mislabeled.
 const WRONG_LABEL: f32 = 0.02;
-/// Parts of the corpora whose labels are judged apart.
+/// Parts of the corpora whose labels are checked separately.
 const FOLDS: usize = 3;
 
-/// A trained head and what is known of it.
+/// A trained head and its evaluation.
 #[derive(Debug)]
 pub struct Trained {
     /// The head, int8.
     pub head: LanguageHead,
     /// On held-out examples of the training text.
     pub calibrated: Calibrated,
-    /// Texts that were left out as labelled wrong, by corpus and language, with the texts that there were.
+    /// Texts that were dropped as mislabeled, by corpus and language, with the total.
     pub wrong: Wrong,
 }
 
-/// Texts that look labelled wrong, and texts in all, by corpus and language.
+/// Texts that look mislabeled, and texts in all, by corpus and language.
 pub type Wrong = BTreeMap<(String, Language), (usize, usize)>;
 
-/// Trains a head: judges the labels of each part of the corpora by a head fitted to the other parts, leaves out what is found
-/// labelled wrong, and fits.
+/// Trains a head: checks the labels of each part of the corpora with a head fitted to the other parts, drops mislabeled
+/// texts, and fits.
 pub fn train(examples: &Examples, features: &Features, options: &FitOptions) -> Trained {
     let (clean, wrong) = without_wrong_labels(examples, features.rows(), options);
     let weights = fit(&clean, features.rows(), options);
@@ -54,7 +54,7 @@ pub fn train(examples: &Examples, features: &Features, options: &FitOptions) -> 
     Trained { head, calibrated, wrong }
 }
 
-/// Gives the examples whose own label is at least possible by a head that saw nothing of their corpus and its relatives, and
+/// Returns the examples whose own label is at least possible for a head that saw nothing of their corpus and its relatives, and
 /// counts the others. A corpus with a wrong label on most texts of a language would teach its error to a head that saw it.
 fn without_wrong_labels<'a>(examples: &'a Examples, rows: usize, options: &FitOptions) -> (Vec<&'a Example>, Wrong) {
     let fold_of = folds(examples);
@@ -82,7 +82,7 @@ fn without_wrong_labels<'a>(examples: &'a Examples, rows: usize, options: &FitOp
     (kept, counts)
 }
 
-/// Deals the corpora into folds, the largest first; those whose names are the same up to a hyphen stay together.
+/// Distributes the corpora over folds, the largest first; those whose names are the same up to a hyphen stay together.
 fn folds(examples: &Examples) -> Vec<usize> {
     let family = |name: &str| name.split('-').next().unwrap_or(name).to_owned();
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
@@ -95,7 +95,7 @@ fn folds(examples: &Examples) -> Vec<usize> {
     examples.corpora.iter().map(fold).collect()
 }
 
-/// int8 with a scale per row. A row without weights gets the scale 0: it says nothing.
+/// int8 with a scale per row. A row without weights gets the scale 0: it has no information.
 pub fn quantize(weights: &Weights, features: &Features, exponent: f32) -> LanguageHead {
     let mut rows = quantize_rows(&weights.values, weights.width);
     for (scale, row) in rows.scales.iter_mut().zip(rows.values.chunks_exact(weights.width)) {

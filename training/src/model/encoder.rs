@@ -2,8 +2,9 @@
 //! sentence's own tokens.
 //!
 //! Weights: `embeddings.token.weight` [vocabulary, d]; `embeddings.position.weight` [tokens_max + 1, d], row 0 for padding;
-//! `embeddings.norm.*` [d] (post-norm; imported weights may lack it); per layer i `layers.i.attention.{query,key,value,output}` [d, d],
-//! `layers.i.feed_forward.up` [ff, d], `layers.i.feed_forward.down` [d, ff], `layers.i.{attention,feed_forward}.norm` [d].
+//! `embeddings.norm.*` [d] (post-norm; imported weights may lack it); per layer i `layers.i.attention.{query,key,value,output}`
+//! [d, d], `layers.i.feed_forward.up` [ff, d], `layers.i.feed_forward.down` [d, ff], `layers.i.{attention,feed_forward}.norm`
+//! [d].
 
 use tch::{Kind, Tensor};
 
@@ -18,7 +19,7 @@ pub const TOKENS: &str = "embeddings.token.weight";
 /// The logarithms of the tokens' weights in late interaction, which stages that train it have. [vocabulary]
 pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
 
-/// The table that late interaction has of its own where a stage trains one: its rows may go where no embedding wants them.
+/// The separate table of late interaction, if a stage trains one: its rows are free of what embeddings need.
 /// [vocabulary, d]
 pub const LATE_TOKENS: &str = "embeddings.late.weight";
 
@@ -28,7 +29,7 @@ pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
 /// The vector of a hidden token, which only training has. [1, d]
 const MASK: &str = "embeddings.mask.weight";
 
-/// What a residual sum is taken around. [batch, len, d] -> [batch, len, d]
+/// What a residual sum goes around. [batch, len, d] -> [batch, len, d]
 type Sublayer<'a> = &'a dyn Fn(&Tensor) -> Tensor;
 
 /// How a forward pass runs.
@@ -42,7 +43,7 @@ pub struct Pass {
     pub bf16: bool,
 }
 
-/// Makes the weights that `kind` needs and that are not there yet.
+/// Creates the missing weights that `kind` needs.
 pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64, kind: EncoderKind) {
     let d = config.dimension;
     parameters.normal(TOKENS, &[vocabulary, d], 1.0 / (d as f64).sqrt());
@@ -90,13 +91,13 @@ fn rescale_tokens(parameters: &mut Parameters, d: i64) {
     }
 }
 
-/// Makes the vector that stands in for a token that SMLM and UGT hide, unless it is there.
+/// Creates the vector that stands in for a token that SMLM and UGT hide, unless it exists.
 pub fn create_mask(parameters: &mut Parameters, config: &ModelConfig) {
     parameters.normal(MASK, &[1, config.dimension], 1.0 / (config.dimension as f64).sqrt());
 }
 
-/// Makes the tokens' weights in late interaction, unless they are there: at first the lengths of the table's rows, by which a bag of
-/// tokens has learned how much each one says, with 1 for the mean of their logarithms.
+/// Makes the tokens' weights in late interaction, unless they are there: at first the lengths of the table's rows, by which a bag
+/// of tokens has learned how much each one says, with 1 for the mean of their logarithms.
 pub fn create_token_weights(parameters: &mut Parameters) {
     if parameters.has(TOKEN_WEIGHTS) {
         return;
@@ -106,7 +107,8 @@ pub fn create_token_weights(parameters: &mut Parameters) {
     parameters.set(TOKEN_WEIGHTS, &(&logs - logs.mean(Kind::Float)));
 }
 
-/// Makes the table that late interaction has of its own, and its weights, unless they are there: at first the token table and its.
+/// Creates the separate table of late interaction, and its weights, unless they exist: initially copies of the token table and
+/// its.
 pub fn create_late_table(parameters: &mut Parameters) {
     if !parameters.has(LATE_TOKENS) {
         create_token_weights(parameters);
@@ -116,12 +118,12 @@ pub fn create_late_table(parameters: &mut Parameters) {
     }
 }
 
-/// The table and the weights that late interaction scores by.
+/// The table and the weights of late interaction.
 pub fn late_names(parameters: &Parameters) -> (&'static str, &'static str) {
     if parameters.has(LATE_TOKENS) { (LATE_TOKENS, LATE_WEIGHTS) } else { (TOKENS, TOKEN_WEIGHTS) }
 }
 
-/// Which encoder the weights are of.
+/// The kind of encoder that the weights belong to.
 pub fn kind_of(parameters: &Parameters) -> EncoderKind {
     if parameters.has("embeddings.position.weight") { EncoderKind::Transformer } else { EncoderKind::Bag }
 }
@@ -160,8 +162,8 @@ pub fn encode_rows(parameters: &Parameters, config: &ModelConfig, rows: &Tensor,
     }
 }
 
-/// The contextual token embeddings of a batch, not pooled; for a bag, the token vectors. [2 x pairs, len, d], and their mask, which
-/// is 1 for tokens and 0 for padding, [2 x pairs, len]
+/// The contextual token embeddings of a batch, not pooled; for a bag, the token vectors. [2 x pairs, len, d], and their mask,
+/// which is 1 for tokens and 0 for padding, [2 x pairs, len]
 pub fn encode_tokens(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass: Pass) -> (Tensor, Tensor) {
     let rows = gather(parameters, batch);
     let length = batch.groups.iter().map(|group| group.ids.size()[1]).max().unwrap_or(0);
@@ -178,7 +180,7 @@ pub fn encode_tokens(parameters: &Parameters, config: &ModelConfig, batch: &Batc
     (Tensor::cat(&states, 0).index_select(0, &batch.order), Tensor::cat(&masks, 0).index_select(0, &batch.order))
 }
 
-/// The Transformer over sentences of like length. `rows` is the table that the group's ids point into. -> [batch, d]
+/// The Transformer over sentences of similar length. `rows` is the table that the group's ids point into. -> [batch, d]
 pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
     let x = token_states(parameters, config, rows, group, pass);
     let mask = group.mask.unsqueeze(-1); // [batch, len, 1]

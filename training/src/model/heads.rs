@@ -1,4 +1,4 @@
-//! What training puts on top of the sentence embedding, and the bundle leaves out.
+//! Heads that training adds to the sentence embedding, and that the bundle leaves out.
 
 use dragoman::domain::Language;
 use tch::{Kind, Tensor};
@@ -8,9 +8,9 @@ use super::encoder::TOKENS;
 use super::parameters::Parameters;
 use crate::config::{ModelConfig, VocabularyHeadConfig};
 
-/// Makes the weights of the head that predicts tokens: L_la `xtr.language.weight` [62, d_la] (eq. 2) where it is told the language,
-/// L_fc `xtr.full` [out, in], in = d_la + d or d, and L_emb `xtr.vocabulary.weight` [vocabulary, out] (eq. 4), out = in. With a
-/// shared embedding L_emb is the token table, and out = d: the only width at which eq. 4 can be read so.
+/// Makes the weights of the head that predicts tokens: L_la `xtr.language.weight` [62, d_la] (eq. 2) where it is told the
+/// language, L_fc `xtr.full` [out, in], in = d_la + d or d, and L_emb `xtr.vocabulary.weight` [vocabulary, out] (eq. 4), out =
+/// in. With a shared embedding L_emb is the token table, and out = d: the only width at which eq. 4 can be read so.
 pub fn create_vocabulary(parameters: &mut Parameters, config: &ModelConfig, head: &VocabularyHeadConfig, vocabulary: i64) {
     let input = config.dimension + if head.language_token { config.language_dimension } else { 0 };
     let output = if head.shared_embedding { config.dimension } else { input };

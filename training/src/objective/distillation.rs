@@ -1,5 +1,5 @@
 //! Distillation of a larger encoder, the teacher, into a smaller one, the student: what EMS (2024), sections II and IV-D, and
-//! the lightweight paper leave for later work. The student shall have the teacher's embeddings, or its similarities, or both.
+//! the lightweight paper leave for later work. The student should have the teacher's embeddings, or its similarities, or both.
 
 use tch::{Kind, Tensor};
 

@@ -1,7 +1,7 @@
 //! Sentence similarity, lightweight cross-lingual sentence representations (2021), section 3.3, equation 6.
 //!
-//! Sentences that are like each other in one language shall have translations that are like each other: the softmax of a
-//! sentence's inner products with its own language's sentences of the batch shall be that of its translation.
+//! Sentences that are similar in one language should have translations that are similar: the softmax of a
+//! sentence's inner products with its own language's sentences of the batch should be that of its translation.
 
 use tch::Tensor;
 

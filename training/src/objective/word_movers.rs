@@ -1,16 +1,16 @@
 //! Word Mover's Distance (Kusner et al., 2015): the least work that carries the words of one sentence to those of another.
 //!
-//! DuEAM (2021), sections 3.1 and 4, measures it between contextual token embeddings without removing stop words, and speaks of no
-//! relaxation. So the transport problem is solved exactly here: a sentence's tokens have equal mass, work is mass times Euclidean
-//! distance. The solver is that of shortest augmenting paths with potentials; it has no gradient and needs none.
+//! DuEAM (2021), sections 3.1 and 4, measures it between contextual token embeddings without removing stop words, and speaks of
+//! no relaxation. So the transport problem is solved exactly here: a sentence's tokens have equal mass, work is mass times
+//! Euclidean distance. The solver is that of shortest augmenting paths with potentials; it has no gradient and needs none.
 
 use rayon::prelude::*;
 use tch::{Device, Kind, Tensor};
 
 /// The distance of each pair. [batch], float32, on the device of `left`
 ///
-/// `left` [batch, len_l, d] and `right` [batch, len_r, d] are token embeddings; their masks [batch, len] are 1 for tokens and 0 for
-/// padding, which stands at the end. Each sentence has at least one token.
+/// `left` [batch, len_l, d] and `right` [batch, len_r, d] are token embeddings; their masks [batch, len] are 1 for tokens and 0
+/// for padding, which stands at the end. Each sentence has at least one token.
 pub fn word_movers_distances(left: (&Tensor, &Tensor), right: (&Tensor, &Tensor)) -> Tensor {
     let costs = euclidean(left.0, right.0).to_device(Device::Cpu).to_kind(Kind::Double).contiguous(); // [batch, len_l, len_r]
     let (batch, rows_max, columns_max) = costs.size3().unwrap_or((0, 0, 0));
@@ -42,7 +42,8 @@ fn euclidean(left: &Tensor, right: &Tensor) -> Tensor {
     tch::no_grad(|| Tensor::cdist(left, right, 2.0, 2))
 }
 
-/// The least work that moves mass 1, spread evenly over the rows, to the columns, evenly too. `costs` has one row after the other.
+/// The least work that moves mass 1, spread evenly over the rows, to the columns, evenly too. `costs` has one row after the
+/// other.
 pub fn transport(costs: &[f64], rows: usize, columns: usize) -> f64 {
     // In units of 1 / (rows x columns) every mass is a whole number.
     let mut plan = Plan {
@@ -63,8 +64,8 @@ pub fn transport(costs: &[f64], rows: usize, columns: usize) -> f64 {
     work / (rows * columns) as f64
 }
 
-/// A plan that is the best for the mass that it has moved so far: every cost minus its row's and column's potential is at least 0,
-/// and exactly 0 where mass is moved.
+/// A plan that is the best for the mass that it has moved so far: every cost minus its row's and column's potential is at least
+/// 0, and exactly 0 where mass is moved.
 struct Plan<'a> {
     costs: &'a [f64],
     columns: usize,
@@ -89,7 +90,7 @@ struct Ways {
 }
 
 impl Plan<'_> {
-    /// Moves mass from `row`, at most `supply`, along the shortest way to a column that wants some. Says how much.
+    /// Moves mass from `row`, at most `supply`, along the shortest way to a column that needs some. Returns how much.
     fn augment(&mut self, row: usize, supply: usize) -> usize {
         let Some((ways, end)) = self.shortest(row) else { return supply };
         let total = ways.length[end];
@@ -118,7 +119,8 @@ impl Plan<'_> {
         mass
     }
 
-    /// Goes back from the column `end` to the row `start`: each move's place in the flow, and that of the mass that it takes back.
+    /// Goes back from the column `end` to the row `start`: each move's place in the flow, and that of the mass that it takes
+    /// back.
     fn walk(&mut self, ways: &Ways, start: usize, end: usize, mut visit: impl FnMut(&mut Self, usize, Option<usize>)) {
         let mut column = end;
         loop {

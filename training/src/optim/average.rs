@@ -18,7 +18,7 @@ pub struct Average {
 }
 
 impl Average {
-    /// Takes the weights after `step` steps of the stage into the average, if the stage has one and the step belongs to it.
+    /// Adds the weights after `step` steps of the stage to the average, if the stage has one and the step belongs to it.
     pub fn add(&mut self, parameters: &Parameters, stage: &StageConfig, step: u64) {
         let Some(averaging) = stage.averaging.filter(|averaging| begins(averaging, stage.steps) < step) else { return };
         let pace = pace(&averaging, self.steps);
@@ -33,7 +33,7 @@ impl Average {
         });
     }
 
-    /// Replaces the weights by their average, if there is one, and forgets it.
+    /// Replaces the weights by their average, if there is one, and clears it.
     pub fn finish(&mut self, parameters: &mut Parameters) {
         for (name, average) in std::mem::take(self).weights {
             parameters.set(&name, &average);
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn the_exponential_average_moves_by_what_its_decay_leaves() {
-        // The first step is taken as it is, 1. Then the paces are max(1 - 0.1, 9/11) = 0.9: 1 + 0.9 (2 - 1) = 1.9, and 1.9 + 0.9 x 1.1
-        // = 2.89.
+        // The first step is taken as it is, 1. Then the paces are max(1 - 0.1, 9/11) = 0.9: 1 + 0.9 (2 - 1) = 1.9, and 1.9 + 0.9
+        // x 1.1 = 2.89.
         check(Averaging::Exponential { decay: 0.1 }, 3, 2.89);
     }
 

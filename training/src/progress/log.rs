@@ -1,4 +1,4 @@
-//! The log of a run, `loss.csv`: one line per some seconds, one column per objective that any of its stages runs.
+//! The log of a run, `loss.csv`: one line every few seconds, one column per objective of any of its stages.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -18,7 +18,7 @@ pub struct Row {
     pub stage: String,
     /// Steps done in it.
     pub step: u64,
-    /// Means of the losses since the line before, unweighted. Objectives that the stage does not run have none.
+    /// Means of the losses since the last line, unweighted. None for objectives that the stage does not run.
     pub losses: Vec<(Objective, f64)>,
     /// Of the last step.
     pub learning_rate: f64,
@@ -39,7 +39,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log at `path`, or begins one, with a column per one of `objectives`; lines that `keep` refuses are taken out.
+    /// Opens the log at `path`, or starts one, with a column per one of `objectives`; removes lines that `keep` refuses.
     pub fn open(path: &Path, objectives: &[Objective], keep: impl Fn(&Row) -> bool) -> Result<Self, Error> {
         let mut rows = if path.is_file() { read(path)? } else { Vec::new() };
         rows.retain(keep);

@@ -1,4 +1,4 @@
-//! The report of a run, `report.md`: what was trained, for how long, on what, and how far the losses came.
+//! The report of a run, `report.md`: what was trained, for how long, on what, and the final losses.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::config::{Config, EncoderKind, StageConfig};
 /// Its name in the run's folder.
 pub const FILE: &str = "report.md";
 
-/// What the report says. `Display` writes it as Markdown.
+/// The content of the report. `Display` writes it as Markdown.
 pub struct Report<'a> {
     /// The run.
     pub config: &'a Config,
@@ -24,7 +24,7 @@ impl Report<'_> {
         self.rows.iter().rfind(|row| row.stage == stage.name)
     }
 
-    /// Whether the run began behind this stage.
+    /// Whether the run started after this stage.
     fn came_along(&self, stage: &StageConfig) -> bool {
         let mut later = self.config.stages.iter().skip_while(|other| other.name != stage.name).skip(1);
         self.last(stage).is_none() && later.any(|other| self.last(other).is_some())
@@ -66,7 +66,7 @@ impl fmt::Display for Report<'_> {
             self.stage(f, stage)?;
         }
         writeln!(f, "\nLosses are unweighted means over the last lines of `loss.csv`.\n\n![Losses over steps](loss.svg)\n")?;
-        writeln!(f, "## Languages\n\nShare of the sentences that are drawn, in percent.\n")?;
+        writeln!(f, "## Languages\n\nShare of the drawn sentences, in percent.\n")?;
         let mut shares = self.shares.to_vec();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
         let shares: Vec<String> = shares.iter().map(|(code, share)| format!("{code} {:.2}", share * 100.0)).collect();

@@ -1,4 +1,4 @@
-//! What a search would know of a question's candidates.
+//! The evidence of a search for a question's candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::eval::encoder::tokenize;
 use crate::eval::passages::{self, Pool};
 use crate::eval::{Embeddings, OnnxEncoder, TextEncoder};
 
-/// Passages that each list names.
+/// Passages that each ranking proposes.
 const NAMED: usize = 50;
 
 /// A question with its candidates.
@@ -23,17 +23,17 @@ const NAMED: usize = 50;
 pub struct Asked {
     /// Whether it is in the language of the passages.
     pub same_language: bool,
-    /// Whether it judges, and teaches nothing.
+    /// Whether it is held out for evaluation.
     pub held_out: bool,
-    /// What is known of each candidate.
+    /// The evidence for each candidate.
     pub candidates: Vec<Evidence>,
-    /// The right one among them.
+    /// The correct one among them.
     pub answer: usize,
-    /// Passages that are no candidates, taken at random: what a search leaves behind.
+    /// Random passages that are not candidates: what a search leaves behind.
     pub others: Vec<Evidence>,
 }
 
-/// The weights that the bundle has, and all questions with what is known of their candidates.
+/// The bundle's weights, and all questions with the evidence for their candidates.
 pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(RelevanceWeights, Vec<Asked>), Error> {
     let opened = Bundle::open(bundle)?;
     let before = opened.manifest.relevance.unwrap_or_default();
@@ -103,7 +103,7 @@ impl<'s> Collection<'s> {
                 same_language: languages.0 == languages.1,
                 held_out: number % 2 == 1,
                 answer: named.iter().position(|&passage| passage == answer).unwrap_or(0),
-                // Of files in no order of their own any step is as good as chance.
+                // If files have no order of their own, any step is as good as chance.
                 others: others.step_by(all.len().div_ceil(8).max(1)).map(|passage| all[passage]).collect(),
                 candidates: named.into_iter().map(|passage| all[passage]).collect(),
             });
@@ -111,7 +111,7 @@ impl<'s> Collection<'s> {
         Ok(asked)
     }
 
-    /// What is known of every passage.
+    /// The evidence for every passage.
     fn evidence(&self, text: &str, embedding: &[f32], ids: &[u32], asked_in: Option<Language>) -> Result<Vec<Evidence>, Error> {
         let mut question = self.scorer.question(ids, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();

@@ -1,4 +1,4 @@
-//! Two fits of few numbers: by how the right candidate stands among the others, and by how likely a score is right.
+//! Two small fits: of the rank of the correct candidate, and of the probability that a score is correct.
 
 use dragoman::domain::RelevanceWeights;
 use dragoman::ranking::Evidence;
@@ -6,12 +6,12 @@ use dragoman::ranking::Evidence;
 use super::Levels;
 use super::evidence::Asked;
 
-/// Numbers that the score is a weighted sum of.
+/// Number of weights.
 const FEATURES: usize = 5;
 /// Steps of gradient ascent: far more than the few numbers need.
 const STEPS: usize = 3_000;
 const RATE: f64 = 0.05;
-/// Pulls the proportions towards 0, so that evidence that tells nothing gets no weight.
+/// Regularization of the proportions, so that evidence without information gets no weight.
 const SHRINKAGE: f64 = 1e-4;
 /// Of the wrong passages that the size is fitted on, the share that come closest; the others are any.
 const CLOSEST_SHARE: f64 = 0.2;
@@ -26,7 +26,8 @@ pub fn weights(asked: &[Asked]) -> RelevanceWeights {
     RelevanceWeights { dense, late, lexical, translated, tokens, bias: bias as f32 }
 }
 
-/// Mean of one over the rank of the right candidate, 0 beyond ten, in percent: of questions in the passages' language, or in others.
+/// Mean of one over the rank of the correct candidate, 0 beyond ten, in percent: for questions in the passages' language, or in
+/// others.
 pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeights) -> f64 {
     let counted: Vec<&Asked> = asked.iter().filter(|asked| asked.same_language == same_language).collect();
     let reciprocal = |asked: &Asked| {
@@ -38,7 +39,7 @@ pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeight
     100.0 * counted.iter().map(|asked| reciprocal(asked)).sum::<f64>() / counted.len().max(1) as f64
 }
 
-/// How relevant the right passages are, and the others.
+/// The relevance of the correct passages, and of the others.
 pub fn levels(asked: &[Asked], weights: &RelevanceWeights) -> Levels {
     let relevance = |evidence: &Evidence| evidence.relevance(weights);
     let wrong = |asked: &Asked| {
@@ -55,7 +56,7 @@ pub fn levels(asked: &[Asked], weights: &RelevanceWeights) -> Levels {
     }
 }
 
-/// What this share of the values reaches; 0 of none.
+/// The value that this share of the values reaches; 0 for none.
 fn reached_by(share: f64, mut values: Vec<f32>) -> f32 {
     values.sort_by(|a, b| b.total_cmp(a));
     let place = (share * values.len() as f64) as usize;
@@ -71,8 +72,8 @@ fn dot(a: &Features, b: &Features) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The weights by which a softmax over the candidates gives the right ones the most; questions in the passages' language and in others
-/// count as much together.
+/// The weights by which a softmax over the candidates gives the right ones the most; questions in the passages' language and in
+/// others count as much together.
 fn proportions(asked: &[Asked]) -> Features {
     let of_kind = |same: bool| asked.iter().filter(|asked| asked.same_language == same).count().max(1) as f64;
     let share = [0.5 / of_kind(false), 0.5 / of_kind(true)];
@@ -94,13 +95,13 @@ fn proportions(asked: &[Asked]) -> Features {
         }
         gradient
     };
-    // Evidence never speaks against a passage: where two say the same, one of them may say nothing.
+    // Evidence never counts against a passage: if two kinds say the same, one of them may get no weight.
     let least = [0.0, 0.0, 0.0, 0.0, f64::MIN];
     ascend([5.0, 5.0, 5.0, 5.0, 0.0], least, gradient)
 }
 
-/// The scale of the score and what is added to it, so that the logistic function of both is how likely a passage is right, where a wrong
-/// one is met for each right one.
+/// The scale of the score and what is added to it, so that the logistic function of both is how likely a passage is right, where
+/// a wrong one is met for each right one.
 fn size(asked: &[Asked], direction: &Features) -> (f64, f64) {
     let score = |evidence: &Evidence| dot(direction, &features(evidence));
     // [score, whether it is right, how much it counts]
@@ -129,7 +130,7 @@ fn size(asked: &[Asked], direction: &Features) -> (f64, f64) {
     (scale, offset - scale * mean)
 }
 
-/// Follows the gradient upwards, each number at a pace of its own (Adam; Kingma and Ba, 2015), and none below its least.
+/// Gradient ascent with a separate rate for each number (Adam; Kingma and Ba, 2015), none below its minimum.
 fn ascend<const N: usize>(mut weights: [f64; N], least: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
     let (mut first, mut second) = ([0.0; N], [0.0; N]);
     for step in 1..=STEPS {

@@ -1,4 +1,4 @@
-//! BM25 over the terms of passages, as the server's index of words has it (SQLite's FTS5, `src/store/lexical.rs`).
+//! BM25 over the terms of passages, as in the server's index of words (SQLite's FTS5, `src/store/lexical.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +7,9 @@ use dragoman::text::terms::{passage_terms, query_terms};
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
-/// What a word counts that is found without its accents, or by its stem.
+/// Weight of a word that is found without its accents, or by its stem.
 const FOLDED: f64 = 0.8;
-/// The least rarity: a term that most passages have counts for nearly nothing.
+/// The minimum rarity: a term that most passages have counts for nearly nothing.
 const RARITY_MIN: f64 = 1e-6;
 
 /// The terms of the passages of one language.
@@ -40,7 +40,7 @@ impl Words {
         Self { postings, lengths, length_mean }
     }
 
-    /// The score of each passage that has a term of `query`, which is in `language`, and how many terms that are.
+    /// The score of each passage that has a term of `query`, which is in `language`, and the number of terms.
     pub fn scores(&self, query: &str, language: Option<Language>) -> (HashMap<usize, f64>, usize) {
         let terms: QueryTerms = query_terms(query, language);
         let mut scores: HashMap<usize, f64> = HashMap::new();

@@ -22,17 +22,17 @@ use crate::objective::{Objective, Terms};
 
 /// What does not change from step to step.
 pub struct Forward<'a> {
-    /// What learns.
+    /// The trained weights.
     pub parameters: &'a Parameters,
     /// The encoder's size.
     pub model: &'a ModelConfig,
     /// Objectives and their settings.
     pub stage: &'a StageConfig,
-    /// What it learns from.
+    /// The batch.
     pub teachers: &'a Teachers,
 }
 
-/// Makes the weights that a stage needs and that are not there yet.
+/// Creates the missing weights that a stage needs.
 pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig, vocabulary: i64, teachers: &Teachers) {
     encoder::create(parameters, &config.model, vocabulary, stage.encoder);
     if let Some(head) = &stage.vocabulary_head {
@@ -77,7 +77,7 @@ pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
     Objective::ALL.into_iter().filter(runs).collect()
 }
 
-/// What a step leaves besides the gradients at the weights.
+/// The results of a step besides the gradients at the weights.
 #[derive(Debug)]
 pub struct Backward {
     /// The losses.
@@ -117,7 +117,7 @@ impl Forward<'_> {
         Backward { terms, tables: leaves.into_iter().map(gradient).collect() }
     }
 
-    /// Late interaction's own table, where the stage trains it.
+    /// Late interaction's own table, if the stage trains it.
     fn late_table(&self) -> Option<&'static str> {
         self.stage.late_interaction.as_ref().filter(|late| late.own_table).map(|_| encoder::LATE_TOKENS)
     }
@@ -198,7 +198,7 @@ impl Forward<'_> {
         terms
     }
 
-    /// The losses as a function of the embeddings of questions and of those of passages, which rest, both [pairs, d].
+    /// The losses as a function of the embeddings of questions and of those of passages, which are frozen, both [pairs, d].
     fn losses_of_questions(&self, questions: &Tensor, passages: &Tensor) -> Terms {
         let mut terms = Terms::default();
         if let Some(contrastive) = &self.stage.contrastive {
@@ -299,11 +299,12 @@ impl Forward<'_> {
 }
 
 /// For each of `pairs` pairs the one whose right sentence it gets: a random other one for `random` of the pairs, its own for the
-/// rest. Neighbors in a batch are of one corpus and two languages, and alike where negatives are hard, so the next one would not do.
+/// rest. Neighbors in a batch are of one corpus and two languages, and alike where negatives are hard, so the next one would not
+/// do.
 fn random_partners(pairs: i64, random: i64, device: Device) -> Tensor {
     let shuffled = Tensor::randperm(pairs, (Kind::Int64, device));
     let own = Tensor::arange(pairs, (Kind::Int64, device));
-    // Around one circle of all that are random: nobody meets itself.
+    // Around one circle of all random ones: nobody meets itself.
     let circle = shuffled.narrow(0, 0, random);
     if random < 2 { own } else { own.index_copy(0, &circle, &circle.roll([1], [0])) }
 }

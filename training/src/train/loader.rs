@@ -1,7 +1,7 @@
-//! Makes batches ahead of the step that needs them, on threads of their own.
+//! Makes batches ahead of the step that needs them, on separate threads.
 //!
-//! A batch depends on the seed and its step alone, so thread n of N makes every Nth one, and they are taken in turn: how many threads
-//! there are changes the speed, not the batches.
+//! A batch depends on the seed and its step alone, so thread n of N makes every Nth one, and they are taken in turn: how many
+//! threads there are changes the speed, not the batches.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -14,7 +14,7 @@ use crate::data::near::Miner;
 use crate::data::plain::PlainTexts;
 use crate::data::sampler::{Aids, Sampler, Wanted};
 
-/// Batches that wait, at most, by thread.
+/// Maximum waiting batches per thread.
 const WAITING_MAX: usize = 3;
 
 /// The batches of a stage, in order.
@@ -29,7 +29,7 @@ pub struct Source {
     pub sampler: Arc<Sampler>,
     /// Mines hard negatives.
     pub miner: Option<Miner>,
-    /// Takes diacritics away.
+    /// Removes diacritics.
     pub plain: Option<Arc<PlainTexts>>,
     /// The run's seed.
     pub seed: u64,
@@ -40,7 +40,7 @@ pub struct Source {
 }
 
 impl Loader {
-    /// Begins to make the batches from `position` to the end of the stage on `threads` threads.
+    /// Starts to make the batches from `position` to the end of the stage on `threads` threads.
     pub fn start(source: Source, position: Position, threads: usize) -> Self {
         let source = Arc::new(source);
         let start = |number: usize| {

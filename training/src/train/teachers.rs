@@ -1,5 +1,5 @@
-//! Frozen encoders that a stage learns from: DuEAM's anchor and distillation's teacher. Both have the run's tokenizer, so they read
-//! its batches as they are.
+//! Frozen encoders that a stage learns from: DuEAM's anchor and distillation's teacher. Both have the run's tokenizer, so they
+//! read its batches as they are.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Teachers {
     pub anchor: Option<Frozen>,
     /// The teacher of the distillation.
     pub teacher: Option<Frozen>,
-    /// What embeds passages beside an encoder of questions that learns.
+    /// Embeds passages beside a question encoder in training.
     pub passages: Option<Frozen>,
 }
 
@@ -33,7 +33,8 @@ pub struct Frozen {
 }
 
 impl Teachers {
-    /// Reads those that `stage` names, without those that an earlier stage of the run in `folder` makes: to see that they are there.
+    /// Reads those that `stage` names, without those that an earlier stage of the run in `folder` makes: to see that they are
+    /// there.
     pub fn check(stage: &StageConfig, folder: &Path, vocabulary: i64) -> Result<(), Error> {
         let absolute = |path: &Path| std::path::absolute(path).map_err(|source| Error::file(path, source));
         let folder = absolute(folder)?;
@@ -68,7 +69,7 @@ impl Teachers {
         Ok(Self { anchor: anchor.transpose()?, teacher: teacher.transpose()?, passages: None })
     }
 
-    /// Adds the encoder that an earlier stage of the run in `folder` left, where `stage` lets it embed passages.
+    /// Adds the encoder that an earlier stage of the run in `folder` left, if `stage` uses it to embed passages.
     pub fn with_passages(
         mut self,
         stage: &StageConfig,

@@ -1,7 +1,7 @@
-//! What the words of one language mean.
+//! The meanings of the words of one language.
 //!
-//! Model 1 is fitted twice, on words and on their stems. A word that was seen in few translations, or in none, means mostly what its
-//! stem means.
+//! Model 1 is fitted twice, on words and on their stems. A word that was seen in few translations, or in none, means mostly what
+//! its stem means.
 
 use std::borrow::Cow;
 
@@ -13,31 +13,31 @@ use super::model1::Model;
 use super::pairs::{self, Pairs};
 use super::vocabulary::Vocabulary;
 
-/// As if a word had been seen so often with the translations of its stem.
+/// The weight of a stem's translations, as a number of occurrences of the word.
 const STEM_COUNT: f64 = 2.0;
-/// Where there are no rules for stems, words of more characters than this have their beginning for a stem.
+/// If there are no rules for stems, the beginning of a word with more characters than this is its stem.
 const BEGINNING_CHARS: usize = 6;
 
-/// A word with how frequent it is, and the English stems that it is translated with, each with its probability.
+/// A word with its frequency, and the English stems that translate it, each with its probability.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
     /// The word.
     pub word: String,
-    /// In what part of the texts it is.
+    /// Share of the texts that contain it.
     pub frequency: f64,
     /// English stems with probabilities.
     pub concepts: Vec<(String, f64)>,
 }
 
-/// What was learned of words, or of stems.
+/// What was learned about words, or about stems.
 #[derive(Debug, Default)]
 struct Learned {
     concepts: FxHashMap<String, Vec<(String, f64)>>,
     seen: FxHashMap<String, f64>,
 }
 
-/// Learns what the `words_max` most frequent words mean, and those of the lists; the second language is the one whose stems are the
-/// concepts.
+/// Learns what the `words_max` most frequent words mean, and those of the lists; the second language is the one whose stems are
+/// the concepts.
 pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, languages: [Language; 2], words_max: usize) -> Vec<Known> {
     let [language, _] = languages;
     let (words, stems) = rayon::join(|| fit(pairs, languages, |word, _| Cow::Borrowed(word)), || fit(pairs, languages, stem));
@@ -55,7 +55,7 @@ pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, languages: [Language; 2], w
     known
 }
 
-/// The translations of a word, and those of its stem as much as it was not seen itself.
+/// The translations of a word, and the more of its stem, the less often the word was seen.
 fn mixed(word: &str, words: &Learned, stems: &Learned, language: Language) -> Vec<(String, f64)> {
     let seen = words.seen.get(word).copied().unwrap_or(0.0);
     let mut concepts: FxHashMap<&str, f64> = FxHashMap::default();
@@ -70,7 +70,7 @@ fn mixed(word: &str, words: &Learned, stems: &Learned, language: Language) -> Ve
     concepts.into_iter().map(|(concept, probability)| (concept.to_owned(), probability)).collect()
 }
 
-/// The stem of a word, or what stands for it.
+/// The stem of a word, or its substitute.
 fn stem(word: &str, language: Language) -> Cow<'_, str> {
     if has_rules(language) {
         return stemmed(word, language);
@@ -79,7 +79,7 @@ fn stem(word: &str, language: Language) -> Cow<'_, str> {
     Cow::Borrowed(&word[..end])
 }
 
-/// Fits Model 1 on what `form` makes of the words.
+/// Fits Model 1 on the `form` of the words.
 fn fit(pairs: &Pairs, [language, pivot]: [Language; 2], form: fn(&str, Language) -> Cow<'_, str>) -> Learned {
     let (mut words, mut concepts) = (Names::default(), Names::default());
     // Model 1 has a word 0 that is in every sentence: what has no word of its own comes from it.

@@ -1,8 +1,9 @@
-//! Learns what words of all languages mean from parallel text: the table that search translates words by (`ranking::Translations`).
+//! Learns the meanings of words in all languages from parallel text: the table that search translates words by
+//! (`ranking::Translations`).
 //!
 //! For each language, IBM Model 1 (`model1`) finds with which English words its words are translated. The stems of these are the
-//! concepts; English words have their own. What is known of a word is mixed with what is known of its stem, so that forms which no
-//! translation has are not lost (`language`). Then the languages are put together (`table`).
+//! concepts; English words have their own. What is known of a word is mixed with what is known of its stem, so that forms which
+//! no translation has are not lost (`language`). Then the languages are put together (`table`).
 
 pub mod language;
 pub mod model1;
@@ -23,22 +24,22 @@ use table::Table;
 /// The language whose stems are the concepts.
 pub const PIVOT: &str = "en";
 
-/// What a table is learned from.
+/// The sources of a table.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// Folders of parallel text.
     pub raw: Vec<PathBuf>,
-    /// Folders of parallel words and names: each line is taken, and counts twice.
+    /// Folders of parallel words and names: each line is used, and counts twice.
     pub words: Vec<PathBuf>,
-    /// Folders of more text: for the words that occur, not for what they mean.
+    /// Folders of more text, for the vocabulary but not for meanings.
     pub texts: Vec<PathBuf>,
     /// Folders whose lines and fields are left out.
     pub exclude: Vec<PathBuf>,
-    /// Pairs of sentences of one language, at most.
+    /// Maximum pairs of sentences per language.
     pub pairs_max: usize,
-    /// Pairs of one corpus of it, at most.
+    /// Maximum pairs per corpus of a language.
     pub corpus_pairs_max: usize,
-    /// Words of one language, at most: the most frequent ones.
+    /// Maximum words per language: the most frequent ones.
     pub words_max: usize,
 }
 

@@ -1,13 +1,13 @@
-//! IBM Model 1 (Brown et al., "The mathematics of statistical machine translation", 1993, section 4.1): with which words of one language
-//! those of another are translated.
+//! IBM Model 1 (Brown et al., "The mathematics of statistical machine translation", 1993, section 4.1): with which words of one
+//! language those of another are translated.
 
 use rayon::prelude::*;
 
 /// Rounds of expectation and maximization.
 const ROUNDS: usize = 5;
-/// Translations of a word, at most.
+/// Maximum translations of a word.
 const TRANSLATIONS_MAX: usize = 8;
-/// The least probability of a translation.
+/// Minimum probability of a translation.
 const PROBABILITY_MIN: f64 = 0.03;
 /// Added to how often a word was seen, in the last round: what is seen once is not known for sure.
 const DOUBT: f64 = 0.5;
@@ -19,8 +19,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Adds a sentence of distinct words and the distinct words of its translation, which counts `weight` times. Word 0 is nobody's
-    /// own: it is added to the sentence.
+    /// Adds a sentence of distinct words and the distinct words of its translation, which counts `weight` times. Word 0 is
+    /// nobody's own: it is added to the sentence.
     pub fn add(&mut self, mut words: Vec<u32>, translation: Vec<u32>, weight: f32) {
         if !words.is_empty() && !translation.is_empty() {
             words.push(0);
@@ -60,7 +60,7 @@ impl Model {
         pairs
     }
 
-    /// How often each two words are expected to be translated by each other.
+    /// The expected number of times that each two words translate each other.
     fn expect(&self, places: &[u32], likely: &[f32]) -> Vec<f32> {
         let mut counts = vec![0.0; likely.len()];
         let mut rest = places;
@@ -82,7 +82,7 @@ fn key(word: u32, translation: u32) -> u64 {
     (u64::from(word) << 32) | u64::from(translation)
 }
 
-/// Makes probabilities of counts: those of each word sum to 1, less where there is doubt.
+/// Turns counts into probabilities: those of each word sum to 1, less where there is doubt.
 fn maximize(pairs: &[u64], counts: &[f32], doubt: f64, likely: &mut [f32]) {
     let mut from = 0;
     for word in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {

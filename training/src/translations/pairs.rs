@@ -12,15 +12,15 @@ use crate::data::corpus::{self, BLOCK_ROWS};
 use crate::data::prepare::key;
 use crate::error::Error;
 
-/// Words of a sentence that are looked at.
+/// Maximum words to read of a sentence.
 const WORDS_MAX: usize = 40;
 /// How often a line of words counts, beside a sentence.
 pub const WORDS_WEIGHT: f32 = 2.0;
-/// Corpora of scripture, whose words are old, have this part of what others may.
+/// Corpora of scripture, whose words are old, may contribute this share of what others may.
 const SCRIPTURE: &str = "bible";
 const SCRIPTURE_SHARE: usize = 6;
 
-/// What a language is learned from: text, and what it is in English.
+/// The sources of a language: text with its English translation.
 #[derive(Debug, Default)]
 pub struct Pairs {
     /// Sentences.
@@ -30,7 +30,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Reads what `sources` have of a language and English. Of a corpus that has more than it may, sentences at even steps are taken.
+    /// Reads what `sources` have of a language and English. Of a corpus that has more than it may, sentences at even steps are
+    /// taken.
     pub fn read(sources: &Sources, language: Language, english: Language, excluded: &FxHashSet<u64>) -> Result<Self, Error> {
         let mut pairs = Self::default();
         let mut corpora = Vec::new();

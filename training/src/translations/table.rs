@@ -1,4 +1,4 @@
-//! Puts what was learned of each language together.
+//! Combines what was learned about each language.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,13 +10,13 @@ use dragoman::text::stems::stemmed;
 use super::language::Known;
 use super::vocabulary::Vocabulary;
 
-/// Concepts of a word, at most.
+/// Maximum concepts of a word.
 const SENSES_MAX: usize = 4;
-/// The least probability of a concept.
+/// Minimum probability of a concept.
 const PROBABILITY_MIN: f64 = 0.1;
-/// What the frequency of a word counts at least: of one that is in no text, only in lists of words.
+/// Minimum frequency of a word: of one that is in no text, only in word lists.
 const FREQUENCY_MIN: f64 = 1e-6;
-/// Concepts that there can be.
+/// Number of possible concepts.
 const CONCEPTS_MAX: usize = 1 << 16;
 
 /// The words of the languages so far.
@@ -29,12 +29,13 @@ pub struct Table {
 struct Word {
     /// By stem: probability times what the language counts.
     concepts: BTreeMap<String, f64>,
-    /// What the languages that have the word count together.
+    /// The total weight of the languages that have the word.
     total: f64,
 }
 
 impl Table {
-    /// Adds what is known of a language's words. Where several languages have a word, each counts by the root of how frequent it is there.
+    /// Adds what is known of a language's words. Where several languages have a word, each counts by the root of how frequent it
+    /// is there.
     pub fn add(&mut self, words: Vec<Known>) {
         for Known { word, frequency, concepts } in words {
             let counts = frequency.max(FREQUENCY_MIN).sqrt();
@@ -61,8 +62,8 @@ impl Table {
         self.words.is_empty()
     }
 
-    /// The table. Concepts that only one word has tell no words of other languages; they are left out, and so are the rarest ones beyond
-    /// what there can be.
+    /// The table. Concepts that only one word has tell no words of other languages; they are left out, and so are the rarest ones
+    /// beyond what there can be.
     pub fn finish(self) -> Translations {
         let words: Vec<(String, Vec<(String, f64)>)> =
             self.words.into_iter().map(|(word, entry)| (word, entry.strongest())).collect();

@@ -1,4 +1,4 @@
-//! The words that the text of each language has, and how frequent they are.
+//! The vocabulary of each language's text, with frequencies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::pairs;
 use crate::data::corpus::{self, BLOCK_ROWS, Corpus};
 use crate::error::Error;
 
-/// In how many texts a word must be: what is there once is as often a mistake as a word.
+/// Minimum number of texts with a word: what occurs once is as often a mistake as a word.
 const SEEN_MIN: u32 = 2;
 
 /// The words of a language.
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
-    /// In how many texts each word is.
+    /// Number of texts with each word.
     counts: FxHashMap<String, u32>,
     /// Texts in all.
     texts: usize,
@@ -32,7 +32,7 @@ impl Vocabulary {
         }
     }
 
-    /// Up to `count` words that were seen often enough, the most frequent first, each with the part of the texts that it is in.
+    /// Up to `count` words that were seen often enough, most frequent first, each with its share of the texts.
     pub fn frequent(&self, count: usize) -> Vec<(&str, f64)> {
         let seen = self.counts.iter().filter(|(_, count)| **count >= SEEN_MIN);
         let mut words: Vec<(&str, u32)> = seen.map(|(word, count)| (word.as_str(), *count)).collect();

@@ -222,7 +222,7 @@ impl Import {
         let broken = |problem| Error::JobState { id: job.clone(), problem };
         let folder = state.job_dir(job);
         let source = folder.join(SOURCE);
-        let bytes = source.metadata().map_err(|_| broken("its file is gone"))?.len();
+        let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
         let mut records = Records::open(&source, format, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.store.job_checkpoint(job)?;
         let (done, results) = match checkpoint {
@@ -283,7 +283,8 @@ impl Import {
         self.collection.store.upsert_for_job(&self.job, prepared, Box::new(checkpoint))?;
         self.collection.damage.forget(&stored);
         self.collection.wake.notify_one();
-        self.done = made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not made" })?;
+        self.done =
+            made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not written" })?;
         self.results.append(&self.done.results)
     }
 }

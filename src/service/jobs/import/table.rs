@@ -176,14 +176,14 @@ impl Columns {
         }
         match columns.contains(&Column::Document("text")) {
             true => Ok(Self(columns)),
-            false => Err("must name the column text".to_owned()),
+            false => Err("must contain the column text".to_owned()),
         }
     }
 
     /// A row as a document. Empty cells are left out; all others are text.
     pub(super) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, String> {
         if cells.len() != self.0.len() {
-            return Err(format!("the row has {} cells, the header row {}", cells.len(), self.0.len()));
+            return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()));
         }
         let (mut own, mut metadata) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(cells) {

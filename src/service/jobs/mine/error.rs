@@ -7,7 +7,7 @@ use crate::mining::MiningError;
 #[derive(Debug, thiserror::Error)]
 pub enum MineError {
     /// Too few sentences for the neighbors that each is to have.
-    #[error("{side} must hold at least {expected} different embedded sentences, as many as neighbors, holds {got}")]
+    #[error("{side} must hold at least as many different embedded sentences as neighbors, {expected}, got {got}")]
     TooFewSentences {
         /// Which sentences.
         side: &'static str,
@@ -18,8 +18,8 @@ pub enum MineError {
     },
     /// Both sides are the same sentences.
     #[error(
-        "first and second are the same sentences, of collection {collection}: POST /v1/collections/{collection}/duplicates finds \
-         what belongs together within a collection"
+        "first and second are the same sentences, of collection {collection}; to find duplicates within one collection, use \
+         POST /v1/collections/{collection}/duplicates"
     )]
     SameSides {
         /// The collection of both.
@@ -27,7 +27,7 @@ pub enum MineError {
     },
     /// The sides hold embeddings that cannot be compared.
     #[error(
-        "first and second must hold embeddings of one model, or vectors of one dimension; first has {first}, second {second}"
+        "first and second must hold embeddings of the same model, or vectors of one dimension; first has {first}, second {second}"
     )]
     Incomparable {
         /// What the first side holds.
@@ -49,7 +49,7 @@ pub enum MineError {
     #[error("none of the known pairs is among the proposed pairs, so no threshold can be estimated from them")]
     NoKnownPairFound,
     /// A job would need more memory than one may.
-    #[error("the job needs about {needed} bytes of memory, one job may need {limit} (mining_memory_bytes_max)")]
+    #[error("the job needs about {needed} bytes of memory, but one job may use at most {limit} (mining_memory_bytes_max)")]
     TooMuchMemory {
         /// Needed.
         needed: u64,
@@ -57,7 +57,7 @@ pub enum MineError {
         limit: u64,
     },
     /// The machine has too little memory now.
-    #[error("the job needs about {needed} bytes of memory, {free} are free now")]
+    #[error("the job needs about {needed} bytes of memory, but only {free} are free")]
     NoMemory {
         /// Needed.
         needed: u64,
@@ -66,7 +66,7 @@ pub enum MineError {
     },
     /// A job has no results of the kind that was asked for.
     #[error(
-        "job {id} is of type {} and {}; {what} are there when a job of type {} has succeeded",
+        "job {id} is of type {} and {}; {what} exist once a job of type {} has succeeded",
         kind.name(), status.name(), of.name()
     )]
     NoResults {

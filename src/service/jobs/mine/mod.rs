@@ -1,9 +1,9 @@
 //! Mining: translation pairs between two sets of sentences, by the margin of their cosines over those of their neighbors.
 //!
 //! The neighbors of every sentence are looked for on the other side, both ways: by comparing all with all, or through the sides'
-//! indexes when they are so large that this is faster (`way`). `crate::mining` makes pairs of them. The neighbors are held in memory
-//! only: a restart of the server looks for them again. The embeddings of texts that came with the request are in a file, and a
-//! restart goes on behind them.
+//! indexes when they are so large that this is faster (`way`). `crate::mining` makes pairs of them. The neighbors are held in
+//! memory only: a restart of the server looks for them again. The embeddings of texts that came with the request are in a file,
+//! and a restart goes on behind them.
 
 mod comparing;
 pub(super) mod corpus;
@@ -283,7 +283,8 @@ fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Cor
     Ok(told)
 }
 
-/// A score as it is shown, in as many digits as 32 bits have: who compares it with the threshold that is told gets the same pairs.
+/// A score as it is shown, in as many digits as 32 bits have: who compares it with the threshold that is told gets the same
+/// pairs.
 fn shown(score: f32) -> f64 {
     score.to_string().parse().unwrap_or(f64::from(score))
 }
@@ -329,7 +330,7 @@ pub(super) fn keep_results(folder: &Path) {
     for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {
         if let Err(error) = std::fs::remove_file(entry.path()) {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(path = %entry.path().display(), error, "removing a job's file failed");
+            tracing::warn!(path = %entry.path().display(), error, "cannot remove a job's file");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of the
-//! passages that they left, so that it works on what was there then.
+//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of
+//! the passages that they left, so that it works on what was there then.
 
 use std::path::Path;
 
@@ -140,7 +140,7 @@ impl PlannedSide {
 /// The one of a table that has this name.
 pub(crate) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
     let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
-    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request names what this version does not know" })
+    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request has values that this version does not know" })
 }
 
 /// The name of a value in its table.

@@ -117,6 +117,6 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
         hits as f64 >= RECALL_MIN * wanted as f64
     };
     let at = (0..EFS.len()).find(enough).unwrap_or(EFS.len() - 1);
-    tracing::debug!(ef = EFS[at], "searches of mining were tried");
+    tracing::debug!(ef = EFS[at], "chose how widely mining searches");
     Ok(EFS[at])
 }

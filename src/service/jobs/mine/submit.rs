@@ -309,7 +309,8 @@ fn known_side<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, foun
     let Some((_, collection)) = &found.collection else {
         let place = |(index, name): (usize, &str)| {
             let place = name.parse::<u64>().ok().filter(|place| *place < found.ids.len() as u64);
-            let expected = format!("must be a place in the list, from 0 to {}, got {name:?}", found.ids.len().saturating_sub(1));
+            let expected =
+                format!("must be a position in the list, from 0 to {}, got {name:?}", found.ids.len().saturating_sub(1));
             place.ok_or_else(|| refuse(index, expected))
         };
         return names.enumerate().map(place).collect();

@@ -1,5 +1,5 @@
-//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents, embeds
-//! what is missing, removes what is gone.
+//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents,
+//! embeds what is missing, removes what is gone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl<'c> Copying<'c> {
                 Err(error) => {
                     failures += 1;
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(collection = %self.old.row.name, error, "a passage cannot be embedded, it is tried again later");
+                    tracing::error!(collection = %self.old.row.name, error, "cannot embed a passage; trying again later");
                     embeddings.push(None);
                 }
             }

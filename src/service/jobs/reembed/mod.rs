@@ -207,7 +207,7 @@ async fn replace(
         copying.whole().await?;
     }
     if !copying.is_equal().await? {
-        let problem = "the collection and its replacement hold different numbers of documents";
+        let problem = "the collection and its replacement have different numbers of documents";
         return Err(Error::JobState { id: context.live.id.clone(), problem }.into());
     }
     context.check()?;
@@ -230,7 +230,7 @@ async fn retire(old: Arc<OpenCollection>) {
     let removed = blocking(move || old.destroy()).await;
     if let Err(error) = removed {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "removing a replaced collection's folder failed, the next start tries again");
+        tracing::warn!(error, "cannot remove a replaced collection's folder; the next start tries again");
     }
 }
 
@@ -241,7 +241,7 @@ fn close(next: &OpenCollection, goes_on: bool) {
     let saved = if goes_on { next.save() } else { Ok(()) };
     if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %next.row.name, error, "closing a half-made collection failed");
+        tracing::warn!(collection = %next.row.name, error, "cannot close an unfinished collection");
     }
 }
 
@@ -250,7 +250,7 @@ impl ReembedPlan {
     fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
         let state = context.state()?;
         let Some(name) = &context.live.collection else {
-            return Err(Error::JobState { id: context.live.id.clone(), problem: "it names no collection" }.into());
+            return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
         };
         let found = state.collection(name)?;
         if found.row.id == self.replacement {
@@ -307,7 +307,7 @@ impl ReembedPlan {
         match open() {
             Err(Error::Store(error)) if error.is_damage() => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(collection = %old.row.name, error, "a half-made collection is damaged, beginning anew");
+                tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
                 orphaned_folders::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
                 open()
             }

@@ -1,10 +1,10 @@
-//! All segmentations of a word into pieces: the best one, and how often each piece is expected.
+//! All segmentations of a word into pieces: the best one, and the expected count of each piece.
 
 use rustc_hash::FxHashMap;
 
 /// No piece ends here.
 const NONE: u32 = u32::MAX;
-/// How much less probable an unknown character is than the least probable piece, as a logarithm.
+/// The log probability of an unknown character below that of the least probable piece.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
 /// The pieces as a trie.
@@ -42,8 +42,8 @@ impl Lattice {
         lattice
     }
 
-    /// The pieces of the most probable segmentation, without `without`; empty when there is none. Characters that are no piece
-    /// are passed over at a penalty.
+    /// The pieces of the most probable segmentation, without `without`; empty if there is none. Characters that are not pieces
+    /// are skipped at a penalty.
     pub fn best(&self, word: &[char], without: Option<u32>) -> Vec<u32> {
         // By end: the best score, where its last piece begins, and that piece.
         let mut best = vec![(f64::NEG_INFINITY, 0usize, NONE); word.len() + 1];
@@ -81,7 +81,7 @@ impl Lattice {
         pieces
     }
 
-    /// Adds to `expected` how often each piece is in a segmentation of `word`, by the segmentations' probabilities, `count` times.
+    /// Adds to `expected` the expected count of each piece in the segmentations of `word`, by their probabilities, `count` times.
     pub fn expect(&self, word: &[char], count: f64, expected: &mut [f64]) {
         let mut edges: Vec<(usize, usize, u32)> = Vec::new();
         for start in 0..word.len() {

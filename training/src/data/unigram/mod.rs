@@ -1,9 +1,9 @@
 //! Trains a Unigram vocabulary (Kudo, 2018, section 3.2): many candidate pieces, then rounds of expectation maximization and
-//! pruning until as many are left as were asked for.
+//! pruning down to the requested number.
 //!
 //! Words come with their counts, and candidates are counted by them. The trainer of the `tokenizers` crate finds its candidates
-//! among the distinct words instead, where a frequent word that is no part of another one occurs once and is never a candidate:
-//! it falls to pieces in every text.
+//! among the distinct words instead, where a frequent word that is not part of another one occurs once and is never a candidate:
+//! it is split into pieces in every text.
 
 /// The pieces as a trie, and segmentations over it.
 mod lattice;
@@ -20,35 +20,35 @@ pub type CountedWord = (Vec<char>, u32);
 
 /// Rounds of expectation maximization before each pruning.
 const ROUNDS: usize = 2;
-/// What a pruning keeps, of the pieces that are there.
+/// The share of the pieces that a pruning keeps.
 const KEPT_SHARE: f64 = 0.75;
-/// Pruning stops this far above the size that was asked for; the least probable pieces go in the end.
+/// Pruning stops this far above the requested size; the least probable pieces are removed at the end.
 const SLACK: f64 = 1.1;
-/// A piece that is expected less often than this goes.
+/// A piece with a lower expected count is removed.
 const EXPECTED_MIN: f64 = 0.5;
 /// Words of one parallel task.
 const TASK_WORDS: usize = 8_192;
 
-/// What a vocabulary shall be like.
+/// The size of a vocabulary.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Pieces, the single characters among them.
+    /// Number of pieces, including the single characters.
     pub pieces: usize,
-    /// Characters of one piece at most.
+    /// Maximum characters per piece.
     pub piece_characters_max: usize,
     /// Share of all characters that must be single pieces, most frequent first; the rest is unknown.
     pub character_coverage: f64,
-    /// Candidates occur at least so often.
+    /// Minimum count of candidates.
     pub candidate_count_min: u64,
-    /// Candidates at most.
+    /// Maximum candidates.
     pub candidates_max: usize,
 }
 
 /// A piece with the logarithm of its probability.
 pub type Piece = (String, f64);
 
-/// Trains a vocabulary on `words`, most probable piece first. Single characters that `character_coverage` asks for are always
-/// among them; there are fewer pieces than asked for only if the words have no more.
+/// Trains a vocabulary on `words`, most probable piece first. Single characters that `character_coverage` requires are always
+/// included; there are fewer pieces than requested only if the words have no more.
 pub fn train(words: &[CountedWord], settings: &Settings) -> Vec<Piece> {
     let required = seed::characters(words, settings.character_coverage);
     let mut pieces = normalized(seed::candidates(words, &required, settings));

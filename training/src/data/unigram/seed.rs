@@ -1,4 +1,4 @@
-//! Candidates of a Unigram vocabulary: the characters that texts are made of, and every frequent part of a word.
+//! Candidates of a Unigram vocabulary: the characters of the texts, and every frequent part of a word.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,7 +23,7 @@ pub fn characters(words: &[CountedWord], coverage: f64) -> FxHashSet<char> {
 }
 
 /// The characters and every part of a word that occurs `candidate_count_min` times, each with count times length; the highest
-/// of them, at most `candidates_max`. Parts with a character outside `characters` are none.
+/// of them, at most `candidates_max`. Parts with a character outside `characters` are left out.
 pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings: &Settings) -> Vec<(Vec<char>, f64)> {
     let mut found: Vec<(Vec<char>, f64)> = Vec::new();
     // Places where a frequent part of the length so far begins: a part is frequent only if what it begins with is.
