@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use super::extract::{CollectionPath, KeyedBody, Parameters, path_param, path_params};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
 use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
@@ -103,8 +103,10 @@ pub async fn create_projection(
     KeyedBody(body, key): KeyedBody<CreateProjectionRequest>,
 ) -> Result<Accepted, ApiError> {
     let CreateProjectionRequest { center, max_documents, neighbors } = body;
-    check_range("/max_documents", max_documents, [1, DOCUMENTS_MAX])?;
-    check_range("/neighbors", neighbors, NEIGHBORS)?;
+    let mut checks = Checks::default();
+    checks.add(check_range("/max_documents", max_documents, [1, DOCUMENTS_MAX]));
+    checks.add(check_range("/neighbors", neighbors, NEIGHBORS));
+    checks.end()?;
     let request = ProjectionRequest { center, documents_max: max_documents, neighbors };
     Ok(accepted(api.service.create_projection(&collection, request, key).await?))
 }

@@ -185,6 +185,9 @@ async fn what_cannot_be_computed_or_read_is_refused() {
     check(json!({"max_documents": 50_001}), "/max_documents", &["50000", "50001"]).await;
     check(json!({"neighbors": 1}), "/neighbors", &["2 to 100", "got 1"]).await;
     check(json!({"neighbors": 101}), "/neighbors", &["101"]).await;
+    let both = server.post(PATH, &json!({"max_documents": 0, "neighbors": 1})).await;
+    let places: Vec<&Value> = both.body["errors"].as_array().expect("places").iter().map(|error| &error["pointer"]).collect();
+    assert_eq!(places, ["/max_documents", "/neighbors"], "{both:?}");
     check(json!({"center": "topic"}), "/center", &["topic", "language"]).await;
     check(json!({"center": null}), "/center", &["null"]).await;
     check(json!({"centre": "none"}), "/centre", &["unknown"]).await;
