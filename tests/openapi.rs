@@ -29,7 +29,7 @@ const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
 /// Bytes of the committed file at most.
 const BYTES_MAX: usize = 300_000;
 /// Columns of the committed file, about: what fits into them stands on one line.
-const COLUMNS: usize = 160;
+const COLUMNS: usize = 320;
 
 /// An operation with its path.
 struct Operation<'a> {
