@@ -1,7 +1,8 @@
 //! The OpenAPI document: the committed file is the generated one, and it keeps the rules that generators need.
-//!
-//! `DRAGOMAN_BLESS=1 cargo test --test openapi` writes the file anew after a change of the API.
+//! After a change of the API, `DRAGOMAN_BLESS=1 cargo test --test openapi` writes the file.
 
+#[path = "openapi/layout.rs"]
+mod layout;
 #[path = "support/schema.rs"]
 mod schema;
 
@@ -16,20 +17,14 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
 /// The operations that answer with hits.
 const SEARCHES: [&str; 3] = ["search_documents", "search_batch", "recommend_documents"];
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
-
 /// The members for which null means something: OpenAI's errors have it, and a patch removes by it.
 const MAY_BE_NULL: [&str; 2] = ["OpenAiProblemDetail/param", "PatchDocumentRequest/title"];
-
 /// The operations that ask a classifier.
 const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evaluation", "apply_classifier"];
-
 /// The operations that train a classifier.
 const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
-
-/// Bytes of the committed file at most.
+/// Of the committed file.
 const BYTES_MAX: usize = 300_000;
-/// Columns of the committed file, about: what fits into them stands on one line.
-const COLUMNS: usize = 320;
 
 /// An operation with its path.
 struct Operation<'a> {
@@ -105,44 +100,6 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Writes JSON with a line for everything that fits into one, for each example, and for each list of texts.
-fn layout(value: &Value, indent: usize, text: &mut String) {
-    let line = value.to_string();
-    let texts = |elements: &[Value]| elements.iter().all(Value::is_string);
-    match value {
-        Value::Object(members) if indent + line.len() > COLUMNS || indent < 2 => {
-            let lines = members.iter().map(|(name, member)| {
-                let mut line = format!("{}: ", Value::from(name.as_str()));
-                match name.as_str() {
-                    "example" | "value" => line.push_str(&member.to_string()),
-                    _ => layout(member, indent + 1, &mut line),
-                }
-                line
-            });
-            bracket(['{', '}'], lines, indent, text);
-        }
-        Value::Array(elements) if indent + line.len() > COLUMNS && !texts(elements) => {
-            let lines = elements.iter().map(|element| {
-                let mut line = String::new();
-                layout(element, indent + 1, &mut line);
-                line
-            });
-            bracket(['[', ']'], lines, indent, text);
-        }
-        _ => text.push_str(&line),
-    }
-}
-
-/// Writes the parts of an object or an array, each on lines of its own.
-fn bracket(brackets: [char; 2], parts: impl Iterator<Item = String>, indent: usize, text: &mut String) {
-    let end = format!("\n{}", " ".repeat(indent));
-    let parts: Vec<String> = parts.map(|part| format!("{end} {part}")).collect();
-    text.push(brackets[0]);
-    text.push_str(&parts.join(","));
-    text.push_str(&end);
-    text.push(brackets[1]);
-}
-
 /// Calls `visit` with every schema of the document, nested ones too, and where it is.
 fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
     fn walk(place: &str, schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
@@ -168,9 +125,7 @@ fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
 
 #[test]
 fn the_committed_file_is_the_generated_one() {
-    let mut generated = String::new();
-    layout(&http::document(), 0, &mut generated);
-    generated.push('\n');
+    let generated = layout::file(&http::document());
     assert!(generated.len() <= BYTES_MAX, "openapi/openapi.json would have {} bytes, more than {BYTES_MAX}", generated.len());
     assert_eq!(serde_json::from_str::<Value>(&generated).expect("JSON"), http::document());
     if std::env::var_os("DRAGOMAN_BLESS").is_some() {

@@ -359,7 +359,7 @@ mod tests {
         check(json!({"a": {"b": []}}), true, Ok(Some(&[])));
         check(json!({"a": {"b": null}}), false, Ok(None));
         check(json!({"a": 1}), false, Ok(None));
-        check(json!({"a": {"b": ["x"]}}), false, Err("a.b is an array, expected a text"));
+        check(json!({"a": {"b": ["x"]}}), false, Err("a.b is an array, expected a string"));
         check(json!({"a": {"b": [["x"]]}}), true, Err("is an array"));
         check(json!({"a": {"b": {}}}), true, Err("is an object"));
         check(json!({"a": {"b": " "}}), true, Err("is a blank string"));

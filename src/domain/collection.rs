@@ -198,9 +198,11 @@ impl Collection {
     pub fn check_vector(&self, values: Option<usize>) -> Result<(), String> {
         let expected = self.dimension;
         match (&self.model, values) {
-            (None, None) => Err(format!("must be given, for the collection has no model: expected {expected} values, got none")),
+            (None, None) => {
+                Err(format!("must be given, because the collection has no model: expected {expected} values, got none"))
+            }
             (Some(model), Some(got)) => {
-                Err(format!("must be left out, for the collection embeds texts with {}, got {got} values", model.name))
+                Err(format!("must be left out, because the collection embeds texts with {}, got {got} values", model.name))
             }
             (None, Some(got)) if got != expected => Err(format!("must have {expected} values, got {got}")),
             (None, Some(_)) | (Some(_), None) => Ok(()),

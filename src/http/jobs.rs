@@ -223,7 +223,7 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
                 _ => Ok(()),
             }
         }
-        JobReach::Everything => refuse("the key is restricted to some collections, the job may show others"),
+        JobReach::Everything => refuse("the key is restricted to certain collections, and the job may show others"),
     }
 }
 

@@ -195,9 +195,9 @@ pub async fn count_documents(
 
 /// Delete documents by filter or by ids
 ///
-/// Deletes the documents that match, or have these ids, and were last stored before this request. It works in short transactions, so other writes go
-/// on in between, and a request that fails midway has deleted some of them; sending it again deletes the rest. Once it is
-/// answered, no search returns them.
+/// Deletes the documents that match, or have these ids, and were last stored before this request. It works in short transactions, so other writes can
+/// run in between, and a request that fails midway has deleted some of them; send it again to delete the rest. Once the response
+/// arrives, no search returns them.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(

@@ -135,8 +135,8 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
         problems.invalid("/title", problem);
     }
     match (&text, &collection.model) {
-        (Some(text), _) if text.trim().is_empty() => problems.invalid("/text", "must hold something besides white space"),
-        (None, Some(_)) => problems.invalid("/text", "must be given, for the collection embeds it, got none"),
+        (Some(text), _) if text.trim().is_empty() => problems.invalid("/text", "must contain something besides white space"),
+        (None, Some(_)) => problems.invalid("/text", "must be given, because the collection embeds it, got none"),
         _ => {}
     }
     let text = text.unwrap_or_default();

@@ -4,9 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
+
+/// Levels of objects and arrays around a member that names a variant, at most.
+const VARIANT_DEPTH_MAX: usize = 16;
 
 /// Why bytes cannot be read as the JSON object that is expected.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +73,14 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        if error.inner().is_data() { invalid(pointer(error.path()), readable(error.inner())) } else { malformed(error.inner()) }
+        match error.inner() {
+            inner if inner.is_data() => invalid(pointer(error.path()), readable(inner)),
+            // serde_json calls it bad syntax when something else stands where the name of a variant should. None stands deep.
+            _ if error.path().iter().count() < VARIANT_DEPTH_MAX && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+                invalid(pointer(error.path()), "expected a string".to_owned())
+            }
+            inner => malformed(inner),
+        }
     })?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(value)

@@ -282,7 +282,7 @@ async fn labels_are_written_into_documents_by_a_job() {
         server.post(path, &body).await.assert_error(422, "invalid_request", "/field", &[words]);
     }
     let same = json!({"collection": "news", "field": "a", "probability_field": "a.b"});
-    server.post(path, &same).await.assert_error(422, "invalid_request", "/probability_field", &["apart"]);
+    server.post(path, &same).await.assert_error(422, "invalid_request", "/probability_field", &["must not overlap with field"]);
     server.post(path, &json!({"collection": "news", "field": "id"})).await.assert_error(
         422,
         "invalid_request",
@@ -353,7 +353,7 @@ async fn what_cannot_be_learned_from_is_refused() {
         of(json!({"kind": "prototype", "multi_label": true, "labels": sets})),
         "invalid_request",
         "/multi_label",
-        &["one label"],
+        &["a single label"],
     )
     .await;
     let list = json!({"documents": [{"id": "w9", "text": "x", "metadata": {"topic": ["a", "b"]}}]});

@@ -52,7 +52,7 @@ async fn an_evaluation_shows_the_labels_of_a_classifier_to_those_who_reach_what_
     assert!(seen.text.contains("underpaid"), "{}", seen.text);
     for part in ["", "/evaluation", "/events", "/results"] {
         let refused = news.get(&format!("{foreign}{part}")).await;
-        refused.assert_error(403, "forbidden", "", &["job may show labels of collections that the key does not reach"]);
+        refused.assert_error(403, "forbidden", "", &["restricted to collections other than salaries"]);
         assert!(!refused.text.contains("paid"), "{}", refused.text);
     }
     let own = evaluate("news").await;

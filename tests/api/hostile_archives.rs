@@ -337,7 +337,11 @@ async fn numbers_at_the_end_of_all_numbers_are_refused() {
     check("update sqlite_sequence set seq = 9223372036854775807", &["sqlite_sequence", "number"]).await;
     check("update state set identity = x'00'", &["table state", "identity"]).await;
     check("delete from state", &["table state", "missing"]).await;
-    check("pragma foreign_keys = off; delete from documents where id = 'ja'", &["table passages", "does not fit"]).await;
+    check(
+        "pragma foreign_keys = off; delete from documents where id = 'ja'",
+        &["table passages", "violates the table's constraints"],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

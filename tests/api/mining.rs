@@ -279,18 +279,18 @@ async fn refused(server: &Server, request: Value, place: &str, words: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sides_that_are_too_small_for_the_neighbors_are_refused() {
     let server = with_two().await;
-    refused(&server, with(both(), json!({"neighbors": 16})), "/first", &["at least 16", "holds 15"]).await;
+    refused(&server, with(both(), json!({"neighbors": 16})), "/first", &["as neighbors, 16, got 15"]).await;
     let one = json!({"collection": "one"});
-    refused(&server, json!({"first": {"texts": ["a"]}, "second": one}), "/first", &["at least 4", "holds 1"]).await;
+    refused(&server, json!({"first": {"texts": ["a"]}, "second": one}), "/first", &["as neighbors, 4, got 1"]).await;
     let part = json!({"collection": "other", "filter": {"field": "id", "eq": "b1"}});
-    refused(&server, json!({"first": one, "second": part}), "/second", &["holds 1"]).await;
+    refused(&server, json!({"first": one, "second": part}), "/second", &["as neighbors, 4, got 1"]).await;
     // Copies are found out by the job.
     let copies = json!({"first": {"texts": ["a", "a", "a", "a", "a"]}, "second": one});
     let job = server.finished(&server.post("/v1/mine", &copies).await).await;
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_request")), "{job}");
-    assert!(job["error"]["detail"].as_str().is_some_and(|detail| detail.contains("at least 4 different")), "{job}");
+    assert!(job["error"]["detail"].as_str().is_some_and(|detail| detail.contains("as neighbors, 4, got")), "{job}");
     assert_eq!(server.post("/v1/collections", &json!({"name": "empty"})).await.status, 201);
-    refused(&server, json!({"first": {"collection": "empty"}, "second": one}), "/first", &["holds 0"]).await;
+    refused(&server, json!({"first": {"collection": "empty"}, "second": one}), "/first", &["as neighbors, 4, got 0"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,7 +126,7 @@ async fn what_cannot_be_done_is_refused_with_its_place() {
         422,
         "invalid_request",
         "/collections/1",
-        &["second"],
+        &["repeats a"],
     );
     server.post(PATH, &json!({"collections": ["?"]})).await.assert_error(422, "invalid_request", "/collections/0", &[]);
     let id = snapshot(&server, json!({})).await;

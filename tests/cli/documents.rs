@@ -47,7 +47,7 @@ fn lines_are_stored_and_bad_ones_named() {
     assert!(misspelled.err.contains("unknown field `txt`"), "{}", misspelled.err);
     let twice = run_upsert(&["documents", "upsert", "news"], "{\"id\": \"a\", \"text\": \" \", \"language\": \"french\"}\n");
     assert!(twice.err.contains("created 0, updated 0, failed 1"), "{}", twice.err);
-    assert!(twice.err.contains("line 1 (a): /text: must hold") && twice.err.contains("; /language: "), "{}", twice.err);
+    assert!(twice.err.contains("line 1 (a): /text: must contain") && twice.err.contains("; /language: "), "{}", twice.err);
 }
 
 #[test]

@@ -64,7 +64,7 @@ async fn an_older_collection_is_prepared_in_the_background() {
         }
         Err(error) => {
             assert_eq!(error.code(), Code::Unavailable);
-            assert!(error.to_string().contains("searching by words"), "{error}");
+            assert!(error.to_string().contains("lexical search"), "{error}");
             false
         }
     };

@@ -216,9 +216,9 @@ async fn mining_sentences_goes_on_after_a_crash_with_those_that_were_there_when_
     assert!(reached(&running, &job.id, 1).await, "the job was over before the crash");
     running.crash();
     running = open(folder.path()).await;
-    running.on("one").delete(&crate::id("one0"), Default::default()).await.unwrap();
+    running.on("one").delete(&crate::id("one25"), Default::default()).await.unwrap();
     let pairs = running.pairs(&job.id).await;
-    assert!(pairs.iter().any(|pair| pair["first"]["id"] == "one0"), "{pairs:?}");
+    assert!(pairs.iter().any(|pair| pair["first"]["id"] == "one25"), "{pairs:?}");
     eventually("only the pairs stay", async || files(folder.path(), &job.id) == ["pairs.ndjson"]).await;
 }
 

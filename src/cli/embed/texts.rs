@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_line_is_a_text() {
         check(InputFormat::Lines, " a text ", None, Ok(" a text "));
-        check(InputFormat::Lines, " \u{3000}", None, Err("must hold something"));
+        check(InputFormat::Lines, " \u{3000}", None, Err("must contain something"));
         check(InputFormat::Lines, "longer than ten", None, Err("the text must have at most 10 bytes, got 15"));
     }
 
@@ -116,7 +116,7 @@ mod tests {
     fn a_line_is_an_object_with_a_text() {
         check(InputFormat::Ndjson, r#"{"id": "a", "text": "x", "metadata": {"n": 1}}"#, Some("a"), Ok("x"));
         check(InputFormat::Ndjson, r#"{"text": "x"}"#, None, Ok("x"));
-        check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must hold something"));
+        check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must contain something"));
         check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is not a JSON object with a text: missing field `text`"));
         check(InputFormat::Ndjson, "x", None, Err("is not a JSON object with a text"));
     }

@@ -73,10 +73,10 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     let kind = body.kind;
     let is_prototype = kind == ClassifierKind::Prototype;
     if body.multi_label && is_prototype {
-        refuse("/multi_label", "must be false for a prototype, which tells one label".to_owned());
+        refuse("/multi_label", "must be false for kind prototype, which predicts a single label".to_owned());
     }
     match (&body.source, &body.examples) {
-        (Some(_), Some(_)) => drop(refuse("/examples", "must be left out beside source: give one of them".to_owned())),
+        (Some(_), Some(_)) => drop(refuse("/examples", "must be left out with source: give one of them".to_owned())),
         (None, None) if !is_prototype => {
             refuse("", format!("a classifier of kind {} needs source or examples", kind.name()));
         }
@@ -88,7 +88,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
         ("/mlp", body.mlp.is_some(), ClassifierKind::Mlp),
     ] {
         if given && kind != wanted {
-            refuse(pointer, format!("is for kind {}, must be left out for kind {}", wanted.name(), kind.name()));
+            refuse(pointer, format!("works with kind {} only, must be left out for kind {}", wanted.name(), kind.name()));
         }
     }
     if is_prototype && body.labels.is_none() {

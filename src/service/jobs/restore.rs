@@ -469,7 +469,7 @@ impl Restore {
 /// dimension.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
     let from = &target.from;
-    let row = catalog.get(from)?.ok_or_else(|| invalid(format!("has no row of {from}")))?;
+    let row = catalog.get(from)?.ok_or_else(|| invalid(format!("has no row for {from}")))?;
     let row = Collection { id: CollectionId(target.id.clone()), name: target.name.clone(), ..row };
     let hnsw = &row.hnsw;
     let of_loaded = row.model.as_ref().is_some_and(|model| model.fingerprint == loaded.fingerprint);

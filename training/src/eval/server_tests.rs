@@ -122,10 +122,10 @@ fn a_server_that_stays_full_is_given_up() {
 
 #[test]
 fn a_refusal_is_told_and_not_repeated() {
-    let refused = r#"{"error":{"message":"/input/0: must hold something besides white space","code":"invalid_request"}}"#;
+    let refused = r#"{"error":{"message":"/input/0: must contain something besides white space","code":"invalid_request"}}"#;
     let problem = r#"{"title":"Not here","detail":"no route for /v1/embeddings","code":"route_not_found"}"#;
     for (status, body, expect) in [
-        ("422 Unprocessable Entity", refused, "got 422: invalid_request: /input/0: must hold something besides white space"),
+        ("422 Unprocessable Entity", refused, "got 422: invalid_request: /input/0: must contain something besides white space"),
         ("404 Not Found", problem, "got 404: route_not_found: no route for /v1/embeddings"),
         ("500 Internal Server Error", "on fire", "got 500: on fire"),
     ] {

@@ -225,7 +225,7 @@ mod tests {
             "id,text,language,year,metadata.source\n1,\"Ein \"\"Zug\"\", spät\",de,2020,dpa\n2,雨が\n",
             &[
                 (2, r#"{"id":"1","text":"Ein \"Zug\", spät","language":"de","metadata":{"year":"2020","source":"dpa"}}"#),
-                (3, "! the row has 2 cells, the header row 5"),
+                (3, "! the row has 2 cells, but the header row has 5"),
             ],
         );
         check(FileFormat::Csv, "text\n\"two\nlines\"\n\nx\n", &[(2, r#"{"text":"two\nlines"}"#), (5, r#"{"text":"x"}"#)]);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn header_rows_are_checked() {
         check_header(FileFormat::Csv, "", "is missing");
-        check_header(FileFormat::Csv, "id,title\n", "must name the column text");
+        check_header(FileFormat::Csv, "id,title\n", "must contain the column text");
         check_header(FileFormat::Tsv, "text\ttext\n", "names the column text twice");
         check_header(FileFormat::Csv, "text,year,metadata.year\n", "year twice");
         check_header(FileFormat::Csv, "text,\n", "has a column without a name");
