@@ -313,7 +313,7 @@ async fn a_map_goes_with_its_collection_and_is_in_no_snapshot() {
     let restored = server.finished(&server.post(&format!("/v1/snapshots/{id}/restore"), &json!({})).await).await;
     assert_eq!(restored["status"], "succeeded", "{restored}");
     server.get(&format!("{PATH}/none")).await.assert_error(404, "projection_not_found", "", &[]);
-    assert_eq!(files(&server), [PathBuf::new(); 0]);
+    assert_eq!(files(&server), Vec::<PathBuf>::new());
     project(&server, json!({})).await;
     assert_eq!(ids(&server.get(&format!("{PATH}/none")).await).len(), 20);
 }

@@ -108,7 +108,7 @@ pub fn check_examples(
     }
     let negative = checks.add(check_set("/negative", body.negative.unwrap_or_default(), collection, limits));
     let examples = positive.zip(negative).map(|(positive, negative)| Examples { positive, negative });
-    let target = checks.end().and_then(|()| Ok(SearchTarget::Examples(examples.unwrap_or_default())));
+    let target = checks.end().map(|()| SearchTarget::Examples(examples.unwrap_or_default()));
     let rest = SearchDocumentsRequest {
         limit: body.limit,
         offset: body.offset,
