@@ -1,6 +1,6 @@
 //! Accepting a job of mining: which sentences, what it will need, and whether that is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -228,10 +228,13 @@ impl Found {
         texts.chain(self.sentences.iter().map(CutSentence::bytes)).sum()
     }
 
-    /// The place of a document's only sentence.
-    fn only_sentence(&self, id: &DocumentId) -> Option<PassageId> {
-        let mut places = (0..).zip(&self.sentences).filter(|(_, sentence)| sentence.id == *id).map(|(place, _)| PassageId(place));
-        places.next().filter(|_| places.next().is_none())
+    /// The place of each document's only sentence; `None` for one that has several, or none.
+    fn only_sentences(&self, ids: &[DocumentId]) -> Vec<Option<PassageId>> {
+        let mut places: HashMap<&DocumentId, Option<PassageId>> = HashMap::new();
+        for (place, sentence) in (0..).zip(&self.sentences) {
+            places.entry(&sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(place)));
+        }
+        ids.iter().map(|id| places.get(id).copied().flatten()).collect()
     }
 
     /// What the embeddings are of.
@@ -318,7 +321,7 @@ fn known_side<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, foun
     let id = |(index, name)| DocumentId::parse(name).map_err(|error| refuse(index, error.to_string()));
     let ids = names.enumerate().map(id).collect::<Result<Vec<_>, _>>()?;
     let passages = match found.unit {
-        MiningUnit::Sentence => ids.iter().map(|id| found.only_sentence(id)).collect(),
+        MiningUnit::Sentence => found.only_sentences(&ids),
         MiningUnit::Passage | MiningUnit::Document => collection.store.known_passages(&ids, found.unit)?,
     };
     let key = |(index, (passage, id)): (usize, (Option<PassageId>, &DocumentId))| {
