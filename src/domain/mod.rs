@@ -17,10 +17,12 @@ pub mod key;
 pub mod language;
 pub mod limits;
 pub mod metadata;
+pub mod mining;
 pub mod model;
 pub(crate) mod names;
 pub mod passages;
 pub mod payer;
+mod persisted_filter;
 pub mod projection;
 pub mod relevance;
 pub mod request_key;
@@ -34,9 +36,9 @@ pub mod timestamps;
 
 pub use causes::chain;
 pub use classifier::{
-    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
-    EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples, NewClassifier,
-    PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
+    DescribedLabel, EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples,
+    NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Blame, Code};
@@ -60,6 +62,7 @@ pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
 pub use metadata::MetadataObject;
+pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;

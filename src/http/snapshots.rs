@@ -75,24 +75,6 @@ pub struct CreateSnapshotRequest {
     pub collections: Vec<String>,
 }
 
-/// What to restore from a snapshot.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RestoreSnapshotRequest {
-    /// The name of one collection of the snapshot. By default everything is restored, including aliases and classifiers.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub collection: Option<String>,
-    /// A new name for this collection. Only together with `collection`.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub rename_to: Option<String>,
-    /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
-    /// it they are an error. An alias never replaces a collection, nor a collection an alias.
-    #[serde(default)]
-    pub replace: bool,
-}
-
 /// One page of snapshots.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SnapshotList {
@@ -198,7 +180,7 @@ pub async fn delete_snapshot(
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    request_body(content = RestoreSnapshotRequest, description = "What to restore, and under which name."),
+    request_body(content = RestoreRequest, description = "What to restore, and under which name."),
     responses((
         status = 202, description = "The job that restores.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
@@ -208,19 +190,16 @@ pub async fn restore_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
     _: Parameters<NoParameters>,
-    JsonBody(body): JsonBody<RestoreSnapshotRequest>,
+    JsonBody(request): JsonBody<RestoreRequest>,
 ) -> Result<Accepted, ApiError> {
-    let RestoreSnapshotRequest { collection, rename_to, replace } = body;
-    let collection = collection.map(|name| collection_name("/collection", &name)).transpose()?;
-    let rename_to = rename_to.map(|name| collection_name("/rename_to", &name)).transpose()?;
-    if rename_to.is_some() && collection.is_none() {
+    if request.rename_to.is_some() && request.collection.is_none() {
         return Err(ApiError::at(
             Code::InvalidRequest,
             "/rename_to",
             "works with collection only, because one name fits one collection",
         ));
     }
-    Ok(accepted(api.service.restore_snapshot(&id, RestoreRequest { collection, rename_to, replace }).await?))
+    Ok(accepted(api.service.restore_snapshot(&id, request).await?))
 }
 
 /// Download a snapshot

@@ -16,28 +16,20 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 
 /// How often the files are checked.
-const LOOK_PERIOD: Duration = Duration::from_secs(5);
+const CHECK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file does not contain what it should.
     #[error("{} contains no {expected} in PEM format", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What it should contain.
-        expected: &'static str,
-    },
+    Pem { path: PathBuf, expected: &'static str },
     /// Certificate and key do not belong together, or their kind is not supported.
     #[error("cannot use the certificate with its key")]
     Pair(#[source] rustls::Error),
@@ -110,7 +102,7 @@ impl Tls {
         loop {
             tokio::select! {
                 _ = hangup.recv() => (),
-                () = tokio::time::sleep(LOOK_PERIOD) => (),
+                () = tokio::time::sleep(CHECK_PERIOD) => (),
             }
             let tls = Arc::clone(&self);
             match tokio::task::spawn_blocking(move || tls.reload()).await {

@@ -319,12 +319,12 @@ mod tests {
 
     use super::*;
 
-    fn told(code: i32) -> StoreError {
+    fn store_error(code: i32) -> StoreError {
         Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).while_doing("testing")
     }
 
     fn check(code: i32, unavailable: bool) {
-        let error = told(code);
+        let error = store_error(code);
         assert_eq!(matches!(error, StoreError::StorageUnavailable { .. }), unavailable, "{error:?}");
     }
 
@@ -337,7 +337,7 @@ mod tests {
             (ffi::SQLITE_IOERR, false),
             (ffi::SQLITE_BUSY, false),
         ] {
-            assert_eq!(told(code).is_damage(), damage, "{code}");
+            assert_eq!(store_error(code).is_damage(), damage, "{code}");
         }
     }
 

@@ -131,7 +131,7 @@ fn a_job_shows_what_its_request_names() {
 
     let lists = with(request(JobType::Mine), "second", json!({"collection": null}));
     let sender = KeyId::parse(KEY).expect("an id");
-    let texts = |sender| JobReach::Texts { collections: vec![news()], sender };
+    let texts = |sender| JobReach::Texts { collections: vec![news()], caller };
     assert_eq!(reach(JobType::Mine, None, &with(lists.clone(), "key", json!(KEY))), texts(Some(sender)));
     assert_eq!(reach(JobType::Mine, None, &lists), texts(None));
 }

@@ -88,7 +88,7 @@ pub async fn create_classifier(
         }
         created => created,
     }?;
-    let location = format!("/v1/classifiers/{}", classifier.name);
+    let location = format!("/v1/classifiers/{}", classifier.record.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(classifier.into())))
 }
 

@@ -218,10 +218,10 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     match Service::job_access(job).reach {
         JobReach::Server => Ok(()),
         JobReach::Collections(names) => names.iter().try_for_each(|name| check_reach(caller, name)),
-        JobReach::Texts { collections, sender } => {
+        JobReach::Texts { collections, caller: owner } => {
             collections.iter().try_for_each(|name| check_reach(caller, name))?;
             match caller {
-                Caller::Holder(key) if sender.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
+                Caller::Holder(key) if owner.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
                 _ => Ok(()),
             }
         }

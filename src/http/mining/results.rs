@@ -7,10 +7,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
 use futures::stream::{self, Stream};
-use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::domain::{Caller, Code, JobId, JobType};
+use crate::domain::{Caller, Code, DuplicateCluster, JobId, JobType, MinedSentence, ScoredPair};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
@@ -78,27 +77,6 @@ struct Kind {
 
 /// A stream with its media type.
 type Lines = ([(HeaderName, &'static str); 1], Body);
-
-#[derive(Deserialize)]
-struct Pair {
-    score: f32,
-    first: Sentence,
-    second: Sentence,
-}
-
-#[derive(Deserialize)]
-struct Cluster {
-    representative: String,
-    members: Vec<Sentence>,
-}
-
-#[derive(Deserialize)]
-struct Sentence {
-    id: String,
-    #[serde(default)]
-    language: String,
-    text: String,
-}
 
 /// Get mined pairs
 ///
@@ -229,16 +207,17 @@ fn read_rows(mut table: Table) -> io::Result<Option<(Vec<u8>, Table)>> {
 }
 
 fn pair_rows(line: &str, _: u64) -> io::Result<String> {
-    let Pair { score, first, second } = serde_json::from_str(line)?;
+    let ScoredPair::<MinedSentence> { score, first, second } = serde_json::from_str(line)?;
     let (one, other) = (cell(&first.text), cell(&second.text));
     Ok(format!("{score}\t{}\t{}\t{one}\t{other}\n", first.id, second.id))
 }
 
 fn cluster_rows(line: &str, number: u64) -> io::Result<String> {
-    let Cluster { representative, members } = serde_json::from_str(line)?;
-    let row = |member: &Sentence| {
+    let DuplicateCluster { representative, members, .. } = serde_json::from_str(line)?;
+    let row = |member: &MinedSentence| {
         let chosen = if member.id == representative { "yes" } else { "" };
-        format!("{number}\t{}\t{chosen}\t{}\t{}\n", member.id, member.language, cell(&member.text))
+        let language = member.language.map_or("", |language| language.code());
+        format!("{number}\t{}\t{chosen}\t{language}\t{}\n", member.id, cell(&member.text))
     };
     Ok(members.iter().map(row).collect())
 }

@@ -1,4 +1,4 @@
-//! A document as a caller sends it, in a request or as a line of an import, and what it is checked for.
+//! Documents as callers send them, in requests or as lines of imports, and their validation.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -47,18 +47,18 @@ pub struct DocumentInput {
     pub metadata: Option<MetadataObject>,
 }
 
-/// Why a document is refused before it is stored, and its id if that is valid.
+/// Why a document is refused, and its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// The id.
     pub id: Option<DocumentId>,
-    /// Why; of several reasons the first.
+    /// The code of the first problem.
     pub code: Code,
-    /// The places that are wrong, at least one.
+    /// The problems, at least one.
     pub problems: Vec<DocumentProblem>,
 }
 
-/// One wrong place in a document.
+/// One problem of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentProblem {
     /// JSON pointer into the document; empty for the whole document.
@@ -68,7 +68,7 @@ pub struct DocumentProblem {
 }
 
 impl Refusal {
-    /// The first place, and what is wrong there and elsewhere. Pointers begin with `base`.
+    /// The first pointer, and a message about it and the others. Pointers begin with `base`.
     pub fn summary(&self, base: &str) -> (String, String) {
         let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
         let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
@@ -101,7 +101,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
     })
 }
 
-/// What is wrong with a document.
+/// Collects the problems of a document.
 #[derive(Default)]
 struct Problems(Vec<(Code, DocumentProblem)>);
 
@@ -114,7 +114,7 @@ impl Problems {
         self.add(Code::InvalidRequest, member, detail.into());
     }
 
-    /// Refuses what is longer than it may be.
+    /// Refuses a value beyond its limit.
     fn bound(&mut self, member: &str, got: usize, max: usize, rule: &str) {
         if got > max {
             self.invalid(member, format!("{}, got {got}", rule.replace("{max}", &max.to_string())));
@@ -164,7 +164,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
 }
 
-/// The document's own vector, where the collection takes vectors.
+/// The document's vector, in a collection of callers' own vectors.
 fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
     let fits = collection.check_vector(vector.as_ref().map(Vec::len));
     let checked = fits.and_then(|()| vector.map(|values| collection.own_vector(values)).transpose());

@@ -1,4 +1,4 @@
-//! Reading, listing, counting, changing and deleting documents. All of it works with any model loaded.
+//! Reads, lists, counts, changes and deletes documents. All of it works whatever model is loaded.
 
 pub mod export;
 mod idempotency;
@@ -20,9 +20,9 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
 
-/// Bytes of a page for each document that is asked for.
+/// Bytes of a page per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
-/// Bytes that every page may have.
+/// Least bytes of a page.
 const PAGE_BYTES_MIN: u64 = 1 << 20;
 
 impl CollectionHandle {
@@ -74,9 +74,8 @@ impl CollectionHandle {
         self.open().run(move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
-    /// Changes title, metadata or language of a document if the precondition holds, and gives the document as it is then. Its
-    /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as
-    /// `upsert` does.
+    /// Changes title, metadata or language of a document if the precondition holds, and returns the document. Its embeddings stay,
+    /// unless the title changes: then its passages are embedded again, and `Wait::Indexed` waits for that as in `upsert`.
     pub async fn patch(
         &self,
         id: &DocumentId,
@@ -116,7 +115,7 @@ impl CollectionHandle {
         Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
     }
 
-    /// Deletes a document if the precondition holds. No search that begins after the answer finds it.
+    /// Deletes a document if the precondition holds. Searches that begin after this returns do not find it.
     pub async fn delete(&self, id: &DocumentId, precondition: Precondition) -> Result<(), Error> {
         self.service.check_running()?;
         let (collection, bounds) = self.enter_write().await?;
@@ -133,8 +132,8 @@ impl CollectionHandle {
         deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
     }
 
-    /// As `delete_matching`, unless this request was done before: then it answers the same and deletes nothing. One that did not
-    /// come to its end is not remembered, and goes on when it is sent again.
+    /// As `delete_matching`, but a repeated request returns the same number and deletes nothing. A request that did not finish leaves
+    /// no record, and continues when it is repeated.
     pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
         self.service.check_running()?;
         let asked = request.clone();
@@ -144,12 +143,12 @@ impl CollectionHandle {
         }
         let deleted = self.delete_matching(filter).await?;
         let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, deleted.to_string())?);
-        // Another one may have its place by now.
+        // It may have been replaced meanwhile.
         self.open().run(keep).await?;
         Ok(deleted)
     }
 
-    /// Deletes the documents that match and did not change since this began; gives their number.
+    /// Deletes the documents that match and did not change since this began. Returns their number.
     ///
     /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
     /// again deletes it.
@@ -187,8 +186,7 @@ impl CollectionHandle {
     }
 }
 
-/// Patches a document; when that changes its title, with passages of its text as it is then. `None` when there is no such
-/// document. Blocks.
+/// Patches a document. If that changes its title, its text is split again. `None` if there is no such document. Blocks.
 fn patch_prepared(
     state: &State,
     collection: &Arc<OpenCollection>,
@@ -207,13 +205,13 @@ fn patch_prepared(
         match collection.store.patch(id, patch.clone(), recut, precondition.clone())? {
             PatchOutcome::Done(document, pending) => return Ok(Some((*document, pending))),
             PatchOutcome::Absent => return Ok(None),
-            // Another write came between; its text is cut now.
+            // Another write came between; split its text now.
             PatchOutcome::Overtaken => state.check_running()?,
         }
     }
 }
 
-/// Cuts a document's text below another title; `None` when the title stays as it is.
+/// Splits a document's text below a new title; `None` if the title stays.
 fn recut(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<Recut>, Error> {
     let title = change.applied(document.title.clone());
     if title == document.title {
@@ -227,7 +225,7 @@ fn recut(state: &State, row: &Collection, document: Document, change: TitleChang
     Ok(Some(Recut { title, text: document.text, passages, keeps_embedding }))
 }
 
-/// Bytes that a page of so many documents may take; it ends early when they are larger.
+/// Bytes that a page of this many documents may take; it ends early if they are larger.
 fn page_bytes(documents: usize) -> u64 {
     (documents as u64).saturating_mul(BYTES_PER_DOCUMENT).max(PAGE_BYTES_MIN)
 }
@@ -240,12 +238,12 @@ fn bytes_of(documents: &[Document]) -> u64 {
     documents.iter().map(|document| bytes(document) as u64).sum()
 }
 
-/// A filter of any language.
+/// A search filter for any language.
 fn only(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
 }
 
-/// Takes what was deleted out of the index. Searches read rows and so skip what is gone; this only keeps the index small.
+/// Removes deleted passages from the index. Searches skip them anyway, because they read rows; this keeps the index small.
 fn take_out(collection: &OpenCollection) {
     if let Err(error) = collection.apply_changes() {
         let error = &error as &dyn std::error::Error;

@@ -1,5 +1,5 @@
 //! Reads the records of a file one by one, each as the JSON of a document, whatever the file's format. Memory is bounded by the
-//! longest record that is allowed; one beyond that, or one that is malformed, is told with its line and does not stop the rest.
+//! longest record that is allowed; one beyond that, or a malformed one, is reported with its line and does not stop the rest.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
@@ -12,21 +12,21 @@ use super::table::{Cells, Columns};
 use crate::domain::{Code, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 
-/// What a file of text may begin with.
+/// The byte order mark, with which a text file may begin.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The cells of one row of a table, or why they cannot be told apart.
+/// The cells of one row of a table, or why it is malformed.
 type Row = Result<Vec<Vec<u8>>, String>;
 
 /// One record.
 pub(crate) struct Record {
     /// The line on which it begins, from 1.
     pub(crate) line: u64,
-    /// A document as JSON, or why it is none.
+    /// A document as JSON, or why it is malformed.
     pub(crate) content: Result<Vec<u8>, RefusedDocument>,
 }
 
-/// A file from some place on.
+/// A file from some position on.
 pub(crate) struct Records {
     reader: BufReader<File>,
     format: FileFormat,
@@ -35,7 +35,7 @@ pub(crate) struct Records {
     place: Place,
 }
 
-/// Between two records.
+/// A position between two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// Bytes before it.
@@ -45,7 +45,7 @@ pub(crate) struct Place {
 }
 
 impl Records {
-    /// Opens a file at its first record. `Error::Header` when its first row names no usable columns.
+    /// Opens a file at its first record. `Error::Header` if its first row names no usable columns.
     pub(crate) fn open(path: &Path, format: FileFormat, bytes_max: usize) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: path.to_owned(), source };
         let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(access)?);
@@ -64,19 +64,19 @@ impl Records {
         Ok(records)
     }
 
-    /// Goes on from a place where it was before.
+    /// Continues from an earlier position.
     pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
         self.reader.seek(SeekFrom::Start(place.offset))?;
         self.place = place;
         Ok(())
     }
 
-    /// Behind the last record that was read.
+    /// The position behind the last record that was read.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// The next record; `None` at the end. Blank lines are none.
+    /// The next record; `None` at the end. Blank lines are skipped.
     pub(crate) fn next(&mut self) -> io::Result<Option<Record>> {
         match self.format {
             FileFormat::Ndjson => self.next_json(),
@@ -101,7 +101,7 @@ impl Records {
         }
     }
 
-    /// Reads a line without its end; says whether it is whole, or cut because it is too long. `None` at the end.
+    /// Reads a line without its end, and whether it is complete or truncated because it is too long. `None` at the end.
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
         let (mut whole, mut any) = (true, false);
         loop {
@@ -127,7 +127,7 @@ impl Records {
         }
     }
 
-    /// Reads a row of a table, which in CSV may go over several lines; gives the line on which it begins.
+    /// Reads a row of a table, which in CSV may span several lines. Returns the line on which it begins.
     fn next_row(&mut self) -> io::Result<Option<(u64, Row)>> {
         loop {
             let line = self.place.line + 1;
