@@ -169,7 +169,7 @@ impl Service {
     }
 
     /// The job that a request of this key was accepted as before, as it is now.
-    pub(super) async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
+    async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
         let state = Arc::clone(&self.state);
         blocking(move || match state.catalog.job_created_before(&request, now_ms())? {
@@ -184,16 +184,21 @@ impl Service {
         self.submit(place, new, None).await.map(|(job, _)| job)
     }
 
-    /// Accepts a job whose files are in `folder`, unless a request of this key was accepted meanwhile: then it gives that job.
-    async fn submit_job_once<J: JobKind>(
+    /// Accepts the job that `prepared` gives, perhaps with a folder of its files, unless a request of this key was accepted before
+    /// or is meanwhile: then it gives that job, as it is now.
+    async fn accept_job<J: JobKind>(
         &self,
-        place: OwnedSemaphorePermit,
-        new: NewJob<J>,
-        folder: Folder,
         request: Option<RequestKey>,
+        prepared: impl Future<Output = Result<(NewJob<J>, Option<Folder>), Error>>,
     ) -> Result<Job, Error> {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(request.as_ref()).await? {
+            return Ok(job);
+        }
+        let place = self.job_place()?;
+        let (new, folder) = prepared.await?;
         let (job, is_new) = self.submit(place, new, request).await?;
-        if is_new {
+        if let Some(folder) = folder.filter(|_| is_new) {
             folder.keep();
         }
         Ok(job)

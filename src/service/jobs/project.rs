@@ -12,6 +12,7 @@ use std::time::Instant;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::folder::Folder;
 use super::kind::Named as _;
 use super::mine::parallelism::{in_parallel, parallelism};
 use super::mine::{MineError, memory};
@@ -79,11 +80,16 @@ impl Service {
         request: ProjectionRequest,
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let place = self.job_place()?;
+        // Nobody else accepts one for the same collection meanwhile.
+        let _naming = self.state.naming.lock().await;
+        self.accept_job(key, self.prepare_projection(name, request)).await
+    }
+
+    async fn prepare_projection(
+        &self,
+        name: &CollectionName,
+        request: ProjectionRequest,
+    ) -> Result<(NewJob<ProjectJob>, Option<Folder>), Error> {
         let collection = self.state.collection(name)?;
         let ProjectionRequest { center, documents_max, neighbors } = request;
         let documents = collection.run(|collection| {
@@ -95,7 +101,12 @@ impl Service {
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
-        let new: NewJob<ProjectJob> = NewJob {
+        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
+        let running = blocking(move || state.projecting(&own, center)).await?;
+        if let Some(job) = running {
+            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
+        }
+        let new = NewJob {
             id: new_job_id()?,
             collection: Some(collection.row.name.clone()),
             request,
@@ -103,17 +114,7 @@ impl Service {
             total: steps(documents),
             unit: JobUnit::Steps,
         };
-        // Nobody else accepts one for the same collection meanwhile.
-        let _naming = self.state.naming.lock().await;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
-        let running = blocking(move || state.projecting(&own, center)).await?;
-        if let Some(job) = running {
-            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
-        }
-        self.submit(place, new, key).await.map(|(job, _)| job)
+        Ok((new, None))
     }
 }
 
