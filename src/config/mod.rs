@@ -2,6 +2,7 @@
 //! `environment` finds misspelled variables.
 
 mod environment;
+pub mod generated;
 pub mod limits;
 pub mod sources;
 
@@ -33,6 +34,9 @@ pub enum Command {
     /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// What is generated from this command line.
+    #[command(flatten)]
+    Generate(generated::Generated),
     /// The commands for a running server.
     #[command(flatten)]
     Client(Box<crate::cli::Command>),
