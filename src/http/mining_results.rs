@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::ApiError;
-use super::extract::Parameters;
+use super::extract::NoParameters;
 use super::job_streams::lines;
-use super::jobs::{JobPath, NoParameters, visible};
+use super::jobs::{JobPath, visible};
 use super::operation_errors::{OperationErrors, READ_ERRORS};
 use super::operations::Example;
 use super::transfer::NDJSON;
@@ -116,7 +116,7 @@ pub async fn get_mined_pairs(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_lines(&api, &caller, &id, PAIRS).await
 }
@@ -136,7 +136,7 @@ pub async fn get_mined_pairs_table(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_table(&api, &caller, &id, PAIRS, pair_rows).await
 }
@@ -157,7 +157,7 @@ pub async fn get_duplicate_clusters(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_lines(&api, &caller, &id, CLUSTERS).await
 }
@@ -177,7 +177,7 @@ pub async fn get_duplicate_clusters_table(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_table(&api, &caller, &id, CLUSTERS, cluster_rows).await
 }

@@ -47,6 +47,7 @@ mod patterns;
 pub mod permit_body;
 pub mod preconditions;
 pub mod projections;
+pub mod put_collection;
 pub mod reembedding;
 mod request_body;
 pub mod request_id;
@@ -62,13 +63,16 @@ mod streamed;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;
+mod trailing_slash;
 pub mod transfer;
 
 use std::sync::LazyLock;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::routing::get;
 use jiff::Timestamp;
+use tower::ServiceExt;
 use utoipa_axum::routes;
 
 use crate::domain::Scope;
@@ -115,7 +119,9 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
     let routes = request_middleware::wrap(routes, requests, &description.operations).layer(compression::layer());
-    routes.with_state(Api { service, started_at, metrics, description })
+    let routes: Router = routes.with_state(Api { service, started_at, metrics, description });
+    // The path decides on the route, so it is trimmed before there is one.
+    Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, trailing_slash::trim))
 }
 
 /// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
@@ -157,6 +163,9 @@ operations! {
         get_collection: Read, Path;
         change_collection: Admin, Path;
         delete_collection: Admin, Path;
+    }
+    put_collection {
+        put_collection: Admin, Path;
     }
     reembedding {
         reembed_collection: Admin, Path;
@@ -254,6 +263,7 @@ operations! {
     }
     models {
         list_models: Read, Server;
+        get_model: Read, Server;
     }
     keys {
         create_key: Admin, Everything;

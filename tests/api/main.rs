@@ -37,6 +37,7 @@ mod nulls;
 mod pending;
 mod projections;
 mod protocol;
+mod put_collection;
 mod recommend;
 mod reembedding;
 mod revisions;

@@ -13,8 +13,8 @@ use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::auth_middleware::check_reach;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, Parameters};
-use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
+use crate::http::extract::{JsonBody, NoParameters};
+use crate::http::jobs::{self, Accepted, JobInfo, JobPath, accepted};
 use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::operations::{Example, examples};
 
@@ -152,7 +152,7 @@ pub async fn get_evaluation(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<Evaluation>, ApiError> {
     jobs::visible(&api, &caller, &id).await?;
     Ok(Json(api.service.evaluation_of_job(&id).await?))
