@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             Command::Client(command) => return cli::run(*command),
             Command::Serve(config) => serve(*config),
             Command::Health(settings) => ask(&settings),
-            Command::Generate(what) => what.write(),
+            Command::Generate(what) => config::generated::write(what),
             Command::Config(ConfigCommand::Check(config)) => check(&config, &loaded.settings),
         },
         // Knows how to print help, colors and the right exit code.

@@ -28,7 +28,7 @@ use crate::http::traffic::ClientAddress;
 /// Requests that one connection may have open.
 const STREAMS_MAX: u32 = 128;
 /// How long a connection that is told to end may take after its last answer.
-const GOODBYE: Duration = Duration::from_secs(5);
+const GOODBYE: Duration = Duration::from_secs(3);
 
 impl Connection {
     /// Answers requests until the client has gone, or has to go.
