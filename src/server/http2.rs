@@ -22,8 +22,8 @@ use tower::ServiceExt as _;
 use super::connections::Working;
 use super::socket::Socket;
 use super::{CONNECTION_BYTES_MAX, Connection};
-use crate::http::permit_body::PermitBody;
-use crate::http::traffic::ClientAddress;
+use crate::http::middleware::permit_body::PermitBody;
+use crate::http::middleware::traffic::ClientAddress;
 
 /// Requests that one connection may have open.
 const STREAMS_MAX: u32 = 128;

@@ -102,7 +102,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(shutdown(&self.0, Shutdown::Write).map_err(io::Error::from))
+        Poll::Ready(shutdown(&self.stream, Shutdown::Write).map_err(io::Error::from))
     }
 }
 
