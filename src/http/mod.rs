@@ -28,15 +28,17 @@ pub mod snapshots;
 use std::sync::LazyLock;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::routing::get;
 use jiff::Timestamp;
+use tower::ServiceExt;
 use utoipa_axum::routes;
 
 use crate::domain::Scope;
 use crate::service::Service;
 use api::Api;
 use classifiers::{applications, definitions, evaluations, predictions};
-use collections::{aliases, projections, reembedding};
+use collections::{aliases, projections, put, reembedding};
 use documents::{by_filter, import_export, put_patch};
 use jobs::streams;
 use metrics::{Bounds, Metrics, RequestMeter};
@@ -81,7 +83,9 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
     let routes = middleware::request::wrap(routes, requests, &description.operations).layer(middleware::compression::layer());
-    routes.with_state(Api { service, started_at, metrics, description })
+    let routes: Router = routes.with_state(Api { service, started_at, metrics, description });
+    // The path decides on the route, so it is trimmed before there is one.
+    Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, middleware::trailing_slash::trim))
 }
 
 /// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
@@ -123,6 +127,9 @@ operations! {
         get_collection: Read, Path;
         change_collection: Admin, Path;
         delete_collection: Admin, Path;
+    }
+    put {
+        put_collection: Admin, Path;
     }
     reembedding {
         reembed_collection: Admin, Path;
@@ -220,6 +227,7 @@ operations! {
     }
     models {
         list_models: Read, Server;
+        get_model: Read, Server;
     }
     keys {
         create_key: Admin, Everything;

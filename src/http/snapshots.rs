@@ -16,12 +16,12 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::ApiError;
-use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use super::jobs::{Accepted, JobInfo, accepted};
 use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
+use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_param, path_params};
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -109,7 +109,7 @@ pub struct SnapshotPath(pub SnapshotId);
 )]
 pub async fn create_snapshot(
     State(api): State<Api>,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
     JsonBody(body): JsonBody<CreateSnapshotRequest>,
 ) -> Result<Accepted, ApiError> {
     let mut collections = Vec::with_capacity(body.collections.len());
@@ -133,7 +133,7 @@ pub async fn create_snapshot(
 )]
 pub async fn list_snapshots(
     State(api): State<Api>,
-    Parameters(parameters): Parameters<PageParameters>,
+    parameters: Parameters<PageParameters>,
 ) -> Result<Json<SnapshotList>, ApiError> {
     let page = parameters.page(&api, &List::Snapshots, SnapshotId::parse)?;
     let (snapshots, next) = api.service.list_snapshots(page).await?;
@@ -151,7 +151,7 @@ pub async fn list_snapshots(
 pub async fn get_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<Snapshot>, ApiError> {
     Ok(Json(api.service.get_snapshot(&id).await?))
 }
@@ -167,7 +167,7 @@ pub async fn get_snapshot(
 pub async fn delete_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<StatusCode, ApiError> {
     api.service.delete_snapshot(&id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -189,7 +189,7 @@ pub async fn delete_snapshot(
 pub async fn restore_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
     JsonBody(request): JsonBody<RestoreRequest>,
 ) -> Result<Accepted, ApiError> {
     if request.rename_to.is_some() && request.collection.is_none() {
@@ -217,7 +217,7 @@ pub async fn restore_snapshot(
 pub async fn download_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Response, ApiError> {
     let (file, bytes) = api.service.open_snapshot(&id).await?;
     let answer = Response::builder()
@@ -245,7 +245,7 @@ pub async fn download_snapshot(
 pub async fn upload_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Snapshot>), ApiError> {
     let announced = archive_bytes(request.headers())?;

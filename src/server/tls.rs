@@ -18,6 +18,9 @@ use tokio_rustls::rustls::{self, ServerConfig};
 /// How often the files are checked.
 const CHECK_PERIOD: Duration = Duration::from_secs(5);
 
+/// The name of HTTP/2 in the handshake.
+pub(super) const HTTP2: &[u8] = b"h2";
+
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
@@ -72,7 +75,7 @@ impl Tls {
             ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(TlsError::Pair)?;
         let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&current) as _;
         let mut config = config.with_no_client_auth().with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), seen: Mutex::new(files), current, acceptor })
     }

@@ -39,6 +39,7 @@ mod nulls;
 mod pending;
 mod projections;
 mod protocol;
+mod put_collection;
 mod put_patch;
 mod recommend;
 mod reembedding;

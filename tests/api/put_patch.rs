@@ -144,3 +144,31 @@ async fn of_writers_that_saw_the_same_version_one_wins() {
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_document_may_have_its_id_and_no_other() {
+    let server = Server::with_news().await;
+    let put = async |body: serde_json::Value| server.put("/v1/collections/news/documents/a", &body).await;
+    assert_eq!(put(json!({"id": "a", "text": "Il pleut."})).await.status, 201);
+    put(json!({"id": "b", "text": "Il pleut."})).await.assert_error(422, "invalid_request", "/id", &["\"a\"", "got \"b\""]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_version_is_not_sent_again() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
+    let path = "/v1/collections/news/documents/a";
+    let read = async |tags: &str| server.send_with(Method::GET, path, ("if-none-match", tags), &serde_json::Value::Null).await;
+    let first = server.get(path).await;
+    let etag = first.header("etag").expect("an entity tag").to_owned();
+    for tags in [etag.clone(), format!("\"0\", W/{etag}"), "*".to_owned()] {
+        let known = read(&tags).await;
+        assert_eq!((known.status, known.text.as_str(), known.header("etag")), (304, "", Some(etag.as_str())), "{tags}");
+    }
+    assert_eq!(read("\"0\"").await.status, 200);
+    server.patch(path, &json!({"metadata": {"year": 2026}})).await;
+    let changed = read(&etag).await;
+    assert_eq!((changed.status, &changed.body["metadata"]), (200, &json!({"year": 2026})));
+    let gone =
+        server.send_with(Method::GET, "/v1/collections/news/documents/b", ("if-none-match", "*"), &serde_json::Value::Null);
+    gone.await.assert_error(404, "document_not_found", "", &[]);
+}

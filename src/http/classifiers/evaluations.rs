@@ -11,11 +11,11 @@ use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
+use crate::http::jobs::{self, Accepted, JobInfo, JobPath, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{JsonBody, Parameters};
+use crate::http::request::extract::{JsonBody, NoParameters};
 use crate::service::json::{some_object, some_objects};
 
 /// The errors of each operation.
@@ -152,7 +152,7 @@ pub async fn get_evaluation(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<Evaluation>, ApiError> {
     jobs::visible(&api, &caller, &id).await?;
     Ok(Json(api.service.evaluation_of_job(&id).await?))

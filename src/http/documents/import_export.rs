@@ -14,10 +14,10 @@ use utoipa::{IntoParams, ToSchema};
 use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{CollectionPath, Parameters};
+use crate::http::request::extract::{CollectionPath, NoParameters, Parameters};
 use crate::service::documents::export::Export;
 use crate::service::documents::import::ImportFile;
 
@@ -66,7 +66,6 @@ pub enum ExportInclude {
 
 /// What to export.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExportParameters {
     /// `vector`: adds the embedding to each document that is a single embedded passage.
@@ -117,7 +116,7 @@ struct ExportLine {
 pub async fn import_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
     request: Request,
 ) -> Result<Accepted, ApiError> {
     let file = import_file(request.headers())?;
@@ -143,17 +142,14 @@ pub async fn import_documents(
 pub async fn export_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    Parameters(parameters): Parameters<ExportParameters>,
+    parameters: Parameters<ExportParameters>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let vectors = match parameters.include.as_deref() {
-        None => false,
-        Some("vector") => true,
-        Some(other) => {
-            let detail = format!("must be vector, got {other:?}");
-            return Err(ApiError::parameter(Code::InvalidRequest, "include", detail));
-        }
-    };
+    let vectors = parameters.read(|given| match given.include.as_deref() {
+        None => Ok(false),
+        Some("vector") => Ok(true),
+        Some(other) => Err(ApiError::parameter(Code::InvalidRequest, "include", format!("must be vector, got {other:?}"))),
+    })?;
     let encoding = accepted_encoding(&headers);
     let mut export = api.service.collection(&collection)?.export(vectors)?;
     // Initial errors are reported as by every other operation.

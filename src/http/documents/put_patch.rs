@@ -7,7 +7,7 @@ use axum::http::header::{ETAG, HeaderName};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters, parse_wait};
+use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters};
 use crate::domain::{
     Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
 };
@@ -45,36 +45,6 @@ pub const ERRORS: &[OperationErrors] = &[
 pub const EXAMPLES: &[Example] =
     examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
 
-/// A document to store under the id of the path.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PutDocumentRequest {
-    /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
-    /// its words count in lexical search.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1, max_length = 1000)]
-    pub title: Option<String>,
-    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
-    /// a collection of vectors.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1)]
-    pub text: Option<String>,
-    /// Your own vector, which stands for the whole document: required in a collection that was created with a
-    /// `dimension`, with that many values; refused in any other.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 8192)]
-    pub vector: Option<Vec<f32>>,
-    /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
-    /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// Anything else about the document, to filter by and to return.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub metadata: Option<MetadataObject>,
-}
-
 /// Changes to a document; at least one member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -107,7 +77,7 @@ pub struct PatchDocumentRequest {
         ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only if none has this id."),
         UpsertParameters,
     ),
-    request_body(content = PutDocumentRequest, description = "The document."),
+    request_body(content = DocumentInput, description = "The document; its id, if it has one, is that of the path."),
     responses(
         (status = 200, description = "The document was replaced.", body = DocumentResult,
             headers(("etag" = String, description = "The entity tag of the new version."))),
@@ -119,14 +89,17 @@ pub async fn put_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
     Demanded(precondition): Demanded,
-    Parameters(parameters): Parameters<UpsertParameters>,
-    JsonBody(body): JsonBody<PutDocumentRequest>,
+    parameters: Parameters<UpsertParameters>,
+    JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
-    let wait = parse_wait(parameters.wait.as_deref())?;
+    let wait = parameters.wait()?;
     let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
     let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
-    let PutDocumentRequest { title, text, vector, language, metadata } = body;
-    let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
+    if let Some(other) = body.id.as_deref().filter(|own| *own != id.as_str()) {
+        let detail = format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str());
+        return Err(ApiError::at(Code::InvalidRequest, "/id", detail));
+    }
+    let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits())?;
     let outcome = collection.put(document, wait, precondition).await?;
@@ -163,10 +136,10 @@ pub async fn patch_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
     Demanded(precondition): Demanded,
-    Parameters(parameters): Parameters<UpsertParameters>,
+    parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
-    let wait = parse_wait(parameters.wait.as_deref())?;
+    let wait = parameters.wait()?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
         return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
     }

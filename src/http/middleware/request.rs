@@ -59,9 +59,8 @@ async fn surround(
 
     let failure = error::take(&mut response);
     if let Some(failure) = &failure {
-        let shape = if path == crate::http::models::embeddings::PATH { Shape::OpenAi } else { Shape::Problem };
         let headers = std::mem::take(response.headers_mut());
-        response = failure.render(shape, &id, &path, kept(headers));
+        response = failure.render(Shape::of_route(&route), &id, &path, kept(headers));
     }
     security_headers::protect(&path, response.headers_mut());
     if response.status() == StatusCode::METHOD_NOT_ALLOWED

@@ -14,10 +14,10 @@ use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::jobs::streams::lines;
-use crate::http::jobs::{JobPath, NoParameters, visible};
+use crate::http::jobs::{JobPath, visible};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::Example;
-use crate::http::request::extract::Parameters;
+use crate::http::request::extract::NoParameters;
 
 /// The media type of tables.
 const TSV: &str = "text/tab-separated-values";
@@ -94,7 +94,7 @@ pub async fn get_mined_pairs(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_lines(&api, &caller, &id, PAIRS).await
 }
@@ -114,7 +114,7 @@ pub async fn get_mined_pairs_table(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_table(&api, &caller, &id, PAIRS, pair_rows).await
 }
@@ -135,7 +135,7 @@ pub async fn get_duplicate_clusters(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_lines(&api, &caller, &id, CLUSTERS).await
 }
@@ -155,7 +155,7 @@ pub async fn get_duplicate_clusters_table(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_table(&api, &caller, &id, CLUSTERS, cluster_rows).await
 }

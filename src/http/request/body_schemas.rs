@@ -240,7 +240,7 @@ fn wrong_type(value: &Value, expected: &str) -> String {
 }
 
 /// In the words that serde has for it.
-fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
         [first, second] => format!("{first} or {second}"),

@@ -165,7 +165,7 @@ impl Service {
     }
 
     /// The job that an earlier request with this key created, as it is now.
-    pub(super) async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
+    async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
         let state = Arc::clone(&self.state);
         blocking(move || match state.catalog.job_created_before(&request, now_ms())? {
@@ -180,23 +180,28 @@ impl Service {
         self.submit(permit, new, None).await.map(|(job, _)| job)
     }
 
-    /// Accepts a job whose files are in `folder`, or returns the job of an earlier request with this key.
-    pub(super) async fn submit_job_once<J: JobKind>(
+    /// Accepts the job that `prepared` returns, perhaps with a folder of its files, or returns the job of an earlier request with
+    /// this key, as it is now.
+    pub(super) async fn accept_job<J: JobKind>(
         &self,
-        permit: OwnedSemaphorePermit,
-        new: NewJob<J>,
-        folder: Folder,
         request: Option<RequestKey>,
+        prepared: impl Future<Output = Result<(NewJob<J>, Option<Folder>), Error>>,
     ) -> Result<Job, Error> {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(request.as_ref()).await? {
+            return Ok(job);
+        }
+        let permit = self.job_permit()?;
+        let (new, folder) = prepared.await?;
         let (job, is_new) = self.submit(permit, new, request).await?;
-        if is_new {
+        if let Some(folder) = folder.filter(|_| is_new) {
             folder.keep();
         }
         Ok(job)
     }
 
     /// Returns the job, and whether it is new.
-    pub(super) async fn submit<J: JobKind>(
+    async fn submit<J: JobKind>(
         &self,
         permit: OwnedSemaphorePermit,
         new: NewJob<J>,

@@ -158,16 +158,12 @@ impl Service {
         request: DuplicatesRequest,
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let permit = self.job_permit()?;
-        let collection = self.minable(name)?;
-        let (service, name) = (self.clone(), name.clone());
-        let accepted = blocking(move || service.prepare_duplicates(name, collection, request));
-        let (new, folder) = accepted.await?;
-        self.submit_job_once(permit, new, folder, key).await
+        let prepared = async {
+            let collection = self.minable(name)?;
+            let (service, name) = (self.clone(), name.clone());
+            blocking(move || service.prepare_duplicates(name, collection, request)).await
+        };
+        self.accept_job(key, prepared).await
     }
 
     fn prepare_duplicates(
@@ -175,7 +171,7 @@ impl Service {
         name: CollectionName,
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
-    ) -> Result<(NewJob<DuplicatesJob>, Folder), Error> {
+    ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
         let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
         let found = of_collection(name.clone(), collection, languages, filter)?.by(unit, self.limits())?;
         let places = found.ids.len() as u64;
@@ -197,7 +193,7 @@ impl Service {
             total: places,
             unit: JobUnit::Sentences,
         };
-        Ok((new, folder))
+        Ok((new, Some(folder)))
     }
 }
 

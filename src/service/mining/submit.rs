@@ -48,22 +48,19 @@ impl Service {
 
     /// As `mine`, but a repeated request returns the job that it has created, as it is now.
     pub async fn mine_once(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let permit = self.job_permit()?;
-        let MineRequest { first, second, .. } = &request;
-        let collections = [self.corpus_collection(first)?, self.corpus_collection(second)?];
-        let service = self.clone();
-        let accepted = blocking(move || {
-            let [one, other] = collections;
-            let first = find(request.first.clone(), one, service.limits())?;
-            let second = find(request.second.clone(), other, service.limits())?;
-            service.prepare(&request, &first, &second)
-        });
-        let (new, folder) = accepted.await?;
-        self.submit_job_once(permit, new, folder, key).await
+        let prepared = async {
+            let MineRequest { first, second, .. } = &request;
+            let collections = [self.corpus_collection(first)?, self.corpus_collection(second)?];
+            let service = self.clone();
+            let prepare = move || {
+                let [one, other] = collections;
+                let first = find(request.first.clone(), one, service.limits())?;
+                let second = find(request.second.clone(), other, service.limits())?;
+                service.prepare(&request, &first, &second)
+            };
+            blocking(prepare).await
+        };
+        self.accept_job(key, prepared).await
     }
 
     /// Opens the results of a job of type `of`, with their length in bytes. `what` is for the error.
@@ -109,7 +106,7 @@ impl Service {
         }
     }
 
-    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Folder), Error> {
+    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Option<Folder>), Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
             && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
@@ -169,7 +166,7 @@ impl Service {
             total: first_sentences + second_sentences,
             unit: JobUnit::Sentences,
         };
-        Ok((new, folder))
+        Ok((new, Some(folder)))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::service::blocking::blocking;
 use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{Origin, ProjectionFile};
 use crate::service::error::Error;
+use crate::service::jobs::folder::Folder;
 use crate::service::jobs::kind::Named as _;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, Steps, new_job_id, stored};
 use crate::service::mining::parallelism::{in_parallel, parallelism};
@@ -70,11 +71,16 @@ impl Service {
         request: ProjectionRequest,
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let permit = self.job_permit()?;
+        // Held so that no other job for the same collection is accepted meanwhile.
+        let _naming = self.state.naming.lock().await;
+        self.accept_job(key, self.prepare_projection(name, request)).await
+    }
+
+    async fn prepare_projection(
+        &self,
+        name: &CollectionName,
+        request: ProjectionRequest,
+    ) -> Result<(NewJob<ProjectJob>, Option<Folder>), Error> {
         let collection = self.state.collection(name)?;
         let ProjectionRequest { center, documents_max, neighbors } = request;
         let documents = collection.run(|collection| {
@@ -86,7 +92,12 @@ impl Service {
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
-        let new: NewJob<ProjectJob> = NewJob {
+        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
+        let running = blocking(move || state.projecting(&own, center)).await?;
+        if let Some(job) = running {
+            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
+        }
+        let new = NewJob {
             id: new_job_id()?,
             collection: Some(collection.row.name.clone()),
             request,
@@ -94,17 +105,7 @@ impl Service {
             total: steps(documents),
             unit: JobUnit::Steps,
         };
-        // Held so that no other job for the same collection is accepted meanwhile.
-        let _naming = self.state.naming.lock().await;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
-        let running = blocking(move || state.projecting(&own, center)).await?;
-        if let Some(job) = running {
-            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
-        }
-        self.submit(permit, new, key).await.map(|(job, _)| job)
+        Ok((new, None))
     }
 }
 
