@@ -1,6 +1,7 @@
 //! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
-//! hits. Their requests are in `request`, `reading` and `recommend`.
+//! hits. Their requests are in `request`, `boosts`, `reading` and `recommend`.
 
+mod boosts;
 mod checks;
 mod reading;
 mod recommend;
@@ -19,6 +20,7 @@ use super::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use super::operations::{Example, examples};
 use super::streamed::Streamed;
 use crate::domain::{Code, Facet, Hit, SearchAnswer, SearchStatistics};
+pub use boosts::{BoostInput, DecayInput};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
 pub use request::{
     GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,

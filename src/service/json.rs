@@ -54,6 +54,11 @@ pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) 
     Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
+/// Parses an object that may be missing or null.
+pub fn some_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
+}
+
 /// Parses an array of objects that may be missing or null.
 pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
