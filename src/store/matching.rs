@@ -233,3 +233,42 @@ fn delete_keys(
     }
     Ok(deleted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::compile;
+    use super::*;
+    use crate::domain::Filter;
+
+    /// How SQLite reads the part of a list with values after this position, by an indexed path or another.
+    fn plan(path: &str, descending: bool) -> String {
+        let connection = Connection::open_in_memory().unwrap();
+        let path = MetadataPath::parse(path).unwrap();
+        let indexed = MetadataPath::parse("year").unwrap();
+        let expression = index_expression(&indexed, "metadata").unwrap();
+        let tables = "create table documents (key integer primary key, id text not null unique, language, language_confidence,
+                      created_at_ms, updated_at_ms, sequence, metadata, text, checksum, title);
+                      create table passages (document, embedding)";
+        connection.execute_batch(&format!("{tables}; create index by_year on documents ({expression})")).unwrap();
+        let condition = compile(&SearchFilter::default(), &[]);
+        let value = Some(Scalar::Integer(2020));
+        let after = Some(ScrollPosition { value, id: DocumentId::parse("a").unwrap() });
+        let order = DocumentOrder::Metadata(path);
+        let key = OrderKey::of(&order, &[indexed]);
+        let request = ScrollRequest { filter: Filter::default(), order, descending, limit: 10, after };
+        let part = part_of_list(&condition, &request, key.as_ref(), true);
+        let mut statement = connection.prepare(&format!("explain query plan {}", part.sql)).unwrap();
+        let steps = statement.query_map(params_from_iter(part.values), |row| row.get::<_, String>("detail")).unwrap();
+        steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn a_list_is_read_along_the_index_of_its_field() {
+        for descending in [false, true] {
+            let plan = plan("year", descending);
+            assert!(plan.contains("SEARCH d USING INDEX by_year"), "{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE FOR ORDER BY"), "{plan}");
+        }
+        assert!(!plan("other", false).contains("by_year"));
+    }
+}
