@@ -60,7 +60,7 @@ async fn a_histogram_counts_each_document_once_per_interval() {
         buckets(&facet(&server, json!({"field": field, "histogram": {"interval": interval}})).await)
     };
     assert_eq!(by("price", json!(10)).await, [(json!(0), 1), (json!(10), 2), (json!(30), 1)]);
-    assert_eq!(by("price", json!(2.5)).await.len(), 5);
+    assert_eq!(by("price", json!(2.5)).await.len(), 4);
     let month = |month: &str| json!(format!("{month}-01T00:00:00.000Z"));
     assert_eq!(by("at", json!("month")).await, [(month("2026-01"), 2), (month("2026-02"), 1), (month("2027-02"), 1)]);
     assert_eq!(by("at", json!("year")).await, [(month("2026-01"), 3), (month("2027-01"), 1)]);
@@ -88,7 +88,9 @@ async fn range_histogram_and_values_come_together_among_what_matches() {
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_intervals_are_refused_with_the_way_out() {
     let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n}});
-    let server = Server::with_documents((0..1001).map(document).collect()).await;
+    let server = Server::with_documents((0..1000).map(document).collect()).await;
+    let one_more = json!({"documents": [document(1000)]});
+    assert_eq!(server.post("/v1/collections/news/documents", &one_more).await.status, 200);
     let ask = async |filter: Value, interval: f64| -> Answer {
         let facets = json!([{"field": "n", "histogram": {"interval": interval}}]);
         server.post(FACETS, &json!({"filter": filter, "facets": facets})).await
