@@ -184,8 +184,7 @@ class FacetStats(TypedDict):
     mean: NotRequired[float]
 
 
-class FacetBucket(TypedDict("_FacetBucket", {"from": "float | str"})):
-    documents: int
+FacetBucket = TypedDict("FacetBucket", {"from": float | str, "documents": int})
 
 
 class Facet(TypedDict):
