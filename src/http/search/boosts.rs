@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::domain::{Boost, BoostBy, Decay, DecayOrigin, DecayShape, Field, Limits, timestamps};
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::filter::{self, FilterNode, kind};
+use crate::http::request::filter::{self, FilterNode, kind};
 use crate::service::json::some_object;
 
 /// Moves the score of the documents that match `filter`, or whose `field` is near to an origin.

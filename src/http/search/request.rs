@@ -5,8 +5,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
-use crate::http::facets::FacetInput;
-use crate::http::filter::FilterNode;
+use crate::http::request::filter::FilterNode;
+use crate::http::search::facets::FacetInput;
 use crate::service::json::{objects, some_object, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and options that restrict and order the hits.
