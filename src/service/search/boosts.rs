@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use super::hits::Candidate;
 use crate::domain::{Boost, BoostedScore, DocumentHead, PassageId, SearchMode, SearchRequest};
+use crate::service::open_collection::OpenCollection;
 
 /// Moves the scores of candidates, and sorts them by the new ones; of equal ones the order stays.
 pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candidates: &mut Vec<Candidate>) -> Result<(), Error> {

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use super::hits::Candidate;
 use super::preference::counted;
 use crate::domain::{Embedding, Language, PassageId};
+use crate::service::open_collection::OpenCollection;
 
 /// Candidates that are put in order, unless the page reaches further: each is compared with each.
 const COMPARED_MIN: usize = 200;
