@@ -44,7 +44,7 @@ pub struct DocumentsArgs {
 pub enum Action {
     /// Stores the documents of a file: one JSON object per line, as in the API.
     Upsert(UpsertArgs),
-    /// Lists documents in the order of their ids.
+    /// Lists documents, by id unless you ask for another order.
     List(ListArgs),
     /// Shows documents.
     Get(IdsArgs),
@@ -83,6 +83,12 @@ pub struct ListArgs {
     /// Maximum documents to list.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
+    /// Orders by this field: a metadata path, id, created_at or updated_at. Documents without it come last.
+    #[arg(long, value_name = "FIELD")]
+    pub order_by: Option<String>,
+    /// Reverses the order.
+    #[arg(long)]
+    pub descending: bool,
 }
 
 /// Documents by their ids.
@@ -141,9 +147,15 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
     let mut cursor: Option<String> = None;
     let mut more = false;
     while left > 0 {
-        let call = Call::get(&["v1", "collections", args.collection.as_str(), "documents"]);
+        let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "scroll"]).repeatable();
+        let direction = if args.descending { "desc" } else { "asc" };
+        let field = args.order_by.as_deref().unwrap_or("id");
+        let mut body = json!({"order_by": {"field": field, "direction": direction}});
+        if let Some(cursor) = &cursor {
+            body["cursor"] = json!(cursor);
+        }
         // As many as the server's default: it may refuse to return more.
-        let page = client.send(&call.with_any("cursor", cursor.as_deref()))?.body;
+        let page = client.send(&call.json(&body))?.body;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let shown = &documents[..documents.len().min(left)];
         more = shown.len() < documents.len();

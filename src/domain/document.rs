@@ -69,6 +69,21 @@ pub struct Document {
     pub sequence: Sequence,
 }
 
+/// What filters and boosts look at of a stored document: all but its title and text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentHead {
+    /// The id.
+    pub id: DocumentId,
+    /// The language; `None` if none was recognized.
+    pub language: Option<Language>,
+    /// The caller's metadata.
+    pub metadata: Metadata,
+    /// Milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Milliseconds since the Unix epoch.
+    pub updated_at_ms: i64,
+}
+
 /// A part of a document's text that has its own embedding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {

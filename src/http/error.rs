@@ -163,6 +163,11 @@ impl Checks {
     }
 }
 
+/// Refuses the value at `pointer` of a request.
+pub fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
+    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
+}
+
 impl PartialSchema for Code {
     fn schema() -> RefOr<Schema> {
         let names = Code::ALL.iter().map(|code| code.name());

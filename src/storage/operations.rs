@@ -20,9 +20,9 @@ use super::nearest::{Nearest, NearestSearch};
 use super::passage_set::PassageSet;
 use super::scope::{Scope, WordPassages};
 use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId, Metadata,
-    MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage, ScrollRequest,
-    Sequence,
+    CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
+    Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage,
+    ScrollRequest, Sequence,
 };
 use crate::index::Neighbor;
 use crate::store::{
@@ -142,8 +142,8 @@ pub trait Storage: Send + Sync {
     /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
     fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
 
-    /// Says whose passages these are as `documents_of` does, with the metadata there.
-    fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
+    /// Says whose passages these are as `documents_of` does, with all but the texts of their documents.
+    fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
 
     /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
     fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;

@@ -205,6 +205,16 @@ pub enum StoreError {
         /// What the change would result in.
         got: usize,
     },
+    /// A histogram would have too many buckets.
+    #[error(
+        "the histogram of {field} would have more than {max} buckets: ask for a wider interval, or for fewer documents with filter"
+    )]
+    TooManyBuckets {
+        /// What it is of.
+        field: String,
+        /// The bound.
+        max: usize,
+    },
     /// The idempotency key was already used for a different request. Nothing was done.
     #[error("idempotency key {key:?} was already used for a different request")]
     KeyReused {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::error::Fault;
 use super::rows::{embedded, passage_id, to_sql};
 use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
-use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
+use crate::domain::{DocumentHead, DocumentId, Embedding, Language, PassageId};
 
 impl DocumentStore {
     /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
@@ -13,10 +13,9 @@ impl DocumentStore {
         self.read("reading the documents of passages", |connection| documents_of(connection, ids))
     }
 
-    /// Reads the documents of passages with their metadata, in the order of `ids`; deleted ones are left out. Reads no
-    /// text.
-    pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
-        self.read("reading the documents of passages", |connection| owners_of(connection, ids))
+    /// Reads the documents of passages without their texts, in the order of `ids`; deleted ones are left out.
+    pub fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
+        self.read("reading the documents of passages", |connection| heads_of(connection, ids))
     }
 
     /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
@@ -53,29 +52,34 @@ fn each<T>(
 fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageDocument>, Fault> {
     let sql = "select p.id, d.key, d.id, d.language from passages p join documents d on d.key = p.document where p.id = ?1";
     each(connection, sql, ids, |row| {
-        let key: i64 = row.get(1)?;
-        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
-        let language = language.map(|code| Language::parse(&code).ok_or_else(|| corrupt("its language is unknown")));
-        Ok(PassageDocument {
-            passage: passage_id(row.get(0)?)?,
-            key: DocumentKey(key),
-            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is not valid"))?,
-            language: language.transpose()?,
-        })
+        let (document, language) = named(row)?;
+        Ok(PassageDocument { passage: passage_id(row.get(0)?)?, key: DocumentKey(row.get(1)?), document, language })
     })
 }
 
-fn owners_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, Fault> {
-    let sql = "select p.id, d.key, d.id, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
+fn heads_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, Fault> {
+    let sql = "select p.id, d.key, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms
+               from passages p join documents d on d.key = p.document where p.id = ?1";
     each(connection, sql, ids, |row| {
-        let key: i64 = row.get(1)?;
-        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let text = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is not valid"))?;
-        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is not a JSON object"))?;
-        Ok((passage_id(row.get(0)?)?, document, metadata))
+        let (id, language) = named(row)?;
+        let metadata = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?);
+        let problem = "its metadata is not a JSON object";
+        let metadata = match metadata {
+            Ok(metadata) => metadata,
+            Err(_) => return Err(StoreError::CorruptRow { table: "documents", row: row.get(1)?, problem }.into()),
+        };
+        let (created_at_ms, updated_at_ms) = (row.get(5)?, row.get(6)?);
+        Ok((passage_id(row.get(0)?)?, DocumentHead { id, language, metadata, created_at_ms, updated_at_ms }))
     })
+}
+
+/// The id and the language in the columns 2 and 3; the document's key is in column 1.
+fn named(row: &Row<'_>) -> Result<(DocumentId, Option<Language>), Fault> {
+    let key: i64 = row.get(1)?;
+    let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+    let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
+    let language = language.map(|code| Language::parse(&code).ok_or_else(|| corrupt("its language is unknown")));
+    Ok((DocumentId::parse(&id).map_err(|_| corrupt("its id is not valid"))?, language.transpose()?))
 }
 
 fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {

@@ -19,15 +19,27 @@ pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Doc
 /// The first `limit` documents of `rows`, fewer if their texts and metadata exceed `bytes_max` bytes but at least one, and
 /// whether there are more. `DOCUMENT_COLUMNS` come first in the rows.
 pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
-    let (mut documents, mut bytes) = (Vec::new(), 0_u64);
+    let mut documents = Vec::new();
+    let more = add_to_page(&mut documents, rows, limit, &mut { bytes_max })?;
+    Ok((documents, more))
+}
+
+/// Fills a page up as `page_of` does, with what is left of its bytes, and says whether there are more rows than fit.
+pub(super) fn add_to_page(
+    documents: &mut Vec<Document>,
+    rows: &mut Rows<'_>,
+    limit: usize,
+    bytes_left: &mut u64,
+) -> Result<bool, Fault> {
     while let Some(row) = rows.next()? {
-        bytes += rows::sizes(row)?.iter().sum::<u64>();
-        if documents.len() == limit || (bytes > bytes_max && !documents.is_empty()) {
-            return Ok((documents, true));
+        let bytes = rows::sizes(row)?.iter().sum::<u64>();
+        if documents.len() == limit || (bytes > *bytes_left && !documents.is_empty()) {
+            return Ok(true);
         }
+        *bytes_left = bytes_left.saturating_sub(bytes);
         documents.push(rows::document(row)?);
     }
-    Ok((documents, false))
+    Ok(false)
 }
 
 pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {

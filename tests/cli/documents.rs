@@ -78,6 +78,8 @@ fn documents_are_shown_and_deleted() {
     assert_eq!(list.expect(0).lines().count(), 2, "{list:?}");
     assert!(list.err.contains("there are more"), "{list:?}");
     assert_eq!(run(url, &["documents", "list", "news", "--json"]).json().len(), 2);
+    let turned = run(url, &["documents", "list", "news", "--json", "--order-by", "created_at", "--descending"]).json();
+    assert_eq!((turned.len(), &turned[0]["id"]), (2, &json!("b")), "{turned:?}");
 
     let some = run(url, &["documents", "delete", "news", "nothing", "b"]);
     some.expect(3);

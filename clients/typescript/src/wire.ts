@@ -143,6 +143,8 @@ export interface UpsertResult {
 export interface FacetInput {
   field: string;
   limit?: number;
+  stats?: boolean;
+  histogram?: { interval: number | "hour" | "day" | "week" | "month" | "year" };
 }
 
 export interface FacetValue {
@@ -150,10 +152,25 @@ export interface FacetValue {
   documents: number;
 }
 
+export interface FacetStats {
+  count: number;
+  min?: number | string;
+  max?: number | string;
+  sum?: number;
+  mean?: number;
+}
+
+export interface FacetBucket {
+  from: number | string;
+  documents: number;
+}
+
 export interface Facet {
   field: string;
   values: FacetValue[];
   missing: number;
+  stats?: FacetStats;
+  histogram?: FacetBucket[];
 }
 
 export interface FacetsResult {
@@ -166,6 +183,8 @@ export interface ListDocumentsOptions {
   filter?: FilterNode;
   order?: "id" | "created_at" | "updated_at";
   descending?: boolean;
+  /** The order by any field, in place of `order` and `descending`. */
+  order_by?: { field: string; direction?: "asc" | "desc" };
   /** Documents per request; all come in any case. */
   limit?: number;
 }
@@ -186,6 +205,14 @@ export interface GroupBy {
   size?: number;
 }
 
+/** What gets the weight: documents that match `filter`, or whose `field` is near to an origin, as `decay` says. */
+export interface BoostInput {
+  filter?: FilterNode;
+  field?: string;
+  decay?: { origin?: number | string; half_life?: number; scale?: number };
+  weight?: number;
+}
+
 /** Which hits, in what order, and what they carry: of a search and of a recommendation. */
 export interface HitOptions {
   limit?: number;
@@ -199,6 +226,8 @@ export interface HitOptions {
   group_by?: GroupBy;
   balance_languages?: boolean;
   prefer_language?: string[];
+  boosts?: BoostInput[];
+  diversity?: number;
   include?: HitPart[];
   explain?: boolean;
 }

@@ -160,12 +160,12 @@ fn learn_owners(
         near.iter().flatten().map(|neighbor| neighbor.passage).filter(|passage| !owners.contains_key(passage)).collect();
     unknown.sort_unstable();
     unknown.dedup();
-    let read = passages.collection().store.owners_of(&unknown)?;
+    let read = passages.collection().store.heads_of(&unknown)?;
     // Passages that were deleted meanwhile do not vote.
     owners.extend(unknown.into_iter().map(|passage| (passage, None)));
-    for (passage, document, metadata) in read {
-        let labels = labels_at(&metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
-        owners.insert(passage, Some(Owner { document, labels }));
+    for (passage, head) in read {
+        let labels = labels_at(&head.metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
+        owners.insert(passage, Some(Owner { document: head.id, labels }));
     }
     Ok(())
 }

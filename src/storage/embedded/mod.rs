@@ -15,9 +15,9 @@ use super::operations::{Answer, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{Scope, WordPassages};
 use crate::domain::{
-    Collection, CollectionCounts, CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest,
-    Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, Quantization,
-    QueryTerms, RequestKey, ScrollPage, ScrollRequest, Sequence,
+    Collection, CollectionCounts, CollectionName, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding,
+    FacetRequest, Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition,
+    Quantization, QueryTerms, RequestKey, ScrollPage, ScrollRequest, Sequence,
 };
 use crate::index::{Index, Neighbor};
 use crate::store::{
@@ -141,7 +141,7 @@ impl Storage for Embedded {
         fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
         fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
         fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
-        fn owners_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
+        fn heads_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
         fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
         fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
         fn passages_while(ids: &[PassageId], spend: &mut dyn FnMut(HitSizes) -> bool)

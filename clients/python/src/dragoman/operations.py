@@ -222,12 +222,13 @@ def list_documents(
     filter: wire.FilterNode | None = None,
     order: Literal["id", "created_at", "updated_at"] | None = None,
     descending: bool | None = None,
+    order_by: wire.OrderBy | None = None,
     limit: int | None = None,
 ) -> Pages[wire.StoredDocument]:
     """All documents, or those that match the filter and have one of at most 10,000 ids; `limit` per request."""
     with_id: wire.FilterNode | None = {"field": "id", "in": list(ids)} if ids is not None else None
     both = {"and": [filter, with_id]} if filter and with_id else filter or with_id
-    body = given(filter=both, order=order, descending=descending, limit=limit)
+    body = given(filter=both, order=order, descending=descending, order_by=order_by, limit=limit)
     return Pages(
         lambda cursor: ask_by_post({**body, "cursor": cursor}, "collections", collection, "documents", "scroll"), "documents"
     )
