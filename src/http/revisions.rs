@@ -18,7 +18,7 @@ use super::preconditions::{Demanded, etag};
 use crate::domain::{
     Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
 };
-use crate::service::document_input::{DocumentInput, ZERO_IN_KEY, check};
+use crate::service::document_input::{DocumentInput, ZERO_IN_KEY, check, expiry};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -73,6 +73,14 @@ pub struct PutDocumentRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
+    /// From when on it is not found and gets removed.
+    #[serde(default)]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
 }
 
 /// Changes to a document; at least one member.
@@ -92,6 +100,14 @@ pub struct PatchDocumentRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
+    /// From when on it is not found and gets removed; null for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Option<String>>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
 }
 
 /// Put a document
@@ -125,8 +141,9 @@ pub async fn put_document(
     let wait = parse_wait(parameters.wait.as_deref())?;
     let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
     let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
-    let PutDocumentRequest { title, text, vector, language, metadata } = body;
-    let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
+    let PutDocumentRequest { title, text, vector, language, metadata, expires_at, ttl_seconds } = body;
+    let id_text = Some(id.as_str().to_owned());
+    let input = DocumentInput { id: id_text, title, text, vector, language, metadata, expires_at, ttl_seconds };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits())?;
     let outcome = collection.put(document, wait, precondition).await?;
@@ -142,7 +159,7 @@ pub async fn put_document(
 
 /// Patch a document
 ///
-/// Changes metadata by a merge patch, corrects the language, and sets or removes the title. The text stays; only a new title
+/// Changes metadata by a merge patch, corrects the language, and sets or removes title and expiry. The text stays; only a new title
 /// embeds it again, which needs the collection's model. Filters see the change at once. A patch that changes nothing keeps the
 /// version.
 #[utoipa::path(
@@ -167,8 +184,10 @@ pub async fn patch_document(
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
-    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
+    let expires = body.expires_at.is_some() || body.ttl_seconds.is_some();
+    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && !expires {
+        let detail = "must have title, metadata, language, expires_at or ttl_seconds; PUT changes the text";
+        return Err(ApiError::at(Code::InvalidRequest, "", detail));
     }
     let title = match body.title {
         None => TitleChange::Keep,
@@ -184,11 +203,15 @@ pub async fn patch_document(
     }
     let language =
         body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
+    let expires_at = body.expires_at.as_ref().and_then(Option::as_deref);
+    let expires_at_ms = expiry(expires_at, body.ttl_seconds)
+        .map_err(|problem| ApiError::at(Code::InvalidRequest, problem.pointer, problem.detail))?;
     let limits = api.service.limits();
     let patch = DocumentPatch {
         title,
         metadata,
         language,
+        expires_at_ms: expires.then_some(expires_at_ms),
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };

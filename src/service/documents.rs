@@ -121,7 +121,7 @@ impl CollectionHandle {
             let deleted = collection.store.delete_if(&wanted, precondition)?;
             if deleted.is_some() {
                 collection.damage.forget(std::slice::from_ref(&wanted));
-                take_out(collection);
+                collection.take_out();
             }
             Ok(deleted)
         });
@@ -162,7 +162,7 @@ impl CollectionHandle {
                 let some = collection.store.delete_some(&filter, until, place)?;
                 if !some.rows.is_empty() {
                     collection.damage.forget_rows(&some.rows);
-                    take_out(collection);
+                    collection.take_out();
                 }
                 Ok(some)
             });
@@ -238,13 +238,4 @@ fn bytes_of(documents: &[Document]) -> u64 {
 /// A filter of any language.
 fn only(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
-}
-
-/// Takes what was deleted out of the index. Searches read rows and so skip what is gone; this only keeps the index small.
-fn take_out(collection: &OpenCollection) {
-    if let Err(error) = collection.apply_changes() {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "cannot remove documents from the index");
-    }
-    collection.wake.notify_one();
 }

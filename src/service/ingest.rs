@@ -323,7 +323,7 @@ pub(super) fn prepare(
     id: DocumentId,
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
-    let NewDocument { title, text, vector, language, metadata, .. } = document;
+    let NewDocument { title, text, vector, language, metadata, expires_at_ms, .. } = document;
     // The collection may be another than the one that the vector was checked for.
     row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
@@ -342,6 +342,7 @@ pub(super) fn prepare(
         language_confidence: detected.map(|detected| detected.confidence),
         text,
         metadata,
+        expires_at_ms,
         passages,
         embedding: vector,
     };

@@ -20,7 +20,7 @@ use super::runtime::OpenCollection;
 use super::shares::Bound;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
-use super::{orphaned_folders, search, upkeep};
+use super::{expiry, orphaned_folders, search, upkeep};
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
@@ -88,6 +88,8 @@ impl Service {
         service.start_recovery(waiting)?;
         service.prepare_snapshots()?;
         service.resume_jobs()?;
+        let stop = service.state.stop_announced.subscribe();
+        service.state.runtime.spawn(expiry::run(Arc::downgrade(&service.state), stop));
         Ok(service)
     }
 

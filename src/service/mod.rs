@@ -2,7 +2,7 @@
 //!
 //! `state` is what all use cases share; `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what
 //! an open collection consists of, `handle` what a request holds of one, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
-//! of folders that nobody needs; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
+//! of folders that nobody needs; `expiry` removes documents that have expired; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
 //! `jobs`, `projections` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
 
 pub mod aliases;
@@ -17,6 +17,7 @@ pub mod document_input;
 pub mod documents;
 mod embedding;
 pub mod error;
+mod expiry;
 pub mod export;
 mod facets;
 mod folders;

@@ -178,6 +178,15 @@ impl OpenCollection {
         Ok(())
     }
 
+    /// Takes what was deleted out of the index. Searches read rows and so skip what is gone; this only keeps the index small.
+    pub(super) fn take_out(&self) {
+        if let Err(error) = self.apply_changes() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %self.row.name, error, "cannot remove documents from the index");
+        }
+        self.wake.notify_one();
+    }
+
     /// Takes some of the store's changes after `applied` into `index`, and moves `applied` along. Says whether there may be
     /// more.
     pub(super) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::error::Fault;
+use super::expiry::LIVE;
 use super::rows::{embedded, passage_id, to_sql};
 use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
@@ -50,9 +51,13 @@ fn each<T>(
     Ok(found)
 }
 
+/// Reads columns of a passage and its document, which has not expired.
+fn of_live(columns: &str) -> String {
+    format!("select {columns} from passages p join documents d on d.key = p.document where p.id = ?1 and {LIVE}")
+}
+
 fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageDocument>, Fault> {
-    let sql = "select p.id, d.key, d.id, d.language from passages p join documents d on d.key = p.document where p.id = ?1";
-    each(connection, sql, ids, |row| {
+    each(connection, &of_live("p.id, d.key, d.id, d.language"), ids, |row| {
         let key: i64 = row.get(1)?;
         let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
         let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
@@ -67,8 +72,7 @@ fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<Passag
 }
 
 fn owners_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, Fault> {
-    let sql = "select p.id, d.key, d.id, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
-    each(connection, sql, ids, |row| {
+    each(connection, &of_live("p.id, d.key, d.id, d.metadata"), ids, |row| {
         let key: i64 = row.get(1)?;
         let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
         let text = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
@@ -85,18 +89,17 @@ fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(Pass
 
 /// SQLite knows the length of a value without reading it.
 fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>, Fault> {
-    let sql = "select coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start
-               from passages p join documents d on d.key = p.document where p.id = ?1";
+    let sql = of_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
     let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
-    each(connection, sql, ids, |row| {
+    each(connection, &sql, ids, |row| {
         Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
     })
 }
 
 /// The embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
 fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option<Vec<Embedding>>, Fault> {
-    let sql = "select key from documents where id = ?1";
-    let key: Option<i64> = connection.prepare_cached(sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
+    let key: Option<i64> = connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
     let Some(key) = key else { return Ok(None) };
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
     let embeddings = connection

@@ -60,6 +60,7 @@ fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument 
         language: None,
         language_confidence: None,
         metadata,
+        expires_at_ms: None,
         passages: passages.into_iter().map(Into::into).collect(),
         embedding: None,
     }
