@@ -43,6 +43,7 @@ pub mod openapi;
 pub mod operation_errors;
 pub mod operations;
 pub mod origins;
+mod patches;
 mod patterns;
 pub mod permit_body;
 pub mod preconditions;
@@ -90,7 +91,7 @@ pub fn router(service: Service) -> Router {
 /// The routes over `service`, with request ids, keys, limits, caught panics and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
     let (mut routes, _) = operations().router.split_for_parts();
-    for word in ["scroll", "count", "delete"] {
+    for word in ["scroll", "count", "delete", "update"] {
         // A document may have such a word as its id.
         let path = format!("/v1/collections/{{collection}}/documents/{word}");
         let one = get(documents::get_document).put(revisions::put_document).patch(revisions::patch_document);
@@ -180,6 +181,7 @@ operations! {
         scroll_documents: Read, Path;
         count_documents: Read, Path;
         delete_documents: Write, Path;
+        update_documents: Write, Path;
         count_facets: Read, Path;
     }
     projections {

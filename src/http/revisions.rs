@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderName};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::api::Api;
@@ -14,11 +14,12 @@ use super::extract::{DocumentPath, JsonBody, Parameters};
 use super::languages::refused_tag;
 use super::operation_errors::{OperationErrors, WRITE_ERRORS};
 use super::operations::{Example, examples};
+use super::patches::{expiry_change, given, merge_patch};
 use super::preconditions::{Demanded, etag};
 use crate::domain::{
-    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
+    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
 };
-use crate::service::document_input::{DocumentInput, ZERO_IN_KEY, check, expiry};
+use crate::service::document_input::{DocumentInput, check};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -184,8 +185,8 @@ pub async fn patch_document(
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
     let wait = parse_wait(parameters.wait.as_deref())?;
-    let expires = body.expires_at.is_some() || body.ttl_seconds.is_some();
-    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && !expires {
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
         let detail = "must have title, metadata, language, expires_at or ttl_seconds; PUT changes the text";
         return Err(ApiError::at(Code::InvalidRequest, "", detail));
     }
@@ -197,29 +198,18 @@ pub async fn patch_document(
             TitleChange::Set(title)
         }
     };
-    let metadata = body.metadata.unwrap_or_default().0;
-    if metadata::has_zero_in_key(&metadata) {
-        return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
-    }
+    let metadata = merge_patch(body.metadata)?;
     let language =
         body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
-    let expires_at = body.expires_at.as_ref().and_then(Option::as_deref);
-    let expires_at_ms = expiry(expires_at, body.ttl_seconds)
-        .map_err(|problem| ApiError::at(Code::InvalidRequest, problem.pointer, problem.detail))?;
     let limits = api.service.limits();
     let patch = DocumentPatch {
         title,
         metadata,
         language,
-        expires_at_ms: expires.then_some(expires_at_ms),
+        expires_at_ms,
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
-}
-
-/// Distinguishes a null member from a missing one.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }

@@ -11,7 +11,7 @@ use super::runtime::OpenCollection;
 use super::state::State;
 use crate::domain::{
     Collection, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition, RequestKey,
-    ScrollPage, ScrollRequest, TitleChange, Wait, metadata,
+    ScrollPage, ScrollRequest, Sequence, TitleChange, Wait, metadata,
 };
 use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
 
@@ -131,16 +131,7 @@ impl CollectionHandle {
     /// As `delete_matching`, unless this request was done before: then it answers the same and deletes nothing. One that did not
     /// come to its end is not remembered, and goes on when it is sent again.
     pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
-        self.service.check_running()?;
-        let asked = request.clone();
-        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
-        if let Some(kept) = kept {
-            return kept.parse().map_err(|_| Error::CorruptIdempotencyRecord);
-        }
-        let deleted = self.delete_matching(filter).await?;
-        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, deleted.to_string())?);
-        // Another one may have its place by now.
-        self.open().run(keep).await?;
+        let [deleted] = self.once(request, async || Ok([self.delete_matching(filter).await?])).await?;
         Ok(deleted)
     }
 
@@ -149,28 +140,85 @@ impl CollectionHandle {
     /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
     /// again deletes it.
     pub async fn delete_matching(&self, filter: Filter) -> Result<u64, Error> {
+        let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.delete_some(filter, until, place)?;
+            if !some.rows.is_empty() {
+                collection.damage.forget_rows(&some.rows);
+                collection.take_out();
+            }
+            Ok(([some.rows.len() as u64], some.next))
+        };
+        let [deleted] = self.in_steps(filter, delete).await?;
+        Ok(deleted)
+    }
+
+    /// As `update_matching`, once for a request, as `delete_matching_once`.
+    pub async fn update_matching_once(
+        &self,
+        filter: Filter,
+        patch: DocumentPatch,
+        request: RequestKey,
+    ) -> Result<[u64; 2], Error> {
+        self.once(request, async || self.update_matching(filter, patch).await).await
+    }
+
+    /// Changes metadata and expiry of the documents that match and did not change since this began, in transactions as those of
+    /// `delete_matching`. Gives how many matched, and how many of these it changed.
+    pub async fn update_matching(&self, filter: Filter, patch: DocumentPatch) -> Result<[u64; 2], Error> {
+        let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.update_some(filter, until, place, patch.clone())?;
+            collection.damage.forget_rows(&some.rows);
+            Ok(([some.matched as u64, some.rows.len() as u64], some.next))
+        };
+        self.in_steps(filter, update).await
+    }
+
+    /// Answers with numbers as before when this request was done before, and keeps them otherwise.
+    async fn once<const N: usize>(
+        &self,
+        request: RequestKey,
+        work: impl AsyncFnOnce() -> Result<[u64; N], Error>,
+    ) -> Result<[u64; N], Error> {
+        self.service.check_running()?;
+        let asked = request.clone();
+        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
+        if let Some(kept) = kept {
+            let numbers: Option<Vec<u64>> = kept.split(' ').map(|number| number.parse().ok()).collect();
+            return numbers.and_then(|numbers| numbers.try_into().ok()).ok_or(Error::CorruptIdempotencyRecord);
+        }
+        let numbers = work().await?;
+        let answer = numbers.map(|number| number.to_string()).join(" ");
+        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, answer)?);
+        // Another one may have its place by now.
+        self.open().run(keep).await?;
+        Ok(numbers)
+    }
+
+    /// Works on the documents that match and did not change since this began, some at a time. `step` begins after a place and gives
+    /// what it counted, and where to go on; the counts of all are added up.
+    async fn in_steps<const N: usize>(
+        &self,
+        filter: Filter,
+        step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
+    ) -> Result<[u64; N], Error> {
         self.service.check_running()?;
         let until = self.open().run(|collection| Ok(collection.store.sequence()?)).await?;
-        let filter = Arc::new(only(filter));
-        let (mut deleted, mut after) = (0, Some(0));
+        let work = Arc::new((only(filter), step));
+        let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
             let (collection, bounds) = self.enter_write().await?;
-            let filter = Arc::clone(&filter);
+            let work = Arc::clone(&work);
             let some = collection.run(move |collection| {
                 let _bounds = bounds;
-                let some = collection.store.delete_some(&filter, until, place)?;
-                if !some.rows.is_empty() {
-                    collection.damage.forget_rows(&some.rows);
-                    collection.take_out();
-                }
-                Ok(some)
+                let (filter, step) = &*work;
+                step(collection, filter, until, place)
             });
-            let some = some.await?;
-            deleted += some.rows.len() as u64;
-            after = some.next;
+            let (counted, next) = some.await?;
+            counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
+            after = next;
         }
-        Ok(deleted)
+        Ok(counts)
     }
 
     fn answer_budget(&self) -> AnswerBudget {

@@ -28,7 +28,7 @@ use crate::index::Neighbor;
 use crate::store::{
     Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes, Idempotent,
     PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TextPatch, TokenChanges, Upserted,
+    StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 
 /// Makes what is kept together with a write, of its outcomes.
@@ -117,6 +117,16 @@ pub trait Storage: Send + Sync {
     /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for the
     /// first. Each transaction is short, so other writes go on in between.
     fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+
+    /// Changes metadata and expiry of some of the documents that match, chosen as `delete_some` chooses. One that would become too
+    /// large fails its whole transaction.
+    fn update_some(
+        &self,
+        filter: &SearchFilter,
+        until: Sequence,
+        after: i64,
+        patch: DocumentPatch,
+    ) -> Result<UpdatedSome, StoreError>;
 
     /// Whether a document has expired that may not be removed yet. Reads nothing.
     fn expiry_due(&self) -> bool;

@@ -142,13 +142,13 @@ fn replace_passages(
     mutations::insert_passages(transaction, key, &prepared, terms_of)
 }
 
-/// Applies a patch to the row of a document as read in this transaction.
+/// Applies a patch to the row of a document as read in this transaction. Says whether it changed anything.
 pub(super) fn change(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
     patch: &DocumentPatch,
     terms_of: TermsOf,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
     let bounds = [
@@ -167,7 +167,7 @@ pub(super) fn change(
     let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
     let same = merged == document.metadata && language == document.language && confidence == document.language_confidence;
     if same && title == document.title && expires_at_ms == document.expires_at_ms {
-        return Ok(());
+        return Ok(false);
     }
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let row = DocumentRow {
@@ -203,5 +203,5 @@ pub(super) fn change(
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
         term_rows::renew(transaction.connection, key, language, terms_of)?;
     }
-    Ok(())
+    Ok(true)
 }

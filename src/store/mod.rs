@@ -62,7 +62,7 @@ pub use idempotency::Idempotent;
 pub use keys::StoredKey;
 pub use labeled::{EmbeddedDocument, Patched, TextPatch};
 pub use lexical::Demanded;
-pub use matching::{DeletedSome, Matching};
+pub use matching::{DeletedSome, Matching, UpdatedSome};
 pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
 pub use projected::{DocumentEmbeddings, DocumentTraits};

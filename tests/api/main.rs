@@ -19,6 +19,7 @@ mod documents;
 mod duplicates;
 mod embeddings;
 mod encodings;
+mod expiry;
 mod filters;
 mod health;
 mod hidden;

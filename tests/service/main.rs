@@ -4,6 +4,7 @@
 
 mod classifiers;
 mod collections;
+mod expiry;
 mod filters;
 mod jobs;
 mod lexical;

@@ -7,6 +7,7 @@ mod changes;
 mod clock;
 mod damage;
 mod documents;
+mod expiry;
 mod filters;
 mod lexical;
 mod open_databases;

@@ -23,7 +23,7 @@ use crate::index::{Index, Neighbor};
 use crate::store::{
     Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
     Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    SearchFilter, StoreError, TextPatch, TokenChanges, Upserted,
+    SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 use filter_sets::FilterSets;
 
@@ -133,6 +133,8 @@ impl Storage for Embedded {
         fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
         fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
         fn delete_some(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+        fn update_some(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
+            -> Result<UpdatedSome, StoreError>;
         fn expiry_due() -> bool;
         fn delete_expired() -> Result<Expired, StoreError>;
         fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
