@@ -7,6 +7,7 @@ use crate::bundle::{BundleError, MANIFEST};
 use crate::embed::EmbedError;
 use crate::server::TlsError;
 use crate::service;
+use crate::targets::TargetError;
 
 /// Why the server did not start, or did not shut down cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,9 @@ pub enum AppError {
         /// What was expected and what was given.
         problem: String,
     },
+    /// Snapshots cannot be stored where they should be.
+    #[error("snapshot_target cannot be used")]
+    SnapshotTarget(#[source] Box<TargetError>),
     /// The file with the admin key cannot be read.
     #[error("cannot read the admin key from {}", path.display())]
     KeyFile {

@@ -78,6 +78,7 @@ impl Service {
             memory: Bound::new("in_flight_bytes_max", memory_bytes),
             uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
+            schedule: Default::default(),
             runtime,
         };
         for row in rows {

@@ -3,7 +3,7 @@
 //! `state` is what all use cases share; `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what
 //! an open collection consists of, `handle` what a request holds of one, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
 //! of folders that nobody needs; `expiry` removes documents that have expired; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
-//! `jobs`, `projections` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
+//! `jobs`, `projections`, `snapshots` and `schedule`, which makes them, are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
 
 pub mod aliases;
 mod archive;
@@ -37,6 +37,8 @@ pub mod repair;
 mod reservation;
 mod reserved;
 mod runtime;
+pub mod schedule;
+mod schedule_meter;
 pub mod search;
 pub mod shares;
 pub mod snapshots;
@@ -47,4 +49,5 @@ mod worker;
 
 pub use error::Error;
 pub use handle::CollectionHandle;
+pub use schedule_meter::ScheduleMeter;
 pub use state::{Parts, Readiness, Service};

@@ -16,6 +16,7 @@ use super::error::Error;
 use super::jobs::Jobs;
 use super::keyring::Keyring;
 use super::runtime::OpenCollection;
+use super::schedule_meter::ScheduleMeter;
 use super::shares::Bound;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};
@@ -95,6 +96,7 @@ pub(crate) struct State {
     pub(super) uploads: Uploads,
     /// Becomes true when the server is about to stop.
     pub(super) stop_announced: watch::Sender<bool>,
+    pub(super) schedule: ScheduleMeter,
     pub(super) runtime: tokio::runtime::Handle,
 }
 

@@ -58,6 +58,15 @@ pub(super) struct SnapshotDetails {
 impl Service {
     /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
     pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
+        self.create_snapshot_as(SnapshotId::parse(&Uuid::now_v7().to_string())?, collections).await
+    }
+
+    /// As `create_snapshot`, of a snapshot with this id.
+    pub(in crate::service) async fn create_snapshot_as(
+        &self,
+        snapshot: SnapshotId,
+        collections: Vec<CollectionName>,
+    ) -> Result<Job, Error> {
         self.check_running()?;
         for name in &collections {
             self.collection(name)?;
@@ -76,7 +85,6 @@ impl Service {
             Ok(found.len() as u64)
         })
         .await?;
-        let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
         let collection = match &collections[..] {
             [only] => Some(only.clone()),
             _ => None,
