@@ -89,9 +89,10 @@ impl<'a> Operation<'a> {
         listed && !schema::resolved(self.document, example)["value"].is_null()
     }
 
-    /// The names of the codes that it lists.
+    /// The names of the codes that it lists, or one of its answers.
     fn codes(&self) -> impl Iterator<Item = &'a str> {
-        self.body["x-error-codes"].as_array().expect("codes").iter().filter_map(Value::as_str)
+        let parts = std::iter::once(self.body).chain(self.responses().map(|(_, answer)| answer));
+        parts.filter_map(|part| part["x-error-codes"].as_array()).flatten().filter_map(Value::as_str)
     }
 
     fn responses(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {

@@ -1,12 +1,13 @@
-//! Errors in the OpenAPI document: one answer for each status, with an example for each code, which all operations share. An
-//! operation lists its own codes as `x-error-codes`.
+//! Errors in the OpenAPI document: one answer for each status, with an example for each code, which all operations share. A code
+//! that every operation with the answer can have is listed with the answer, as `x-error-codes`; others with their operations.
 
 use serde_json::{Map, Value, json};
 
 use super::error::{ApiError, CHALLENGE, PROBLEM_JSON, Shape, retry_after_s};
+use super::shared_parts;
 use crate::domain::Code;
 
-/// The member of an operation that lists the codes it can answer with.
+/// The member of an operation, or of an answer that operations share, that lists the codes it can have.
 pub const CODES: &str = "x-error-codes";
 
 /// The errors of the operations that were described so far.
@@ -53,6 +54,29 @@ impl DocumentedErrors {
         }
         components["responses"] = Value::Object(answers);
         components["examples"] = Value::Object(examples);
+    }
+}
+
+/// Moves the codes that all operations with an answer have from the operations to the answer.
+pub fn share_codes(document: &mut Value) {
+    let answers = document["components"]["responses"].as_object().cloned().unwrap_or_default();
+    for (name, answer) in answers {
+        let status = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
+        let mut users: Vec<&mut Value> = shared_parts::operations(document)
+            .filter(|operation| operation["responses"].get(status) == Some(&reference))
+            .filter_map(|operation| operation.get_mut(CODES))
+            .collect();
+        let has = |user: &Value, code: &str| user.as_array().is_some_and(|codes| codes.iter().any(|one| one == code));
+        let contents = answer["content"].as_object().into_iter().flat_map(Map::values);
+        let examples = contents.filter_map(|content| content["examples"].as_object()).flat_map(Map::keys);
+        let shared: Vec<String> = examples.filter(|code| users.iter().all(|user| has(user, code))).cloned().collect();
+        for codes in users.iter_mut().filter_map(|user| user.as_array_mut()) {
+            codes.retain(|code| !shared.iter().any(|one| code == one));
+        }
+        if !shared.is_empty() {
+            document["components"]["responses"][&name][CODES] = json!(shared);
+        }
     }
 }
 

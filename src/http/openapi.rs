@@ -31,7 +31,7 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
         title = "Dragoman",
         description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
             any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
-            each operation lists its own as `x-error-codes`. Errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
+            an operation can have those that it lists as `x-error-codes`, and those that its answers list. Errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
             that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
             except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
             sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
@@ -110,6 +110,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         patterns::of_schemas(schemas);
     }
     errors.add_to(&mut document["components"], EXAMPLE_ID);
+    documented_errors::share_codes(&mut document);
     shared_parts::share(&mut document);
     document
 }
