@@ -187,7 +187,7 @@ pub async fn patch_document(
     let wait = parse_wait(parameters.wait.as_deref())?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
-        let detail = "must have title, metadata, language, expires_at or ttl_seconds; PUT changes the text";
+        let detail = "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text";
         return Err(ApiError::at(Code::InvalidRequest, "", detail));
     }
     let title = match body.title {

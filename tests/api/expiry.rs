@@ -61,8 +61,9 @@ async fn what_has_expired_is_not_found_in_any_way() {
             assert_eq!(ids, ["new"], "{mode} {filter}");
         }
     }
-    let recommend = json!({"positive": [{"id": "old"}]});
-    assert_eq!(server.post("/v1/collections/news/recommend", &recommend).await.status, 404);
+    let recommend = json!({"positive": {"ids": ["old"]}});
+    let refused = server.post("/v1/collections/news/recommend", &recommend).await;
+    refused.assert_error(404, "document_not_found", "", &["old"]);
     let ids = async |path: &str, body: Value| {
         let answer = server.post(&format!("{DOCUMENTS}/{path}"), &body).await.body;
         answer["documents"].as_array().map(|documents| documents.iter().map(|one| one["id"].clone()).collect::<Vec<_>>())
