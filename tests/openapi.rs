@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use dragoman::domain::{Code, CollectionName, DocumentId, Scope};
 use dragoman::http;
-use dragoman::http::access::{Access, Reach};
+use dragoman::http::middleware::access::{Access, Reach};
 use serde_json::Value;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");

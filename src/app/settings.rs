@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::error::AppError;
 use crate::bundle::{Bundle, MANIFEST};
 use crate::config::{Config, ModelSetting, Secret};
-use crate::http::hosts::Hosts;
-use crate::http::origins::Origin;
+use crate::http::middleware::hosts::Hosts;
+use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
-use crate::service::schedule::SnapshotSchedule;
+use crate::service::snapshots::schedule::SnapshotSchedule;
 use crate::targets::{self, Target, TargetError};
 
 /// Minimum length of an admin key, in characters. For a random key, 16 are enough.

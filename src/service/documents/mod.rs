@@ -1,0 +1,295 @@
+//! Reading, listing, counting, changing and deleting documents. All of it works with any model loaded.
+
+pub(super) mod expiry;
+pub mod export;
+mod idempotency;
+pub mod import;
+pub mod ingest;
+pub mod input;
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::handle::CollectionHandle;
+use super::state::State;
+use crate::domain::{
+    Collection, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition, RequestKey,
+    ScrollPage, ScrollRequest, Sequence, TitleChange, Wait, metadata,
+};
+use crate::service::limits::budget::AnswerBudget;
+use crate::service::open_collection::OpenCollection;
+use crate::service::open_collection::reservation::Reservation;
+use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
+
+/// Bytes of a page for each document that is asked for.
+const BYTES_PER_DOCUMENT: u64 = 16 << 10;
+/// Bytes that every page may have.
+const PAGE_BYTES_MIN: u64 = 1 << 20;
+
+impl CollectionHandle {
+    /// Reads a document.
+    pub async fn get(&self, id: &DocumentId) -> Result<Document, Error> {
+        let wanted = id.clone();
+        let found = self.open().run(move |collection| Ok(collection.store.get(&wanted)?)).await?;
+        found.ok_or_else(|| self.no_document(id))
+    }
+
+    /// Lists documents by id.
+    pub async fn list(&self, page: Page<DocumentId>) -> Result<DocumentPage, Error> {
+        let budget = self.answer_budget();
+        let list = move |collection: &Arc<OpenCollection>| {
+            let reserved = budget.reserve(page_bytes(page.limit));
+            let page = collection.store.list(&page, reserved)?;
+            budget.settle(reserved, bytes_of(&page.documents))?;
+            Ok(page)
+        };
+        self.open().run(list).await
+    }
+
+    /// Lists the documents that match, in any order.
+    pub async fn scroll(&self, request: ScrollRequest) -> Result<ScrollPage, Error> {
+        let budget = self.answer_budget();
+        let scroll = move |collection: &Arc<OpenCollection>| {
+            let reserved = budget.reserve(page_bytes(request.limit));
+            let page = collection.store.scroll(&request, reserved)?;
+            budget.settle(reserved, bytes_of(&page.documents))?;
+            Ok(page)
+        };
+        self.open().run(scroll).await
+    }
+
+    /// Counts the documents that match.
+    pub async fn count(&self, filter: Filter) -> Result<u64, Error> {
+        let count = move |collection: &Arc<OpenCollection>| {
+            if filter == Filter::default() {
+                return Ok(collection.store.counts()?.documents);
+            }
+            Ok(collection.store.count_matching(&only(filter), usize::MAX)? as u64)
+        };
+        self.open().run(count).await
+    }
+
+    /// Counts how many of the documents that match have each value of a field.
+    pub async fn facets(&self, filter: Filter, requests: Vec<FacetRequest>) -> Result<Facets, Error> {
+        let budget = self.answer_budget();
+        self.open().run(move |collection| collection.facets(&only(filter), &requests, &budget)).await
+    }
+
+    /// Changes title, metadata or language of a document if the precondition holds, and gives the document as it is then. Its
+    /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as
+    /// `upsert` does.
+    pub async fn patch(
+        &self,
+        id: &DocumentId,
+        patch: DocumentPatch,
+        wait: Wait,
+        precondition: Precondition,
+    ) -> Result<Document, Error> {
+        self.service.check_running()?;
+        let waits = wait == Wait::Indexed && patch.title != TitleChange::Keep;
+        if patch.title != TitleChange::Keep {
+            self.check_embeds(wait)?;
+        }
+        let (collection, bounds) = self.enter_write().await?;
+        let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
+        let patched = collection.run(move |collection| {
+            let _bounds = bounds;
+            let announced = waits.then(|| collection.reserved.announce());
+            let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
+                return Ok(None);
+            };
+            collection.damage.forget(std::slice::from_ref(&wanted));
+            let pending = match waits && !pending.is_empty() {
+                true => Some(Reservation::of(collection, pending, None)),
+                false => {
+                    collection.wake.notify_one();
+                    None
+                }
+            };
+            drop(announced);
+            Ok(Some((document, pending)))
+        });
+        let (document, pending) = patched.await?.ok_or_else(|| self.no_document(id))?;
+        if waits {
+            let indexed = self.service.index_now(&collection, pending.as_ref()).await;
+            indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
+        }
+        Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
+    }
+
+    /// Deletes a document if the precondition holds. No search that begins after the answer finds it.
+    pub async fn delete(&self, id: &DocumentId, precondition: Precondition) -> Result<(), Error> {
+        self.service.check_running()?;
+        let (collection, bounds) = self.enter_write().await?;
+        let wanted = id.clone();
+        let deleted = collection.run(move |collection| {
+            let _bounds = bounds;
+            let deleted = collection.store.delete_if(&wanted, precondition)?;
+            if deleted.is_some() {
+                collection.damage.forget(std::slice::from_ref(&wanted));
+                collection.take_out();
+            }
+            Ok(deleted)
+        });
+        deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
+    }
+
+    /// As `delete_matching`, unless this request was done before: then it answers the same and deletes nothing. One that did not
+    /// come to its end is not remembered, and goes on when it is sent again.
+    pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
+        let [deleted] = self.once(request, async || Ok([self.delete_matching(filter).await?])).await?;
+        Ok(deleted)
+    }
+
+    /// Deletes the documents that match and did not change since this began; gives their number.
+    ///
+    /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
+    /// again deletes it.
+    pub async fn delete_matching(&self, filter: Filter) -> Result<u64, Error> {
+        let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.delete_some(filter, until, place)?;
+            if !some.rows.is_empty() {
+                collection.damage.forget_rows(&some.rows);
+                collection.take_out();
+            }
+            Ok(([some.rows.len() as u64], some.next))
+        };
+        let [deleted] = self.in_steps(filter, delete).await?;
+        Ok(deleted)
+    }
+
+    /// As `update_matching`, once for a request, as `delete_matching_once`.
+    pub async fn update_matching_once(
+        &self,
+        filter: Filter,
+        patch: DocumentPatch,
+        request: RequestKey,
+    ) -> Result<[u64; 2], Error> {
+        self.once(request, async || self.update_matching(filter, patch).await).await
+    }
+
+    /// Changes metadata and expiry of the documents that match and did not change since this began, in transactions as those of
+    /// `delete_matching`. Gives how many matched, and how many of these it changed.
+    pub async fn update_matching(&self, filter: Filter, patch: DocumentPatch) -> Result<[u64; 2], Error> {
+        let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.update_some(filter, until, place, patch.clone())?;
+            collection.damage.forget_rows(&some.rows);
+            Ok(([some.matched as u64, some.rows.len() as u64], some.next))
+        };
+        self.in_steps(filter, update).await
+    }
+
+    /// Answers with numbers as before when this request was done before, and keeps them otherwise.
+    async fn once<const N: usize>(
+        &self,
+        request: RequestKey,
+        work: impl AsyncFnOnce() -> Result<[u64; N], Error>,
+    ) -> Result<[u64; N], Error> {
+        self.service.check_running()?;
+        let asked = request.clone();
+        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
+        if let Some(kept) = kept {
+            let numbers: Option<Vec<u64>> = kept.split(' ').map(|number| number.parse().ok()).collect();
+            return numbers.and_then(|numbers| numbers.try_into().ok()).ok_or(Error::CorruptIdempotencyRecord);
+        }
+        let numbers = work().await?;
+        let answer = numbers.map(|number| number.to_string()).join(" ");
+        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, answer)?);
+        // Another one may have its place by now.
+        self.open().run(keep).await?;
+        Ok(numbers)
+    }
+
+    /// Works on the documents that match and did not change since this began, some at a time. `step` begins after a place and gives
+    /// what it counted, and where to go on; the counts of all are added up.
+    async fn in_steps<const N: usize>(
+        &self,
+        filter: Filter,
+        step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
+    ) -> Result<[u64; N], Error> {
+        self.service.check_running()?;
+        let until = self.open().run(|collection| Ok(collection.store.sequence()?)).await?;
+        let work = Arc::new((only(filter), step));
+        let (mut counts, mut after) = ([0; N], Some(0));
+        while let Some(place) = after {
+            self.service.check_running()?;
+            let (collection, bounds) = self.enter_write().await?;
+            let work = Arc::clone(&work);
+            let some = collection.run(move |collection| {
+                let _bounds = bounds;
+                let (filter, step) = &*work;
+                step(collection, filter, until, place)
+            });
+            let (counted, next) = some.await?;
+            counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
+            after = next;
+        }
+        Ok(counts)
+    }
+
+    fn answer_budget(&self) -> AnswerBudget {
+        AnswerBudget::new(self.service.limits().answer_bytes_max)
+    }
+
+    fn no_document(&self, id: &DocumentId) -> Error {
+        Error::DocumentNotFound { collection: self.name.clone(), id: id.clone() }
+    }
+}
+
+/// Patches a document; when that changes its title, with passages of its text as it is then. `None` when there is no such
+/// document. Blocks.
+fn patch_prepared(
+    state: &State,
+    collection: &Arc<OpenCollection>,
+    id: &DocumentId,
+    patch: &DocumentPatch,
+    precondition: &Precondition,
+) -> Result<Option<(Document, Vec<PendingPassage>)>, Error> {
+    loop {
+        let recut = match &patch.title {
+            TitleChange::Keep => None,
+            change => match collection.store.get(id)? {
+                Some(document) => recut(state, &collection.row, document, change.clone())?,
+                None => return Ok(None),
+            },
+        };
+        match collection.store.patch(id, patch.clone(), recut, precondition.clone())? {
+            PatchOutcome::Done(document, pending) => return Ok(Some((*document, pending))),
+            PatchOutcome::Absent => return Ok(None),
+            // Another write came between; its text is cut now.
+            PatchOutcome::Overtaken => state.check_running()?,
+        }
+    }
+}
+
+/// Cuts a document's text below another title; `None` when the title stays as it is.
+fn recut(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<Recut>, Error> {
+    let title = change.applied(document.title.clone());
+    if title == document.title {
+        return Ok(None);
+    }
+    let keeps_embedding = row.model.is_none();
+    let passages = match keeps_embedding {
+        true => vec![(0..document.text.len()).into()],
+        false => state.embedder.split(title.as_deref(), &document.text, ingest::bounds(state, row))?,
+    };
+    Ok(Some(Recut { title, text: document.text, passages, keeps_embedding }))
+}
+
+/// Bytes that a page of so many documents may take; it ends early when they are larger.
+fn page_bytes(documents: usize) -> u64 {
+    (documents as u64).saturating_mul(BYTES_PER_DOCUMENT).max(PAGE_BYTES_MIN)
+}
+
+/// Bytes of titles, texts and metadata.
+fn bytes_of(documents: &[Document]) -> u64 {
+    let bytes = |document: &Document| {
+        document.title.as_ref().map_or(0, String::len) + document.text.len() + metadata::bytes(&document.metadata)
+    };
+    documents.iter().map(|document| bytes(document) as u64).sum()
+}
+
+/// A filter of any language.
+fn only(filter: Filter) -> SearchFilter {
+    SearchFilter { languages: Vec::new(), filter }
+}
