@@ -7,6 +7,7 @@ use crate::bundle::{BundleError, MANIFEST};
 use crate::embed::EmbedError;
 use crate::server::TlsError;
 use crate::service;
+use crate::targets::TargetError;
 
 /// Why the server did not start, or did not shut down cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,8 @@ pub enum AppError {
     },
     #[error("{setting} {problem}")]
     Setting { setting: &'static str, problem: String },
+    #[error("snapshot_target cannot be used")]
+    SnapshotTarget(#[source] Box<TargetError>),
     #[error("cannot read the admin key from {}", path.display())]
     KeyFile {
         path: PathBuf,

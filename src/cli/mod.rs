@@ -31,6 +31,7 @@ pub mod search;
 pub mod server;
 pub mod similarity;
 pub mod snapshot;
+mod snapshot_target;
 
 use std::process::ExitCode;
 

@@ -128,6 +128,10 @@ pub struct Config {
     #[command(flatten)]
     pub limits: LimitSettings,
 
+    /// Scheduled snapshots.
+    #[command(flatten)]
+    pub snapshots: SnapshotSettings,
+
     /// Seconds that running requests get to finish when the server is told to stop.
     #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30)]
     pub shutdown_grace_s: u64,
@@ -224,6 +228,28 @@ pub struct TrafficSettings {
     /// Seconds until a connection must have sent the head of its next request; otherwise it is closed.
     #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     pub header_timeout_s: u64,
+}
+
+/// Snapshots at regular times.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Scheduled snapshots")]
+pub struct SnapshotSettings {
+    /// Where snapshots of the whole server go at regular times: a folder, or s3://BUCKET/PREFIX, of this server alone. Defaults to none. A
+    /// bucket needs the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION unless it is us-east-1.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_TARGET", value_name = "FOLDER|URL")]
+    pub snapshot_target: Option<String>,
+
+    /// Where a store that is compatible with S3 answers, such as http://127.0.0.1:9000. Defaults to Amazon's own.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_ENDPOINT", value_name = "URL")]
+    pub snapshot_endpoint: Option<String>,
+
+    /// Seconds from one snapshot to the next. If nothing has changed, none is made.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..))]
+    pub snapshot_interval_s: u64,
+
+    /// How many snapshots stay there: the newest.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_KEEP", value_name = "COUNT", default_value_t = 7, value_parser = limits::at_least_one::<usize>)]
+    pub snapshot_keep: usize,
 }
 
 /// A text that no log and no error shows.

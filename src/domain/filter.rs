@@ -368,6 +368,7 @@ mod tests {
             indexed: true,
             created_at_ms: 1_000,
             updated_at_ms: 2_000,
+            expires_at_ms: None,
             sequence: Sequence(1),
         }
     }

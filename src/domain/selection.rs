@@ -169,6 +169,8 @@ pub struct DocumentPatch {
     pub metadata: Metadata,
     /// The new language; `None` keeps the current one.
     pub language: Option<Language>,
+    /// When it expires, `Some(None)` for never; `None` keeps what is.
+    pub expires_at_ms: Option<Option<i64>>,
     /// Maximum bytes of the resulting metadata, as JSON.
     pub metadata_bytes_max: usize,
     /// Maximum levels of the resulting metadata.

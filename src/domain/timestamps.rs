@@ -24,6 +24,12 @@ pub fn parse(text: &str) -> Option<i64> {
     Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
+/// Parses an RFC 3339 time, as milliseconds since the Unix epoch.
+pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
+    let time: Result<jiff::Timestamp, _> = text.parse();
+    Ok(time.map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?.as_millisecond())
+}
+
 /// Writes milliseconds since the Unix epoch as `rfc3339` does, for `serialize_with`.
 pub(super) fn serialize<S: Serializer>(milliseconds: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*milliseconds))

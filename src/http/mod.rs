@@ -58,7 +58,7 @@ pub fn router(service: Service) -> Router {
 /// The routes over `service`, with request ids, keys, limits, caught panics and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
     let (mut routes, _) = operations().router.split_for_parts();
-    for word in ["scroll", "count", "delete"] {
+    for word in ["scroll", "count", "delete", "update"] {
         // A document may have such a word as its id.
         let path = format!("/v1/collections/{{collection}}/documents/{word}");
         let one = get(documents::get_document).put(put_patch::put_document).patch(put_patch::patch_document);
@@ -153,6 +153,7 @@ operations! {
         scroll_documents: Read, Path;
         count_documents: Read, Path;
         delete_documents: Write, Path;
+        update_documents: Write, Path;
         count_facets: Read, Path;
     }
     projections {

@@ -17,6 +17,7 @@ use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
+use crate::service::documents::expiry;
 use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::Bound;
@@ -79,6 +80,7 @@ impl Service {
             memory: Bound::new("in_flight_bytes_max", memory_bytes),
             uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
+            schedule: Default::default(),
             runtime,
         };
         for row in rows {
@@ -89,6 +91,8 @@ impl Service {
         service.start_recovery(waiting)?;
         service.prepare_snapshots()?;
         service.resume_jobs()?;
+        let stop = service.state.stop_announced.subscribe();
+        service.state.runtime.spawn(expiry::run(Arc::downgrade(&service.state), stop));
         Ok(service)
     }
 

@@ -20,6 +20,7 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::Bound;
 use crate::service::open_collection::OpenCollection;
+use crate::service::snapshots::ScheduleMeter;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// The parts of the service.
@@ -95,6 +96,7 @@ pub(crate) struct State {
     pub(super) uploads: Uploads,
     /// True once the server is about to stop.
     pub(super) stop_announced: watch::Sender<bool>,
+    pub(super) schedule: ScheduleMeter,
     pub(super) runtime: tokio::runtime::Handle,
 }
 

@@ -1,21 +1,23 @@
-//! The documents that match a filter: their passages for searches, pages of them, and their deletion.
+//! The documents that match a filter: their passages for searches, pages of them, their deletion and changes to them.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
+use super::conditional::change;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, SearchFilter, index_expression, walk};
 use super::mutations::delete_key;
-use super::rows::{DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{StoreError, queries};
 use crate::domain::{
-    Document, DocumentId, DocumentOrder, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition, ScrollRequest, Sequence,
+    Document, DocumentId, DocumentOrder, DocumentPatch, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition,
+    ScrollRequest, Sequence,
 };
 
-/// Documents deleted in one transaction: bounds how long other writes wait.
-const DELETED_PER_TRANSACTION: usize = 500;
+/// Documents deleted or changed in one transaction: bounds how long other writes wait.
+const CHANGED_PER_TRANSACTION: usize = 500;
 
 /// The passages whose documents match a filter: all of them, or changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +36,17 @@ pub struct Matching {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedSome {
     /// The rows of the deleted documents, as `StoreError::CorruptRow` names them.
+    pub rows: Vec<i64>,
+    /// Where the next transaction continues; `None` when done.
+    pub next: Option<i64>,
+}
+
+/// The result of one transaction of a longer change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdatedSome {
+    /// Documents that matched.
+    pub matched: usize,
+    /// The rows of those that were changed, as `StoreError::CorruptRow` names them.
     pub rows: Vec<i64>,
     /// Where the next transaction continues; `None` when done.
     pub next: Option<i64>,
@@ -62,10 +75,44 @@ impl DocumentStore {
         let condition = self.compile(filter);
         let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
-        let next = (keys.len() == DELETED_PER_TRANSACTION).then_some(last);
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
         let rows = self.write_patiently(DOING, delete)?;
         Ok(DeletedSome { rows, next })
+    }
+
+    /// Changes metadata and expiry of some of the matching documents, chosen as `delete_some` chooses. One that would become too
+    /// large fails its whole transaction.
+    pub fn update_some(
+        &self,
+        filter: &SearchFilter,
+        until: Sequence,
+        after: i64,
+        patch: DocumentPatch,
+    ) -> Result<UpdatedSome, StoreError> {
+        const DOING: &str = "changing documents";
+        let (condition, terms_of) = (self.compile(filter), self.terms_of);
+        let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(UpdatedSome { matched: 0, rows: Vec::new(), next: None }) };
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
+        self.write_patiently(DOING, move |transaction| {
+            let sql =
+                format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
+            let mut still = transaction.connection.prepare_cached(&sql)?;
+            let (mut matched, mut rows) = (0, Vec::new());
+            for key in keys {
+                let own = [key, to_sql(until.0)].map(Value::Integer);
+                let values = params_from_iter(own.iter().chain(&condition.values));
+                let Some(document) = still.query_row(values, |row| Ok(rows::document(row))).optional()?.transpose()? else {
+                    continue;
+                };
+                matched += 1;
+                if change(transaction, &document, &patch, terms_of)? {
+                    rows.push(key);
+                }
+            }
+            Ok(UpdatedSome { matched, rows, next })
+        })
     }
 }
 
@@ -209,7 +256,7 @@ fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&Ord
 fn candidates(connection: &Connection, condition: &Condition, until: Sequence, after: i64) -> Result<Vec<i64>, Fault> {
     let sql =
         format!("select d.key from documents d where {} and d.sequence <= ? and d.key > ? order by d.key limit ?", condition.sql);
-    let own = [to_sql(until.0), after, DELETED_PER_TRANSACTION as i64].map(Value::Integer);
+    let own = [to_sql(until.0), after, CHANGED_PER_TRANSACTION as i64].map(Value::Integer);
     let values = condition.values.iter().cloned().chain(own);
     let mut statement = connection.prepare_cached(&sql)?;
     Ok(statement.query_map(params_from_iter(values), |row| row.get(0))?.collect::<Result<_, _>>()?)

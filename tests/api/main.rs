@@ -20,6 +20,7 @@ mod documents;
 mod duplicates;
 mod embeddings;
 mod encodings;
+mod expiry;
 mod facet_ranges;
 mod filters;
 mod health;

@@ -48,7 +48,7 @@ async fn a_put_demands_a_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn words_of_paths_are_ids_too() {
     let server = Server::with_news().await;
-    for word in ["scroll", "count", "delete"] {
+    for word in ["scroll", "count", "delete", "update"] {
         let path = format!("/v1/collections/news/documents/{word}");
         assert_eq!(server.put(&path, &json!({"text": "Bonjour"})).await.status, 201);
         assert_eq!(server.patch(&path, &json!({"language": "fr"})).await.body["id"], word);

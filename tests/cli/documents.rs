@@ -91,6 +91,28 @@ fn documents_are_shown_and_deleted() {
 }
 
 #[test]
+fn documents_are_updated() {
+    let (_folder, server) = server();
+    let client = server.client();
+    let body = json!({ "documents": [{ "id": "a", "text": "one" }, { "id": "b", "text": "two" }] });
+    assert_eq!(client.post("/v1/collections/news/documents", &body).0, 200);
+    let update = |arguments: &[&str]| run(client.url(), &[&["documents", "update", "news"], arguments].concat());
+    let all = update(&["--filter", r#"{"and": []}"#, "--metadata", r#"{"topic": "sea"}"#]);
+    all.expect(0);
+    assert_eq!(all.err, "updated 2 of 2 documents\n");
+    assert_eq!(update(&["a", "c", "--ttl-seconds", "3600", "--json"]).json()[0], json!({"matched": 1, "updated": 1}));
+    let a = client.get("/v1/collections/news/documents/a").1;
+    assert_eq!((&a["metadata"], a["expires_at"].is_string()), (&json!({"topic": "sea"}), true));
+    update(&["a", "--no-expiry"]).expect(0);
+    assert_eq!(client.get("/v1/collections/news/documents/a").1.get("expires_at"), None);
+    for wrong in
+        [&["a"][..], &["--metadata", "{}"], &["a", "--filter", "{}", "--no-expiry"], &["a", "--no-expiry", "--ttl-seconds", "1"]]
+    {
+        assert_eq!(update(wrong).code, 2, "{wrong:?}");
+    }
+}
+
+#[test]
 fn many_lines_go_in_several_requests() {
     let (_folder, server) = server();
     let lines: String =

@@ -149,6 +149,15 @@ export class Client {
     return deleted;
   }
 
+  /** Changes metadata and expiry of the documents with one of at most 10,000 ids, or of those that match the filter. */
+  updateDocuments(
+    collection: string,
+    which: { ids: string[] } | { filter: wire.FilterNode },
+    change: wire.DocumentsChange,
+  ): Promise<wire.UpdatedDocuments> {
+    return this.#write(path("collections", collection, "documents", "update"), { ...which, ...change });
+  }
+
   /** All documents, or those that match the filter and have one of at most 10,000 ids. */
   async *listDocuments(collection: string, { ids, filter, ...options }: wire.ListDocumentsOptions = {}): AsyncGenerator<wire.StoredDocument> {
     const withId = ids === undefined ? undefined : { field: "id", in: ids };

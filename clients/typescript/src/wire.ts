@@ -99,12 +99,20 @@ export interface DocumentInput {
   vector?: number[];
   language?: string;
   metadata?: Metadata;
+  expires_at?: string;
+  ttl_seconds?: number;
 }
 
-/** Metadata is merged as RFC 7396 says; a title of null removes it. */
-export interface DocumentPatch {
-  title?: string | null;
+/** Metadata is merged as RFC 7396 says; an expiry of null removes it. */
+export interface DocumentsChange {
   metadata?: Metadata;
+  expires_at?: string | null;
+  ttl_seconds?: number;
+}
+
+/** The same for one document; a title of null removes it. */
+export interface DocumentPatch extends DocumentsChange {
+  title?: string | null;
   language?: string;
 }
 
@@ -119,7 +127,13 @@ export interface StoredDocument {
   indexed: boolean;
   created_at: string;
   updated_at: string;
+  expires_at?: string;
   version: number;
+}
+
+export interface UpdatedDocuments {
+  matched: number;
+  updated: number;
 }
 
 export interface DocumentFailure {

@@ -1,4 +1,4 @@
-//! Documents selected by a filter: scroll, count and delete them, and count the values of fields.
+//! Documents selected by a filter: scroll, count, delete and update them, and count the values of fields.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::changes::{expiry_change, given, merge_patch};
 use super::{DocumentList, StoredDocument};
-use crate::domain::{Code, DocumentId, DocumentOrder, Facet, Field, Filter, Scalar, ScrollPosition, ScrollRequest, Test};
+use crate::domain::{
+    Code, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar, ScrollPosition,
+    ScrollRequest, Test, TitleChange,
+};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
@@ -24,6 +28,7 @@ pub const ERRORS: &[OperationErrors] = &[
     ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
     ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
     ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
+    ("update_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
     ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::AnswerTooLarge]]),
 ];
 
@@ -35,6 +40,8 @@ pub const EXAMPLES: &[Example] = examples![
     "count_documents.200",
     "delete_documents.request",
     "delete_documents.200",
+    "update_documents.request",
+    "update_documents.200",
     "count_facets.request",
     "count_facets.200"
 ];
@@ -145,6 +152,41 @@ pub struct DeletedDocuments {
     pub deleted: u64,
 }
 
+/// Which documents to update, by exactly one of `filter` and `ids`, and what to change.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateDocumentsRequest {
+    /// The documents that match. For all: `{"and": []}`.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The documents with these ids.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    pub ids: Option<Vec<String>>,
+    /// A merge patch of the metadata, as in `PATCH`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<MetadataObject>,
+    /// From when on they are not found and get removed; null for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Option<String>>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
+}
+
+/// How many documents were updated.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UpdatedDocuments {
+    /// Documents that match.
+    pub matched: u64,
+    /// Those that changed and have a new version.
+    pub updated: u64,
+}
+
 /// Which values to count, among which documents.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -237,18 +279,54 @@ pub async fn delete_documents(
     CollectionPath(collection): CollectionPath,
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
-    let filter = match (body.filter, body.ids) {
-        (Some(filter), None) => filter::parse(Some(filter), api.service.limits())?,
-        (None, Some(ids)) => with_ids(&ids)?,
-        (None, None) => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got none")),
-        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got both")),
-    };
+    let filter = selected(body.filter, body.ids, api.service.limits())?;
     let collection = api.service.collection(&collection)?;
     let deleted = match key {
         Some(key) => collection.delete_matching_once(filter, key).await?,
         None => collection.delete_matching(filter).await?,
     };
     Ok(Json(DeletedDocuments { deleted }))
+}
+
+/// Update documents by filter or by ids
+///
+/// Changes metadata and expiry of the documents that match, or have these ids, and were last stored before this request. It works in
+/// short transactions as the deletion by filter does: what fails midway has updated some; send it again.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+    ),
+    request_body(content = UpdateDocumentsRequest, description = "Which documents, and what to change."),
+    responses((status = 200, description = "The documents were updated.", body = UpdatedDocuments)),
+)]
+pub async fn update_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<UpdateDocumentsRequest>,
+) -> Result<Json<UpdatedDocuments>, ApiError> {
+    let limits = api.service.limits();
+    let filter = selected(body.filter, body.ids, limits)?;
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    if body.metadata.is_none() && expires_at_ms.is_none() {
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have metadata, expires_at or ttl_seconds"));
+    }
+    let patch = DocumentPatch {
+        title: TitleChange::Keep,
+        metadata: merge_patch(body.metadata)?,
+        language: None,
+        expires_at_ms,
+        metadata_bytes_max: limits.metadata_bytes_max,
+        metadata_depth_max: limits.metadata_depth_max,
+    };
+    let collection = api.service.collection(&collection)?;
+    let [matched, updated] = match key {
+        Some(key) => collection.update_matching_once(filter, patch, key).await?,
+        None => collection.update_matching(filter, patch).await?,
+    };
+    Ok(Json(UpdatedDocuments { matched, updated }))
 }
 
 /// Count the values of fields
@@ -272,6 +350,17 @@ pub async fn count_facets(
     let (Some(filter), Some(facets)) = (filter, facets) else { return Err(checks.refusal()) };
     let facets = api.service.collection(&collection)?.facets(filter, facets).await?;
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
+}
+
+/// The documents that a request selects, as a filter.
+fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
+    let refuse = |got| Err(ApiError::at(Code::InvalidRequest, "", format!("must have exactly one of filter and ids, got {got}")));
+    match (filter, ids) {
+        (Some(filter), None) => filter::parse(Some(filter), limits),
+        (None, Some(ids)) => with_ids(&ids),
+        (None, None) => refuse("none"),
+        (Some(_), Some(_)) => refuse("both"),
+    }
 }
 
 /// The documents with these ids, as a filter.

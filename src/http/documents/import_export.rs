@@ -11,6 +11,7 @@ use futures::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
@@ -50,8 +51,8 @@ pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentFile(pub String);
 
-/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` if present, and
-/// `vector` on request. An import accepts them as they are: with vectors in a collection of vectors, otherwise without.
+/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` and
+/// `expires_at` if present, and `vector` on request. An import accepts them as they are: with vectors in a collection of vectors, otherwise without.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentLines(pub String);
@@ -86,6 +87,8 @@ struct ExportLine {
     language: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<MetadataObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Vec<f32>>,
 }
@@ -200,6 +203,7 @@ fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
         text: Some(document.text).filter(|text| !text.is_empty()),
         language: document.language.map(|language| language.code()),
         metadata: Some(MetadataObject(document.metadata)).filter(|metadata| !metadata.0.is_empty()),
+        expires_at: document.expires_at_ms.map(rfc3339),
         vector: embedding.map(|embedding| embedding.as_slice().to_vec()),
     };
     // Text, numbers and JSON can always be written as JSON.

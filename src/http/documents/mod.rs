@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod by_filter;
+mod changes;
 pub mod import_export;
 pub mod put_patch;
 
@@ -143,6 +144,10 @@ pub struct StoredDocument {
     /// When it was last stored.
     #[schema(format = DateTime)]
     pub updated_at: String,
+    /// From when on it is not found; omitted if it stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
     /// The document's version; it grows with every change in the collection.
     pub version: u64,
 }
@@ -386,6 +391,7 @@ impl From<Document> for StoredDocument {
             indexed: document.indexed,
             created_at: rfc3339(document.created_at_ms),
             updated_at: rfc3339(document.updated_at_ms),
+            expires_at: document.expires_at_ms.map(rfc3339),
             version: document.sequence.0,
         }
     }

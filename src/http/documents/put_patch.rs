@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderName};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::changes::{expiry_change, given, merge_patch};
 use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters};
 use crate::domain::{
-    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
+    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
 };
 use crate::http::api::Api;
 use crate::http::error::ApiError;
@@ -18,7 +19,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{Demanded, etag};
-use crate::service::documents::input::{DocumentInput, ZERO_IN_KEY, check};
+use crate::service::documents::input::{DocumentInput, check};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -62,6 +63,14 @@ pub struct PatchDocumentRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
+    /// From when on it is not found and gets removed; null for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Option<String>>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
 }
 
 /// Put a document
@@ -115,7 +124,7 @@ pub async fn put_document(
 
 /// Patch a document
 ///
-/// Changes metadata by a merge patch, corrects the language, and sets or removes the title. The text stays; only a new title
+/// Changes metadata by a merge patch, corrects the language, and sets or removes title and expiry. The text stays; only a new title
 /// embeds it again, which needs the collection's model. Filters see the change at once. A patch that changes nothing keeps the
 /// version.
 #[utoipa::path(
@@ -140,8 +149,10 @@ pub async fn patch_document(
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
     let wait = parameters.wait()?;
-    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
+        let detail = "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text";
+        return Err(ApiError::at(Code::InvalidRequest, "", detail));
     }
     let title = match body.title {
         None => TitleChange::Keep,
@@ -151,10 +162,7 @@ pub async fn patch_document(
             TitleChange::Set(title)
         }
     };
-    let metadata = body.metadata.unwrap_or_default().0;
-    if metadata::has_zero_in_key(&metadata) {
-        return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
-    }
+    let metadata = merge_patch(body.metadata)?;
     let language =
         body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
     let limits = api.service.limits();
@@ -162,14 +170,10 @@ pub async fn patch_document(
         title,
         metadata,
         language,
+        expires_at_ms,
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
-}
-
-/// Distinguishes a null member from a missing one.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }

@@ -202,6 +202,7 @@ fn patch(metadata: Metadata, limits: &Limits) -> DocumentPatch {
         title: TitleChange::Keep,
         metadata,
         language: None,
+        expires_at_ms: None,
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     }

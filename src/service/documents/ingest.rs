@@ -322,7 +322,7 @@ pub(crate) fn prepare(
     id: DocumentId,
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
-    let NewDocument { title, text, vector, language, metadata, .. } = document;
+    let NewDocument { title, text, vector, language, metadata, expires_at_ms, .. } = document;
     // The vector may have been checked for another collection.
     row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
@@ -341,6 +341,7 @@ pub(crate) fn prepare(
         language_confidence: detected.map(|detected| detected.confidence),
         text,
         metadata,
+        expires_at_ms,
         passages,
         embedding: vector,
     };

@@ -3,14 +3,19 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
     RefusedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
+use crate::store::system_clock as now_ms;
 
 /// The message for metadata with the character U+0000 in a key.
 pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
+
+/// The longest `ttl_seconds`: 100 years.
+const TTL_SECONDS_MAX: u64 = 3_155_760_000;
 
 /// A document as the caller sends it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -45,6 +50,14 @@ pub struct DocumentInput {
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
+    /// When the document expires: nothing finds it from then on, and the server removes it.
+    #[serde(default)]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
 }
 
 /// Why a document is refused, and its id if that is valid.
@@ -124,7 +137,7 @@ impl Problems {
 
 /// Validates a document by itself and against its collection.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
-    let DocumentInput { id, title, text, vector, language, metadata } = input;
+    let DocumentInput { id, title, text, vector, language, metadata, expires_at, ttl_seconds } = input;
     let mut problems = Problems::default();
     let id = id.as_deref().map(DocumentId::parse_new).transpose();
     let id = id.unwrap_or_else(|error| {
@@ -155,12 +168,37 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
     let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
     problems.bound("/metadata", bytes, limits.metadata_bytes_max, rule);
+    let expires_at_ms = expiry(expires_at.as_deref(), ttl_seconds).unwrap_or_else(|problem| {
+        problems.0.push((Code::InvalidRequest, problem));
+        None
+    });
     match problems.0.first() {
-        None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata }),
+        None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata, expires_at_ms }),
         Some((code, _)) => {
             let code = *code;
             Err(Refusal { id, code, problems: problems.0.into_iter().map(|(_, problem)| problem).collect() })
         }
+    }
+}
+
+/// When a document expires by its members `expires_at` and `ttl_seconds`, in milliseconds since the Unix epoch. A time that is over
+/// is one, too: what is sent late has expired.
+pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Option<i64>, DocumentProblem> {
+    let after = |seconds: u64| now_ms().saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000));
+    match (expires_at, ttl_seconds) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(DocumentProblem::at("/ttl_seconds", "must not be given with expires_at, got both")),
+        (None, Some(seconds)) if seconds > TTL_SECONDS_MAX => {
+            Err(DocumentProblem::at("/ttl_seconds", format!("must be at most {TTL_SECONDS_MAX}, got {seconds}")))
+        }
+        (None, Some(seconds)) => Ok(Some(after(seconds))),
+        (Some(text), None) => match parse_rfc3339(text) {
+            Ok(time_ms) if time_ms < 0 => {
+                Err(DocumentProblem::at("/expires_at", format!("must be in 1970 or later, got {text:?}")))
+            }
+            Ok(time_ms) => Ok(Some(time_ms)),
+            Err(problem) => Err(DocumentProblem::at("/expires_at", problem)),
+        },
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads, lists, counts, changes and deletes documents. All of it works whatever model is loaded.
 
+pub(super) mod expiry;
 pub mod export;
 mod idempotency;
 pub mod import;
@@ -13,7 +14,7 @@ use super::handle::CollectionHandle;
 use super::state::State;
 use crate::domain::{
     Collection, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition, RequestKey,
-    ScrollPage, ScrollRequest, TitleChange, Wait, metadata,
+    ScrollPage, ScrollRequest, Sequence, TitleChange, Wait, metadata,
 };
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
@@ -125,7 +126,7 @@ impl CollectionHandle {
             let deleted = collection.store.delete_if(&wanted, precondition)?;
             if deleted.is_some() {
                 collection.damage.forget(std::slice::from_ref(&wanted));
-                take_out(collection);
+                collection.take_out();
             }
             Ok(deleted)
         });
@@ -135,16 +136,7 @@ impl CollectionHandle {
     /// As `delete_matching`, but a repeated request returns the same number and deletes nothing. A request that did not finish leaves
     /// no record, and continues when it is repeated.
     pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
-        self.service.check_running()?;
-        let asked = request.clone();
-        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
-        if let Some(kept) = kept {
-            return kept.parse().map_err(|_| Error::CorruptIdempotencyRecord);
-        }
-        let deleted = self.delete_matching(filter).await?;
-        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, deleted.to_string())?);
-        // It may have been replaced meanwhile.
-        self.open().run(keep).await?;
+        let [deleted] = self.once(request, async || Ok([self.delete_matching(filter).await?])).await?;
         Ok(deleted)
     }
 
@@ -153,28 +145,85 @@ impl CollectionHandle {
     /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
     /// again deletes it.
     pub async fn delete_matching(&self, filter: Filter) -> Result<u64, Error> {
+        let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.delete_some(filter, until, place)?;
+            if !some.rows.is_empty() {
+                collection.damage.forget_rows(&some.rows);
+                collection.take_out();
+            }
+            Ok(([some.rows.len() as u64], some.next))
+        };
+        let [deleted] = self.in_steps(filter, delete).await?;
+        Ok(deleted)
+    }
+
+    /// As `update_matching`, once for a request, as `delete_matching_once`.
+    pub async fn update_matching_once(
+        &self,
+        filter: Filter,
+        patch: DocumentPatch,
+        request: RequestKey,
+    ) -> Result<[u64; 2], Error> {
+        self.once(request, async || self.update_matching(filter, patch).await).await
+    }
+
+    /// Changes metadata and expiry of the documents that match and did not change since this began, in transactions as those of
+    /// `delete_matching`. Gives how many matched, and how many of these it changed.
+    pub async fn update_matching(&self, filter: Filter, patch: DocumentPatch) -> Result<[u64; 2], Error> {
+        let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.update_some(filter, until, place, patch.clone())?;
+            collection.damage.forget_rows(&some.rows);
+            Ok(([some.matched as u64, some.rows.len() as u64], some.next))
+        };
+        self.in_steps(filter, update).await
+    }
+
+    /// Answers with numbers as before when this request was done before, and keeps them otherwise.
+    async fn once<const N: usize>(
+        &self,
+        request: RequestKey,
+        work: impl AsyncFnOnce() -> Result<[u64; N], Error>,
+    ) -> Result<[u64; N], Error> {
+        self.service.check_running()?;
+        let asked = request.clone();
+        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
+        if let Some(kept) = kept {
+            let numbers: Option<Vec<u64>> = kept.split(' ').map(|number| number.parse().ok()).collect();
+            return numbers.and_then(|numbers| numbers.try_into().ok()).ok_or(Error::CorruptIdempotencyRecord);
+        }
+        let numbers = work().await?;
+        let answer = numbers.map(|number| number.to_string()).join(" ");
+        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, answer)?);
+        // Another one may have its place by now.
+        self.open().run(keep).await?;
+        Ok(numbers)
+    }
+
+    /// Works on the documents that match and did not change since this began, some at a time. `step` begins after a place and gives
+    /// what it counted, and where to go on; the counts of all are added up.
+    async fn in_steps<const N: usize>(
+        &self,
+        filter: Filter,
+        step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
+    ) -> Result<[u64; N], Error> {
         self.service.check_running()?;
         let until = self.open().run(|collection| Ok(collection.store.sequence()?)).await?;
-        let filter = Arc::new(only(filter));
-        let (mut deleted, mut after) = (0, Some(0));
+        let work = Arc::new((only(filter), step));
+        let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
             let (collection, bounds) = self.enter_write().await?;
-            let filter = Arc::clone(&filter);
+            let work = Arc::clone(&work);
             let some = collection.run(move |collection| {
                 let _bounds = bounds;
-                let some = collection.store.delete_some(&filter, until, place)?;
-                if !some.rows.is_empty() {
-                    collection.damage.forget_rows(&some.rows);
-                    take_out(collection);
-                }
-                Ok(some)
+                let (filter, step) = &*work;
+                step(collection, filter, until, place)
             });
-            let some = some.await?;
-            deleted += some.rows.len() as u64;
-            after = some.next;
+            let (counted, next) = some.await?;
+            counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
+            after = next;
         }
-        Ok(deleted)
+        Ok(counts)
     }
 
     fn answer_budget(&self) -> AnswerBudget {
@@ -241,13 +290,4 @@ fn bytes_of(documents: &[Document]) -> u64 {
 /// A search filter for any language.
 fn only(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
-}
-
-/// Removes deleted passages from the index. Searches skip them anyway, because they read rows; this keeps the index small.
-fn take_out(collection: &OpenCollection) {
-    if let Err(error) = collection.apply_changes() {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "cannot remove documents from the index");
-    }
-    collection.wake.notify_one();
 }

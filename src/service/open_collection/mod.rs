@@ -185,6 +185,15 @@ impl OpenCollection {
         Ok(())
     }
 
+    /// Removes deleted passages from the index. Searches skip them anyway, because they read rows; this keeps the index small.
+    pub(super) fn take_out(&self) {
+        if let Err(error) = self.apply_changes() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %self.row.name, error, "cannot remove documents from the index");
+        }
+        self.wake.notify_one();
+    }
+
     /// Applies some of the store's changes after `applied` to `index`, and advances `applied`. Returns whether there may be more.
     pub(crate) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
         let changes = self.read_mending(|store| store.changes(applied.sequence, CHANGES_PER_READ))?;

@@ -58,6 +58,11 @@ pub(crate) struct SnapshotDetails {
 impl Service {
     /// Accepts a job that copies `collections`, or the whole server if none is named, into a new snapshot.
     pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
+        self.create_snapshot_as(SnapshotId::parse(&Uuid::now_v7().to_string())?, collections).await
+    }
+
+    /// As `create_snapshot`, of a snapshot with this id.
+    pub(super) async fn create_snapshot_as(&self, snapshot: SnapshotId, collections: Vec<CollectionName>) -> Result<Job, Error> {
         self.check_running()?;
         for name in &collections {
             self.collection(name)?;
@@ -76,7 +81,6 @@ impl Service {
             Ok(found.len() as u64)
         })
         .await?;
-        let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
         let collection = match &collections[..] {
             [only] => Some(only.clone()),
             _ => None,

@@ -1,4 +1,5 @@
-//! Lists, sends, receives and deletes snapshots. The jobs are in `create` and `restore`; `archive` writes and reads the files.
+//! Lists, sends, receives and deletes snapshots. The jobs are in `create` and `restore`; `archive` writes and reads the files,
+//! `schedule` makes them at regular times.
 //!
 //! A snapshot is `<id>.tar.zst` with a description `<id>.json`, which is written last and removed first: without it there is no
 //! snapshot, and the next start removes the archive.
@@ -6,6 +7,8 @@
 pub(super) mod archive;
 pub(super) mod create;
 pub(super) mod restore;
+pub mod schedule;
+mod schedule_meter;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -25,6 +28,7 @@ use super::upload_receiver::{UploadBounds, check_room, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
 use crate::service::open_collection::OpenCollection;
 use archive::{ArchiveBounds, Manifest, Sum, invalid, unpack};
+pub use schedule_meter::ScheduleMeter;
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";

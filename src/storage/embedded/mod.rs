@@ -21,9 +21,9 @@ use crate::domain::{
 };
 use crate::index::{Index, Neighbor};
 use crate::store::{
-    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, HitSizes, Idempotent,
-    PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TextPatch, TokenChanges, Upserted,
+    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
+    Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
+    SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 use filter_sets::FilterSets;
 
@@ -133,6 +133,10 @@ impl Storage for Embedded {
         fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
         fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
         fn delete_some(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+        fn update_some(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
+            -> Result<UpdatedSome, StoreError>;
+        fn expiry_due() -> bool;
+        fn delete_expired() -> Result<Expired, StoreError>;
         fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
         fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
         fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;

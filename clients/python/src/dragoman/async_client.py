@@ -185,6 +185,7 @@ class AsyncClient(Connection):
     patch_document = _awaited(operations.patch_document)
     delete_document = _awaited(operations.delete_document)
     delete_documents = _awaited(operations.delete_documents)
+    update_documents = _awaited(operations.update_documents)
     list_documents = _awaited_pages(operations.list_documents)
     count_documents = _awaited(operations.count_documents)
     count_facets = _awaited(operations.count_facets)

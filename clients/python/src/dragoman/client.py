@@ -192,6 +192,7 @@ class Client(Connection):
     patch_document = _blocking(operations.patch_document)
     delete_document = _blocking(operations.delete_document)
     delete_documents = _blocking(operations.delete_documents)
+    update_documents = _blocking(operations.update_documents)
     list_documents = _blocking_pages(operations.list_documents)
     count_documents = _blocking(operations.count_documents)
     count_facets = _blocking(operations.count_facets)

@@ -207,6 +207,19 @@ def delete_documents(
     return deleted
 
 
+def update_documents(
+    collection: str,
+    *,
+    ids: Sequence[str] | None = None,
+    filter: wire.FilterNode | None = None,
+    change: wire.DocumentsChange,
+    idempotency_key: str | None = None,
+) -> Call[wire.UpdatedDocuments]:
+    """Changes metadata and expiry of the documents with one of at most 10,000 ids, or of those that match the filter."""
+    body = {**given(ids=list(ids) if ids is not None else None, filter=filter), **change}
+    return write(body, "collections", collection, "documents", "update", key=idempotency_key)
+
+
 def _id_filters(ids: Sequence[str]) -> list[wire.FilterNode]:
     return [{"field": "id", "in": part} for part in _parts(ids)]
 

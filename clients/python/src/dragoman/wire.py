@@ -118,14 +118,26 @@ class DocumentInput(TypedDict, total=False):
     vector: list[float]
     language: str
     metadata: Metadata
+    expires_at: str
+    ttl_seconds: int
 
 
 class DocumentPatch(TypedDict, total=False):
-    """Metadata is merged as RFC 7396 says; a title of None removes it."""
+    """Metadata is merged as RFC 7396 says; None removes a title or an expiry."""
 
     title: str | None
     metadata: Metadata
     language: str
+    expires_at: str | None
+    ttl_seconds: int
+
+
+class DocumentsChange(TypedDict, total=False):
+    """Metadata is merged as RFC 7396 says; an expiry of None removes it."""
+
+    metadata: Metadata
+    expires_at: str | None
+    ttl_seconds: int
 
 
 class StoredDocument(TypedDict):
@@ -139,7 +151,13 @@ class StoredDocument(TypedDict):
     indexed: bool
     created_at: str
     updated_at: str
+    expires_at: NotRequired[str]
     version: int
+
+
+class UpdatedDocuments(TypedDict):
+    matched: int
+    updated: int
 
 
 class DocumentFailure(TypedDict):
