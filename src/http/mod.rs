@@ -35,6 +35,7 @@ pub mod job_streams;
 pub mod jobs;
 pub mod keys;
 pub mod languages;
+mod mcp;
 pub mod metrics;
 pub mod mining;
 pub mod mining_results;
@@ -67,7 +68,7 @@ pub mod transfer;
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use jiff::Timestamp;
 use utoipa_axum::routes;
 
@@ -99,6 +100,15 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let description = description();
     let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);
     let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
+    let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
+    let metrics = Metrics::new(&service, &requests, bounds, started_at);
+    let api = Api { service, started_at, metrics, description };
+    if settings.mcp {
+        let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), auth_middleware::authorize_inner));
+        let inner = request_middleware::wrap(inner, requests.clone(), &description.operations).with_state(api.clone());
+        let mcp = mcp::Mcp::new(&api.service, description, inner);
+        routes = routes.route(operations::MCP_PATH, post(move |request| mcp.answer(request)));
+    }
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
         .route(operations::METRICS_PATH, get(metrics::serve_metrics))
@@ -112,10 +122,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
-    let metrics = Metrics::new(&service, &requests, bounds, started_at);
     let routes = request_middleware::wrap(routes, requests, &description.operations).layer(compression::layer());
-    routes.with_state(Api { service, started_at, metrics, description })
+    routes.with_state(api)
 }
 
 /// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
