@@ -29,6 +29,8 @@ mod idempotency;
 mod jobs;
 mod keys;
 mod languages;
+mod mcp;
+mod mcp_access;
 mod metrics;
 mod mining;
 mod mining_sentences;
