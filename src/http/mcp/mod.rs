@@ -27,17 +27,17 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::description::Description;
 use super::error::{ApiError, Explained};
-use super::extract::parse_json;
-use super::operations::MCP_PATH;
-use super::request_body::receive_json;
-use super::request_id::request_id;
-use super::traffic::refused;
+use super::middleware::request_id::request_id;
+use super::middleware::traffic::refused;
+use super::openapi::description::Description;
+use super::openapi::operations::MCP_PATH;
+use super::request::body::receive_json;
+use super::request::extract::parse_json;
 use crate::domain::{Caller, Code};
 use crate::service::Service;
-use crate::service::budget::RequestMemory;
 use crate::service::json::shorten;
+use crate::service::limits::budget::RequestMemory;
 use tools::RestTool;
 
 /// Maximum bytes of a message. It is read as JSON values, which take much more memory than the text.
@@ -73,7 +73,7 @@ impl Mcp {
     /// Offers the operations of `routes`, which expect the caller in a request's extensions.
     pub fn new(service: &Service, description: &Description, routes: Router) -> Self {
         let tools = Tools(Arc::new(Rest { tools: tools::of(description), routes }));
-        // Names and origins are checked for all routes alike, in `auth_middleware`.
+        // Names and origins are checked for all routes alike, in `middleware::auth`.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)

@@ -11,13 +11,13 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::domain::{Caller, Code, Scope};
-use crate::http::access::Access;
-use crate::http::body_schemas::BodySchema;
-use crate::http::description::Description;
 use crate::http::error::ApiError;
-use crate::http::extract::misfitting;
-use crate::http::request_id::REQUEST_ID;
-use crate::http::traffic::ClientAddress;
+use crate::http::middleware::access::Access;
+use crate::http::middleware::request_id::REQUEST_ID;
+use crate::http::middleware::traffic::ClientAddress;
+use crate::http::openapi::description::Description;
+use crate::http::request::body_schemas::BodySchema;
+use crate::http::request::extract::misfitting;
 
 /// Where the document has its schemas, and where a tool has those that it needs.
 const SCHEMAS: &str = "#/components/schemas/";
