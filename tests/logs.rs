@@ -27,11 +27,11 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     assert_eq!(operator.post("/v1/collections/news/documents", &documents).0, 200);
     let reader = server.client().with_key(&secret);
     assert_eq!(reader.hits("news", &json!({ "query": QUERY })).len(), 1);
-    assert_eq!(reader.post("/v1/collections/news/documents", &documents).0, 403);
     let arguments = json!({ "collection": "news", "query": QUERY });
     let call = json!({ "name": "search", "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call });
     assert_eq!(reader.post("/mcp", &message).0, 200);
+    assert_eq!(reader.post("/v1/collections/news/documents", &documents).0, 403);
     assert_eq!(server.client().with_key("a-wrong-key-of-somebody").get("/v1/models").0, 401);
     assert_eq!(operator.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 422);
     let digits = secret.rsplit('_').next().unwrap().to_owned();

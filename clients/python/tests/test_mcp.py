@@ -79,7 +79,7 @@ async def test_languages_are_detected_texts_compared_and_labels_predicted(server
         near, far = (await call(agent, "compare_texts", {"pairs": pairs}))["results"]
         assert near["score"] > far["score"]
         assert [one["name"] for one in (await call(agent, "list_classifiers", {}))["classifiers"]] == ["mcp"]
-        predicted = await call(agent, "classify", {"classifier": "mcp", "texts": ["Kesho kutanyesha mvua."]})
+        predicted = await call(agent, "classify", {"classifier": "mcp", "texts": ["Am Sonntag wird es regnen."]})
         assert predicted["predictions"][0]["labels"] == ["weather"]
     client.delete_classifier("mcp")
 
