@@ -8,6 +8,7 @@ use axum::http::{Method, Request};
 use dragoman::domain::Limits;
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
+use dragoman::http::middleware::origins::Origin;
 use dragoman::http::settings::{Rate, Settings};
 use dragoman::service::{Parts, Service};
 use serde_json::{Value, json};
@@ -117,6 +118,18 @@ async fn without_keys_no_foreign_name_and_no_foreign_page_gets_an_answer() {
     for (name, value) in [("host", "localhost:7700"), ("host", "[::1]:7700"), ("origin", "http://localhost:7700")] {
         assert_eq!(send(name, value).await.status, 200, "{name} {value}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_an_allowed_origin_may_send_what_the_protocol_has_in_headers() {
+    let cors_origins = vec![Origin::parse("https://page.example").expect("an origin")];
+    let server = Server::with_settings(Limits::default(), Settings { cors_origins, ..Settings::default() }, None);
+    let preflight = Request::builder().method(Method::OPTIONS).uri("/mcp").header("origin", "https://page.example");
+    let headers = "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name";
+    let preflight = preflight.header("access-control-request-method", "POST").header("access-control-request-headers", headers);
+    let answer = server.send_unchecked(preflight.body(Body::empty()).expect("a request")).await;
+    let allowed = answer.header("access-control-allow-headers").expect("a list");
+    assert!(headers.split(',').all(|name| allowed.split(',').any(|one| one.trim() == name)), "{allowed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
