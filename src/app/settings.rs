@@ -63,6 +63,7 @@ pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
         request_timeout: Duration::from_secs(traffic.request_timeout_s),
         cors_origins,
         metrics_open: config.access.metrics_open,
+        mcp: config.access.mcp,
         ..Settings::default()
     })
 }

@@ -190,6 +190,10 @@ pub struct AccessSettings {
     /// Whether /metrics is readable without a key.
     #[arg(long, env = "DRAGOMAN_METRICS_OPEN", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub metrics_open: bool,
+
+    /// Whether to serve the Model Context Protocol at /mcp, for agents.
+    #[arg(long, env = "DRAGOMAN_MCP", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub mcp: bool,
 }
 
 /// Limits on concurrent traffic. A caller is a key, or an address if there is none.

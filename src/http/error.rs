@@ -116,6 +116,10 @@ pub struct OpenAiProblemDetail {
     pub code: String,
 }
 
+/// Marks a refusal whose body says why in the form of another protocol, so that it stays as it is.
+#[derive(Debug, Clone)]
+pub struct Explained;
+
 /// The shape of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -371,6 +375,9 @@ fn shown(error: &service::Error, code: Code) -> String {
 pub fn take(response: &mut Response) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
+    }
+    if response.extensions().get::<Explained>().is_some() {
+        return None;
     }
     match response.status() {
         StatusCode::METHOD_NOT_ALLOWED => Some(ApiError::new(

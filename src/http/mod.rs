@@ -14,6 +14,7 @@ pub mod error;
 pub mod health;
 pub mod jobs;
 pub mod keys;
+mod mcp;
 pub mod metrics;
 pub mod middleware;
 pub mod mining;
@@ -29,7 +30,7 @@ use std::sync::LazyLock;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::routing::get;
+use axum::routing::{get, post};
 use jiff::Timestamp;
 use tower::ServiceExt;
 use utoipa_axum::routes;
@@ -67,6 +68,15 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let description = description();
     let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);
     let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
+    let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
+    let metrics = Metrics::new(&service, &requests, bounds, started_at);
+    let api = Api { service, started_at, metrics, description };
+    if settings.mcp {
+        let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), middleware::auth::authorize_inner));
+        let inner = middleware::request::wrap(inner, requests.clone(), &description.operations).with_state(api.clone());
+        let mcp = mcp::Mcp::new(&api.service, description, inner);
+        routes = routes.route(openapi::operations::MCP_PATH, post(move |request| mcp.answer(request)));
+    }
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
         .route(openapi::operations::METRICS_PATH, get(metrics::serve_metrics))
@@ -80,10 +90,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
-    let metrics = Metrics::new(&service, &requests, bounds, started_at);
     let routes = middleware::request::wrap(routes, requests, &description.operations).layer(middleware::compression::layer());
-    let routes: Router = routes.with_state(Api { service, started_at, metrics, description });
+    let routes: Router = routes.with_state(api);
     // The path decides on the route, so it is trimmed before there is one.
     Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, middleware::trailing_slash::trim))
 }

@@ -33,6 +33,8 @@ mod import_export;
 mod jobs;
 mod keys;
 mod languages;
+mod mcp;
+mod mcp_access;
 mod metrics;
 mod mining;
 mod mining_sentences;

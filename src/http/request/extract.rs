@@ -263,7 +263,8 @@ pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Re
     }
 }
 
-fn misfitting(misfits: Vec<Misfit>) -> ApiError {
+/// The error that names everything that does not fit.
+pub fn misfitting(misfits: Vec<Misfit>) -> ApiError {
     let violations = misfits.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
     ApiError::several(Code::InvalidRequest, violations.collect())
 }
