@@ -11,6 +11,7 @@ mod embed;
 mod eval;
 mod eval_search;
 mod jobs;
+mod migration;
 mod mining;
 mod pipes;
 mod projections;
