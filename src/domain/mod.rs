@@ -78,4 +78,4 @@ pub use settings::{HnswSettings, Metric, Quantization};
 pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, WordCounts};
-pub use transfer::{FileEncoding, FileFormat, RefusedDocument};
+pub use transfer::{CellType, ColumnTypes, FileEncoding, FileFormat, RefusedDocument};
