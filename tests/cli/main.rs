@@ -10,6 +10,7 @@ mod documents;
 mod embed;
 mod eval;
 mod eval_search;
+mod import_export;
 mod jobs;
 mod migration;
 mod mining;
@@ -17,7 +18,6 @@ mod pipes;
 mod projections;
 mod search;
 mod secure;
-mod transfer;
 mod usage;
 
 #[path = "../support/program.rs"]
