@@ -48,6 +48,6 @@ with open(folder / "qdrant.jsonl", "w", encoding="utf-8") as lines:
 
 with open(folder / "expected.ndjson", "w", encoding="utf-8") as file:
     for (id, text), metadata in zip(TEXTS.items(), METADATA):
-        rest = {name: metadata[name] for name in sorted(metadata) if name != "language"}
+        rest = {name: value for name, value in metadata.items() if name != "language"}
         document = {"id": id, "text": text, "language": metadata["language"], "metadata": rest}
-        file.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+        file.write(json.dumps(document, ensure_ascii=False) + "\n")
