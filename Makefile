@@ -25,9 +25,10 @@ bench: runtime bench-peers ## Prints ratios measured in one run on this machine
 bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
 	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }
 
-clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/
+clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/; imports what other databases export
 	scripts/clients.sh
 	scripts/client_packages.sh
+	scripts/migration.sh
 
 console-test: runtime ## Clicks through the web console in headless Chromium, with the program that is built
 	scripts/console_tests.sh

@@ -61,7 +61,7 @@ pub use evaluation::{
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use histogram::{FacetBucket, FacetStats, HistogramInterval, Measured, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
-pub use import_export::{FileEncoding, FileFormat, RefusedDocument};
+pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat, RefusedDocument};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};

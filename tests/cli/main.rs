@@ -13,6 +13,7 @@ mod eval;
 mod eval_search;
 mod import_export;
 mod jobs;
+mod migration;
 mod mining;
 mod pipes;
 mod projections;

@@ -17,6 +17,8 @@ export interface ImportOptions {
   contentType?: string;
   /** `gzip` or `zstd`, of a file that is packed. */
   contentEncoding?: string;
+  /** What the columns of CSV and TSV hold: `year:int,published:date`. */
+  types?: string;
   /** Shown the job whenever it is looked at while it is waited for. */
   progress?: (job: wire.JobInfo) => void;
 }
@@ -208,7 +210,7 @@ export class Client {
     const type = options.contentType ?? CONTENT_TYPES[last in ENCODINGS ? before : last];
     if (type === undefined) throw new TypeError("neither .ndjson, .jsonl, .csv nor .tsv; say contentType");
     const headers = { "content-type": type, ...(encoding === undefined ? {} : { "content-encoding": encoding }) };
-    const call = { method: "POST", path: path("collections", collection, "import"), body: file, headers };
+    const call = { method: "POST", path: path("collections", collection, "import"), query: { types: options.types }, body: file, headers };
     return new Job(this.#connection, await this.#connection.json(call), options.progress);
   }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
+use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, JobInfo, accepted};
@@ -74,6 +74,16 @@ pub struct ExportParameters {
     pub include: Option<String>,
 }
 
+/// How to read a file.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ImportParameters {
+    /// Types of metadata columns of a CSV or TSV file: `string`, `int`, `float`, `bool` or `date`. Cells are text by default.
+    #[param(example = "year:int,published:date")]
+    pub types: Option<String>,
+}
+
 /// A line of an export.
 #[derive(Debug, Serialize)]
 struct ExportLine {
@@ -101,7 +111,7 @@ struct ExportLine {
 /// the outcome of each line. The job has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ImportParameters),
     request_body(
         description = "The documents.",
         content(
@@ -119,10 +129,10 @@ struct ExportLine {
 pub async fn import_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    _: NoParameters,
+    Parameters(parameters): Parameters<ImportParameters>,
     request: Request,
 ) -> Result<Accepted, ApiError> {
-    let file = import_file(request.headers())?;
+    let file = import_file(request.headers(), parameters.types.as_deref())?;
     let collection = api.service.collection(&collection)?;
     let job = collection.import(file, request.into_body().into_data_stream()).await?;
     Ok(accepted(job))
@@ -255,7 +265,7 @@ impl Packer {
 }
 
 /// What the headers say about the body.
-fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
+fn import_file(headers: &HeaderMap, types: Option<&str>) -> Result<ImportFile, ApiError> {
     let read = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase());
     let refuse = |name: &str, detail: String| ApiError::parameter(Code::UnsupportedMediaType, name, detail);
     let encoding = match read(CONTENT_ENCODING).as_deref() {
@@ -279,7 +289,12 @@ fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
     let format = format.filter(|_| parts.all(charset));
     let format = format.ok_or_else(|| refuse("content-type", format!("{expected}, got {media_type:?}")))?;
     let announced = read(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok());
-    Ok(ImportFile { format, encoding, announced })
+    let wrong = |detail: String| ApiError::parameter(Code::InvalidRequest, "types", detail);
+    if types.is_some() && format == FileFormat::Ndjson {
+        return Err(wrong("must be left out, because values in JSON have types; it is for CSV and TSV".to_owned()));
+    }
+    let types = types.map(ColumnTypes::parse).transpose().map_err(wrong)?.unwrap_or_default();
+    Ok(ImportFile { format, encoding, types, announced })
 }
 
 /// The best compression that the client accepts.

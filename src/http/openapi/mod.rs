@@ -124,7 +124,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
 
 /// A header or a query parameter can be left out, but not be null.
 fn never_null(schema: &mut Value) {
-    let Some(types) = schema["type"].as_array_mut() else { return };
+    let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) else { return };
     types.retain(|one| one != "null");
     if let [one] = types.as_slice() {
         schema["type"] = one.clone();
@@ -164,8 +164,11 @@ pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Respo
 /// Serves the list of error codes, to which the member `type` of every problem points.
 pub async fn serve_errors_page() -> Html<String> {
     let entry = |code: &Code| {
-        let (name, status, summary) = (code.name(), code.status(), code.summary());
-        format!("<h2 id=\"{name}\">{name}</h2>\n<p>Status {status}. {summary}</p>\n")
+        let (name, status, summary, example, remedy) =
+            (code.name(), code.status(), code.summary(), code.example(), code.remedy());
+        format!(
+            "<h2 id=\"{name}\">{name}</h2>\n<p>Status {status}. {summary}</p>\n<blockquote>{example}</blockquote>\n<p>{remedy}</p>\n"
+        )
     };
     let entries: String = Code::ALL.iter().map(entry).collect();
     let head =

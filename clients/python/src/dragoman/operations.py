@@ -288,7 +288,12 @@ def recommend(
 
 
 def import_file(
-    collection: str, file: str, *, content_type: str | None = None, content_encoding: str | None = None
+    collection: str,
+    file: str,
+    *,
+    content_type: str | None = None,
+    content_encoding: str | None = None,
+    types: str | None = None,
 ) -> Call[wire.JobInfo]:
     """Sends a file of documents: NDJSON, CSV or TSV, as it is or packed with gzip or zstd, which its name says unless you do."""
     name = PurePath(file)
@@ -297,7 +302,7 @@ def import_file(
     if kind is None:
         raise ValueError(f"{name.name}: neither .ndjson, .jsonl, .csv nor .tsv; say content_type")
     headers = given(**{"content-type": kind, "content-encoding": encoding})
-    return Call("POST", path("collections", collection, "import"), headers=headers, file=file)
+    return Call("POST", path("collections", collection, "import"), query=given(types=types), headers=headers, file=file)
 
 
 def export_documents(collection: str, *, include: Literal["vector"] | None = None) -> Lines[wire.DocumentInput]:

@@ -30,8 +30,8 @@ use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Collection, CollectionId, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit, NewDocument,
-    RefusedDocument, Scope,
+    Collection, CollectionId, CollectionName, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit,
+    NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, Upserted};
 
@@ -44,12 +44,14 @@ const BATCH_BYTES: usize = 4 << 20;
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
 
 /// A file of documents from a caller.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ImportFile {
     /// Its format.
     pub format: FileFormat,
     /// Its compression.
     pub encoding: FileEncoding,
+    /// The types of a table's columns.
+    pub types: ColumnTypes,
     /// Its length as sent, if the caller gave it.
     pub announced: Option<u64>,
 }
@@ -78,9 +80,10 @@ impl CollectionHandle {
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
         let line_bytes_max = limits.import_line_bytes_max;
         // Only to check the header row while the caller waits.
-        blocking(move || Records::open(&source, file.format, line_bytes_max).map(drop)).await?;
+        let (format, types) = (file.format, file.types);
+        let types = blocking(move || Records::open(&source, (format, &types), line_bytes_max).map(|_| types)).await?;
 
-        let request = ImportPlan { format: file.format, collection_id: collection.row.id.clone() };
+        let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
         // The requested name: a key that is restricted to an alias sees the job. The id determines the collection.
         let collection = Some(self.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
@@ -97,6 +100,9 @@ pub(crate) struct ImportJob;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ImportPlan {
     format: FileFormat,
+    /// None in the jobs of older servers.
+    #[serde(default)]
+    types: ColumnTypes,
     collection_id: CollectionId,
 }
 
@@ -112,7 +118,7 @@ impl JobKind for ImportJob {
     /// Stores the file's documents, from the last checkpoint on.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
         let collection = collection(context, &plan.collection_id)?;
-        let ended = store_all(context, &collection, plan.format).await;
+        let ended = store_all(context, &collection, (plan.format, plan.types)).await;
         match ended {
             Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
             Err(JobError::Failed(error)) => {
@@ -137,9 +143,13 @@ impl JobKind for ImportJob {
     }
 }
 
-async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>, format: FileFormat) -> Result<(), JobError> {
+async fn store_all(
+    context: &JobContext,
+    collection: &Arc<OpenCollection>,
+    (format, types): (FileFormat, ColumnTypes),
+) -> Result<(), JobError> {
     let (state, of, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
-    let mut import = blocking(move || Import::open(&state, of, &id, format)).await?;
+    let mut import = blocking(move || Import::open(&state, of, &id, (format, &types))).await?;
     context.measure(import.done.place.offset, import.bytes);
     loop {
         context.check()?;
@@ -217,12 +227,17 @@ struct Import {
 }
 
 impl Import {
-    fn open(state: &State, collection: Arc<OpenCollection>, job: &JobId, format: FileFormat) -> Result<Self, Error> {
+    fn open(
+        state: &State,
+        collection: Arc<OpenCollection>,
+        job: &JobId,
+        table: (FileFormat, &ColumnTypes),
+    ) -> Result<Self, Error> {
         let broken = |problem| Error::JobState { id: job.clone(), problem };
         let folder = state.job_dir(job);
         let source = folder.join(SOURCE);
         let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
-        let mut records = Records::open(&source, format, state.limits.import_line_bytes_max)?;
+        let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.store.job_checkpoint(job)?;
         let (done, results) = match checkpoint {
             None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::table::{Cells, Columns};
-use crate::domain::{Code, FileFormat, RefusedDocument};
+use crate::domain::{Code, ColumnTypes, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 
 /// The byte order mark, with which a text file may begin.
@@ -46,7 +46,7 @@ pub(crate) struct Place {
 
 impl Records {
     /// Opens a file at its first record. `Error::Header` if its first row names no usable columns.
-    pub(crate) fn open(path: &Path, format: FileFormat, bytes_max: usize) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, (format, types): (FileFormat, &ColumnTypes), bytes_max: usize) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: path.to_owned(), source };
         let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(access)?);
         let mut records = Self { reader, format, columns: Columns::default(), bytes_max, place: Place::default() };
@@ -60,7 +60,7 @@ impl Records {
         let refused = |problem: String| Error::Header { problem };
         let row = records.next_row().map_err(access)?.ok_or_else(|| refused("is missing: the file is empty".to_owned()))?;
         let cells = row.1.map_err(|problem| refused(format!("{problem} on line {}", row.0)))?;
-        records.columns = Columns::of_header(&cells).map_err(refused)?;
+        records.columns = Columns::of_header(&cells, types).map_err(refused)?;
         Ok(records)
     }
 
@@ -191,7 +191,7 @@ mod tests {
     #[track_caller]
     fn check(format: FileFormat, content: &str, expect: &[(u64, &str)]) {
         let file = file(content.as_bytes());
-        let mut records = Records::open(file.path(), format, BYTES_MAX).unwrap();
+        let mut records = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
         let found = read_all(&mut records);
         let found: Vec<_> = found.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(found, expect, "{content:?}");
@@ -201,7 +201,7 @@ mod tests {
     #[track_caller]
     fn check_header(format: FileFormat, content: &str, words: &str) {
         let file = file(content.as_bytes());
-        let error = Records::open(file.path(), format, BYTES_MAX).err().unwrap().to_string();
+        let error = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).err().unwrap().to_string();
         assert!(error.contains(words), "{error:?} for {content:?}");
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let long = format!("text\n{}\nc\n", "x".repeat(BYTES_MAX + 1));
         check(FileFormat::Csv, &long, &[(2, "! the row must have at most 200 bytes"), (3, r#"{"text":"c"}"#)]);
         let file = file(b"text\n\xff\nc\n");
-        let mut records = Records::open(file.path(), FileFormat::Csv, BYTES_MAX).unwrap();
+        let mut records = Records::open(file.path(), (FileFormat::Csv, &ColumnTypes::NONE), BYTES_MAX).unwrap();
         assert_eq!(read_all(&mut records)[0].1, "! column text is not valid UTF-8");
     }
 
@@ -258,17 +258,35 @@ mod tests {
     }
 
     #[test]
+    fn cells_have_the_types_of_their_columns() {
+        let file = file(b"text,year,metadata.hot\na,2026,true\nb,soon,\nc,,0\n");
+        let types = ColumnTypes::parse("year:int,hot:bool").unwrap();
+        let mut records = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).unwrap();
+        let expect = [
+            (2, r#"{"text":"a","metadata":{"year":2026,"hot":true}}"#),
+            (3, "! column year must be an integer of 64 bits, got \"soon\""),
+            (4, r#"{"text":"c","metadata":{"hot":false}}"#),
+        ];
+        assert_eq!(read_all(&mut records), expect.map(|(line, text)| (line, text.to_owned())));
+        for types in ["month:int", "text:int"] {
+            let types = ColumnTypes::parse(types).unwrap();
+            let error = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).err().unwrap();
+            assert!(error.to_string().contains("has no column of metadata"), "{error}");
+        }
+    }
+
+    #[test]
     fn reading_goes_on_from_any_place() {
         for (format, content) in [
             (FileFormat::Ndjson, "{\"a\":1}\n\n{\"b\":2}\n{\"c\":3}".to_owned()),
             (FileFormat::Csv, "text,n\na,1\n\"b\nb\",2\n\nc,3\n".to_owned()),
         ] {
             let file = file(content.as_bytes());
-            let all = read_all(&mut Records::open(file.path(), format, BYTES_MAX).unwrap());
+            let all = read_all(&mut Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap());
             for taken in 0..=all.len() {
-                let mut first = Records::open(file.path(), format, BYTES_MAX).unwrap();
+                let mut first = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 (0..taken).for_each(|_| drop(first.next().unwrap()));
-                let mut second = Records::open(file.path(), format, BYTES_MAX).unwrap();
+                let mut second = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 second.go_to(first.place()).unwrap();
                 assert_eq!(read_all(&mut second), all[taken..]);
             }
