@@ -65,7 +65,7 @@ impl FullSearch {
 
 impl Default for FullSearch {
     fn default() -> Self {
-        Self { candidates: 100 }
+        Self { candidates: 50 }
     }
 }
 

@@ -47,7 +47,7 @@ pub struct SearchDocumentsRequest {
     /// 10 to
     /// 10000. More candidates find more, but take longer.
     #[serde(default)]
-    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 100)]
+    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 50)]
     pub candidates: Option<usize>,
     /// Weights of the rankings in mode `hybrid`.
     #[serde(default, deserialize_with = "some_object")]
