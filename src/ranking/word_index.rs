@@ -382,6 +382,21 @@ mod tests {
     }
 
     #[test]
+    fn a_passage_scores_the_same_in_every_block() {
+        let (mut index, translations) = (WordIndex::default(), translations());
+        for passage in 0..2 * BLOCK as u64 + 3 {
+            let words = WordCounts::of(vec![BOAT, TREE, 1_000 + passage as u32 % 7]);
+            index.insert(PassageId(passage), &words, &translations);
+        }
+        let scores = index.scores(&[BATEAU, TREE, BOAT, 1_003], &translations);
+        for passage in 0..2 * BLOCK as u64 + 3 {
+            let (got, expect) = (index.score(&scores, PassageId(passage)), index.score(&scores, PassageId(passage % 7)));
+            assert!(got == expect && got > 0.0, "{passage}: {got}, {expect}");
+        }
+        assert!(index.score(&scores, PassageId(3)) > 2.0 * index.score(&scores, PassageId(4)));
+    }
+
+    #[test]
     fn only_what_is_accepted_is_found() {
         let index = index(&[&[BOAT], &[BATEAU], &[3]]);
         let scores = index.scores(&[BOAT], &translations());

@@ -24,10 +24,8 @@ async fn an_expiry_is_stored_shown_and_exported() {
     assert_eq!((&exported[0]["expires_at"], exported[1].get("expires_at")), (&json!(FUTURE), None));
     // An import takes it as it was exported.
     server.delete(&format!("{DOCUMENTS}/a")).await;
-    assert_eq!(
-        server.put(&format!("{DOCUMENTS}/a"), &json!({"text": "un", "expires_at": exported[0]["expires_at"]})).await.status,
-        201
-    );
+    let imported = server.import("application/x-ndjson", &format!("{}\n", exported[0])).await;
+    assert_eq!(imported["status"], "succeeded", "{imported}");
     assert_eq!(export(&server).await[0], exported[0]);
     // Put again without it, the document stays.
     server.put(&format!("{DOCUMENTS}/a"), &json!({"text": "un"})).await;

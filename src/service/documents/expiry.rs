@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(60);
 
 /// Removes what expires until the server stops. Holds nothing open meanwhile.
-pub(super) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
+pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
     let mut resting: HashMap<CollectionId, Instant> = HashMap::new();
     let mut more = false;
     loop {
