@@ -168,7 +168,7 @@ async fn a_known_version_is_not_sent_again() {
     server.patch(path, &json!({"metadata": {"year": 2026}})).await;
     let changed = read(&etag).await;
     assert_eq!((changed.status, &changed.body["metadata"]), (200, &json!({"year": 2026})));
-    let gone =
-        server.send_with(Method::GET, "/v1/collections/news/documents/b", ("if-none-match", "*"), &serde_json::Value::Null);
-    gone.await.assert_error(404, "document_not_found", "", &[]);
+    let none = serde_json::Value::Null;
+    let gone = server.send_with(Method::GET, "/v1/collections/news/documents/b", ("if-none-match", "*"), &none).await;
+    gone.assert_error(404, "document_not_found", "", &[]);
 }
