@@ -58,7 +58,7 @@ async fn a_request_id_is_echoed_or_made() {
 async fn unknown_routes_and_methods_are_problems() {
     let server = Server::start();
     for path in
-        ["/nothing", "/console/nothing.js", "/v1", "/v1/nothing", "/v1/collections/", "/v1/collections/a/b", "/docs/nothing.js"]
+        ["/nothing", "/console/nothing.js", "/v1", "/v1/nothing", "/v1/collections//", "/v1/collections/a/b", "/docs/nothing.js"]
     {
         let answer = server.get(path).await;
         answer.assert_error(404, "route_not_found", "", &["no route"]);

@@ -66,7 +66,7 @@ async fn a_bad_document_is_not_put() {
     };
     check(json!({"text": " "}), "invalid_request", "/text", &["white space"]).await;
     check(json!({"text": "a", "language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
-    check(json!({"id": "x", "text": "a"}), "invalid_request", "/id", &["unknown field `id`"]).await;
+    check(json!({"id": "x", "text": "a"}), "invalid_request", "/id", &["the id of the path", "got \"x\""]).await;
     assert_eq!(server.get(PATH).await.status, 404);
 }
 
