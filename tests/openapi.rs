@@ -5,13 +5,17 @@
 mod layout;
 #[path = "support/schema.rs"]
 mod schema;
+#[path = "openapi/walk.rs"]
+mod walk;
 
 use std::collections::BTreeSet;
 
 use dragoman::domain::{Blame, Code, CollectionName, DocumentId, Scope};
 use dragoman::http;
+use dragoman::http::error::Shape;
 use dragoman::http::middleware::access::{Access, Reach};
 use serde_json::Value;
+use walk::each_schema;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
 /// The operations that answer with hits.
@@ -94,22 +98,12 @@ impl<'a> Operation<'a> {
     }
 
     fn media_type(&self) -> &'static str {
-        if self.is_open_ai() { "application/json" } else { "application/problem+json" }
-    }
-
-    /// Whether its errors have OpenAI's shape.
-    fn is_open_ai(&self) -> bool {
-        ["/v1/embeddings", "/v1/models/{model}"].contains(&self.path)
+        if Shape::of_route(self.path) == Shape::OpenAi { "application/json" } else { "application/problem+json" }
     }
 
     /// The status of a code: where OpenAI's clients call, OpenAI's.
     fn status(&self, code: Code) -> String {
-        match code {
-            Code::UnknownModel if self.is_open_ai() => 404,
-            code if self.is_open_ai() && code.status() == 422 => 400,
-            code => code.status(),
-        }
-        .to_string()
+        Shape::of_route(self.path).status(code).to_string()
     }
 
     /// Whether it lists `code`, and the answer with the code's status has an example of it.
@@ -130,29 +124,6 @@ impl<'a> Operation<'a> {
     fn responses(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let (document, responses) = (self.document, self.body["responses"].as_object().expect("responses"));
         responses.iter().map(move |(status, answer)| (status, schema::resolved(document, answer)))
-    }
-}
-
-/// Calls `visit` with every schema of the document, nested ones too, and where it is.
-fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
-    fn walk(place: &str, schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
-        visit(place, schema);
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            walk(&format!("{place}/{name}"), property, visit);
-        }
-        for member in ["items", "additionalProperties"] {
-            if schema[member].is_object() {
-                walk(&format!("{place}/{member}"), &schema[member], visit);
-            }
-        }
-        for member in ["oneOf", "anyOf", "allOf"] {
-            for (index, one) in schema[member].as_array().into_iter().flatten().enumerate() {
-                walk(&format!("{place}/{member}/{index}"), one, visit);
-            }
-        }
-    }
-    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
-        walk(name, schema, visit);
     }
 }
 

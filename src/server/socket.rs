@@ -87,7 +87,9 @@ impl AsyncWrite for Socket {
             match self.stream.try_write_vectored(slices) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
                 written => {
-                    return Poll::Ready(written.inspect(|bytes| drop(self.written.fetch_add(*bytes as u64, Ordering::Relaxed))));
+                    let bytes = *written.as_ref().unwrap_or(&0) as u64;
+                    self.written.fetch_add(bytes, Ordering::Relaxed);
+                    return Poll::Ready(written);
                 }
             }
         }

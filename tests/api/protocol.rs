@@ -57,9 +57,15 @@ async fn a_request_id_is_echoed_or_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_routes_and_methods_are_problems() {
     let server = Server::start();
-    for path in
-        ["/nothing", "/console/nothing.js", "/v1", "/v1/nothing", "/v1/collections/", "/v1/collections/a/b", "/docs/nothing.js"]
-    {
+    for path in [
+        "/nothing",
+        "/console/nothing.js",
+        "/v1",
+        "/v1/nothing",
+        "/v1/collections/a/b/c",
+        "/v1/collections/a/b",
+        "/docs/nothing.js",
+    ] {
         let answer = server.get(path).await;
         answer.assert_error(404, "route_not_found", "", &["no route"]);
         assert_eq!(answer.body["instance"], path);

@@ -228,9 +228,10 @@ fn query(uri: &Uri, known: &[String]) -> Result<(Value, Checks), ApiError> {
                 [] => format!("unknown parameter `{name}`, there are no parameters"),
                 _ => format!("unknown parameter `{name}`, expected {}", choice(known.iter().map(String::as_str))),
             }
-        } else if given.insert(name.clone(), Value::String(value)).is_some() {
+        } else if given.contains_key(&name) {
             format!("duplicate parameter `{name}`")
         } else {
+            given.insert(name, Value::String(value));
             continue;
         };
         checks.add::<()>(Err(ApiError::parameter(Code::InvalidRequest, name, detail)));
