@@ -232,15 +232,19 @@ fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&Ord
         match key {
             None => sql.push_str(&format!(" and d.id {sign} ?")),
             Some(key) => {
-                sql.push_str(&format!(" and ({}, d.id) {sign} (?, ?)", key.sql));
-                values.extend_from_slice(&key.values);
-                values.push(match value {
+                let value = match value {
                     Some(Scalar::Integer(integer)) => Value::Integer(*integer),
                     Some(Scalar::Real(real)) => Value::Real(*real),
                     Some(Scalar::Text(text)) => Value::Text(text.clone()),
                     Some(Scalar::Bool(truth)) => Value::Integer(i64::from(*truth)),
                     None => Value::Null,
-                });
+                };
+                // The first comparison follows from the second, which finds no place in the index of an expression.
+                sql.push_str(&format!(" and {0} {sign}= ? and ({0}, d.id) {sign} (?, ?)", key.sql));
+                for _ in 0..2 {
+                    values.extend_from_slice(&key.values);
+                    values.push(value.clone());
+                }
             }
         }
         values.push(id);

@@ -147,8 +147,8 @@ async fn a_boosted_document_comes_from_beyond_the_page_and_pages_follow_each_oth
     let server = with_sea().await;
     for mode in ["full", "dense", "lexical", "hybrid"] {
         let options =
-            |limit: usize, offset: usize| json!({"mode": mode, "limit": limit, "offset": offset, "boosts": [of(3, 100.0)]});
-        assert_eq!(ids(&search(&server, options(1, 0)).await), ["d3"], "{mode}");
+            |limit: usize, offset: usize| json!({"mode": mode, "limit": limit, "offset": offset, "boosts": [of(2, 100.0)]});
+        assert_eq!(ids(&search(&server, options(1, 0)).await), ["d2"], "{mode}");
         let all = search(&server, options(8, 0)).await;
         assert_eq!(ids(&search(&server, options(3, 3)).await), ids(&all)[3..6], "{mode}");
     }
@@ -171,7 +171,7 @@ async fn a_relevance_stays_between_0_and_1_and_the_least_score_is_one_after_boos
 #[tokio::test(flavor = "multi_thread")]
 async fn boosts_go_along_with_filters_groups_and_languages() {
     let server = with_sea().await;
-    let boosts = json!([of(3, 100.0)]);
+    let boosts = json!([of(1, 100.0)]);
     let found = async |options: Value| {
         let mut options = options;
         options["boosts"] = boosts.clone();
@@ -182,13 +182,16 @@ async fn boosts_go_along_with_filters_groups_and_languages() {
         let even = json!({"mode": mode, "filter": {"field": "even", "eq": true}, "limit": 2});
         assert_eq!(found(even).await, ["d0", "d2"], "{mode}: a boost adds no hit");
         let groups = json!({"mode": mode, "group_by": {"field": "even"}, "limit": 2});
-        assert_eq!(found(groups).await, ["d3", "d0"], "{mode}");
-        let turns = json!({"mode": mode, "balance_languages": true, "limit": 1});
-        assert_eq!(found(turns).await, ["d3"], "{mode}");
+        assert_eq!(found(groups).await, ["d1", "d0"], "{mode}");
+        // By words alone the other is not half as good as the best, and so takes no turn.
+        if mode != "lexical" {
+            let turns = json!({"mode": mode, "balance_languages": true, "limit": 1});
+            assert_eq!(found(turns).await, ["d1"], "{mode}");
+        }
         let preferring = json!({"mode": mode, "prefer_language": ["fr"], "limit": 1});
         // The best relevance is 1, which is no quarter better than what is nearly that.
         if mode != "full" {
-            assert_eq!(found(preferring).await, ["d3"], "{mode}: a hundredfold score is far better than a preferred one");
+            assert_eq!(found(preferring).await, ["d1"], "{mode}: a hundredfold score is far better than a preferred one");
         }
     }
 }

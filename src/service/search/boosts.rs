@@ -41,7 +41,7 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
 fn by_odds(probability: f32, factor: f64) -> f64 {
     let probability = f64::from(probability);
     let for_it = probability * factor;
-    for_it / (for_it + 1.0 - probability)
+    for_it / (for_it + (1.0 - probability))
 }
 
 fn scaled(score: f32, factor: f64) -> f64 {
