@@ -73,11 +73,11 @@ impl ColumnTypes {
 }
 
 impl CellType {
-    /// The value of a cell, or what it must be.
-    pub fn value(self, cell: String) -> Result<serde_json::Value, &'static str> {
+    /// The value of a cell, or what is wrong with it.
+    pub fn value(self, cell: String) -> Result<serde_json::Value, String> {
         let text = cell.trim();
-        match self {
-            Self::String => Ok(cell.into()),
+        let read = match self {
+            Self::String => return Ok(cell.into()),
             Self::Int => text.parse::<i64>().map(Into::into).map_err(|_| "an integer of 64 bits"),
             Self::Float => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(number.into()),
@@ -89,9 +89,11 @@ impl CellType {
                 _ => Err("true, false, 1 or 0"),
             },
             Self::Date => {
-                date(text).ok_or("a date (2026-11-23), or a time with its offset (2026-11-23T09:30:00+01:00)").map(Into::into)
+                let form = "a date (2026-11-23), or a time with its offset (2026-11-23T09:30:00+01:00)";
+                date(text).map(Into::into).ok_or(form)
             }
-        }
+        };
+        read.map_err(|must| format!("must be {must}, got {cell:?}"))
     }
 }
 

@@ -258,6 +258,14 @@ mod tests {
     }
 
     #[test]
+    fn a_type_does_not_make_two_columns_of_one() {
+        let file = file(b"text,year,metadata.year\n");
+        let types = ColumnTypes::parse("metadata.year:int").unwrap();
+        let error = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).err().unwrap();
+        assert!(error.to_string().contains("names the column year twice"), "{error}");
+    }
+
+    #[test]
     fn cells_have_the_types_of_their_columns() {
         let file = file(b"text,year,metadata.hot\na,2026,true\nb,soon,\nc,,0\n");
         let types = ColumnTypes::parse("year:int,hot:bool").unwrap();

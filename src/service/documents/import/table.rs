@@ -3,6 +3,8 @@
 //! In CSV a cell in quotes may hold separators, line ends and doubled quotes. Tab-separated values have no quoting: a cell is
 //! what stands between two tabs.
 
+use std::mem::discriminant;
+
 use serde_json::{Map, Value};
 
 use crate::domain::{CellType, ColumnTypes};
@@ -175,14 +177,14 @@ impl Columns {
             if column.name().is_empty() {
                 return Err("has a column without a name".to_owned());
             }
-            if columns.contains(&column) {
+            if columns.iter().any(|one| discriminant(one) == discriminant(&column) && one.name() == column.name()) {
                 return Err(format!("names the column {} twice", column.name()));
             }
             columns.push(column);
         }
         let metadata = |name: &str| columns.iter().any(|column| matches!(column, Column::Metadata(one, _) if one == name));
-        let unknown = types.0.iter().map(|(name, _)| name.as_str());
-        if let Some(name) = unknown.filter(|name| !metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name))).next() {
+        let mut typed = types.0.iter().map(|(name, _)| name.as_str());
+        if let Some(name) = typed.find(|name| !metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name))) {
             return Err(format!("has no column of metadata {name}, which types names"));
         }
         match columns.contains(&Column::Document("text")) {
@@ -202,8 +204,7 @@ impl Columns {
             match column {
                 Column::Document(name) if !text.is_empty() || *name == "text" => own.insert((*name).to_owned(), text.into()),
                 Column::Metadata(name, kind) if !text.is_empty() => {
-                    let wrong = |text: String, must| format!("column {name} must be {must}, got {text:?}");
-                    let value = kind.value(text.clone()).map_err(|must| wrong(text, must))?;
+                    let value = kind.value(text).map_err(|problem| format!("column {name} {problem}"))?;
                     metadata.insert(name.clone(), value)
                 }
                 _ => None,
