@@ -5,7 +5,6 @@
 //! structured queries, Darwish and Oard, 2003, with concepts between the two words).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::best;
 use super::translations::Translations;
@@ -27,11 +26,9 @@ const PART_MIN: f32 = SAME_MIN / 8.0;
 /// below. Beyond that, the words of the question that most passages have find nothing.
 const VISITS_PER_PASSAGE: usize = 1;
 const VISITS_MIN: usize = 50_000;
-/// Slots that are scored together, so that what is known of them stays in the nearest caches.
-const BLOCK: usize = 1 << 13;
 
 /// Passages with their words.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct WordIndex {
     /// The slot of each passage.
     places: HashMap<PassageId, u32>,
@@ -45,19 +42,8 @@ pub struct WordIndex {
     words: HashMap<u32, u32>,
     /// By position; empty ones are of words that no passage has any more.
     postings: Vec<Posting>,
-    concepts: HashMap<u16, Concept>,
-    /// Changes so far.
-    version: u32,
-}
-
-/// The words of the collection that have a concept.
-#[derive(Debug, Default)]
-struct Concept {
-    /// By their places, the likeliest ones first.
-    words: Vec<(u32, f32)>,
-    /// The entries of their postings in all, in the lower half; the version that this is true of, in the upper half. They are counted
-    /// when a question asks: changes are more frequent.
-    counted: AtomicU64,
+    /// For each concept the words of the collection that have it, by their places.
+    concepts: HashMap<u16, Vec<(u32, f32)>>,
 }
 
 /// The passages that have a word: slot, then count in the lowest `WORD_COUNT_BITS`.
@@ -80,13 +66,11 @@ impl WordIndex {
             return;
         }
         let slot = self.passages.len() as u32;
-        self.version = self.version.wrapping_add(1);
         for (word, count) in words.iter() {
             let place = *self.words.entry(word).or_insert_with(|| {
                 let place = self.postings.len() as u32;
                 for sense in translations.senses(word) {
-                    let (words, probability) = (&mut self.concepts.entry(sense.concept).or_default().words, sense.probability());
-                    words.insert(words.partition_point(|(_, likelier)| *likelier >= probability), (place, probability));
+                    self.concepts.entry(sense.concept).or_default().push((place, sense.probability()));
                 }
                 self.postings.push(Posting::with_capacity(1));
                 place
@@ -129,19 +113,18 @@ impl WordIndex {
                 distinct.push(*word);
             }
         }
-        let mut lanes: Vec<Lane<'_>> = distinct.into_iter().map(|word| self.lane(word, translations)).collect();
+        let mut lanes: Vec<Lane> = distinct.into_iter().map(|word| self.lane(word, translations)).collect();
         let possible = lanes.iter().map(|lane| lane.rarity).sum();
         lanes.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
-        let affordable = lanes.iter().enumerate().take_while(|(number, lane)| {
-            left = left.saturating_sub(lane.visits);
-            *number == 0 || left > 0
-        });
-        lanes.truncate(affordable.count());
         let mut scores = vec![0.0; self.passages.len()];
-        let mut block = Block { counts: [0.0; BLOCK], met: [0; BLOCK + 1] };
-        for (first, scores) in (0..).step_by(BLOCK).zip(scores.chunks_mut(BLOCK)) {
-            lanes.iter_mut().for_each(|lane| self.add(lane, first, &mut block, scores));
+        let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
+        for (number, lane) in lanes.iter().enumerate() {
+            left = left.saturating_sub(lane.visits);
+            if number > 0 && left == 0 {
+                break;
+            }
+            self.add(lane, &mut counts, &mut met, &mut scores);
         }
         WordScores { scores, possible }
     }
@@ -160,67 +143,48 @@ impl WordIndex {
     }
 
     /// What a word of the question finds.
-    fn lane(&self, word: u32, translations: &Translations) -> Lane<'_> {
+    fn lane(&self, word: u32, translations: &Translations) -> Lane {
+        let frequency = |place: u32| self.postings[place as usize].len();
         let mut found: Vec<(u32, f32)> = Vec::new();
         let mut expected = 0.0;
         for sense in translations.senses(word) {
-            let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
-            let parts = concept.words.iter().map(|(other, of_other)| (*other, probability * of_other));
-            found.extend(parts.take_while(|(_, part)| *part >= PART_MIN));
-            expected += probability * self.entries(concept) as f32;
+            for (other, of_other) in self.concepts.get(&sense.concept).into_iter().flatten() {
+                if probability * of_other >= PART_MIN {
+                    found.push((*other, probability * of_other));
+                }
+                expected += probability * frequency(*other) as f32;
+            }
         }
         let own = self.words.get(&word).copied();
         if let (Some(own), true) = (own, found.is_empty()) {
-            expected = self.postings[own as usize].len() as f32;
+            expected = frequency(own) as f32;
         }
         found.extend(own.map(|own| (own, 1.0)));
         found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         // The probabilities of several shared concepts add up; a word certainly means itself.
         let same = |of_word: &[(u32, f32)]| (of_word[0].0, of_word.iter().map(|(_, same)| same).sum::<f32>().min(1.0));
-        let words = found.chunk_by(|a, b| a.0 == b.0).map(same).filter(|(_, same)| *same >= SAME_MIN);
-        let words: Vec<Matching<'_>> = words.map(|(place, same)| Matching::new(&self.postings[place as usize], same)).collect();
+        let words: Vec<(u32, f32)> = found.chunk_by(|a, b| a.0 == b.0).map(same).filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
-        let visits = words.iter().map(|word| word.rest.len()).sum();
+        let visits = words.iter().map(|(place, _)| frequency(*place)).sum();
         Lane { words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
     }
 
-    /// The entries of the postings of a concept's words.
-    fn entries(&self, concept: &Concept) -> u64 {
-        let (entries, version) = (u64::from(u32::MAX), u64::from(self.version) << u32::BITS);
-        let counted = concept.counted.load(Ordering::Relaxed);
-        if counted & !entries == version {
-            return counted & entries;
-        }
-        let counted: usize = concept.words.iter().map(|(place, _)| self.postings[*place as usize].len()).sum();
-        let counted = (counted as u64).min(entries);
-        concept.counted.store(version | counted, Ordering::Relaxed);
-        counted
-    }
-
-    /// Adds the score of a word of the question for the passages of a block, whose slots begin with `first`; the entries of later blocks
-    /// stay in the lane. The counts of the block are zeros before and after.
-    fn add(&self, lane: &mut Lane<'_>, first: usize, block: &mut Block, scores: &mut [f32]) {
-        let end = ((first + BLOCK) << WORD_COUNT_BITS) as u64;
-        let mut met = 0;
-        for Matching { rest, next, same } in lane.words.iter_mut().filter(|word| word.next < end) {
-            let here = rest.iter().take_while(|entry| u64::from(**entry) < end).count();
-            let (entries, others) = rest.split_at(here);
-            (*rest, *next) = (others, next_entry(others));
-            for entry in entries {
-                let (slot, count) = ((entry >> WORD_COUNT_BITS) as usize % BLOCK, entry & u32::from(WORD_COUNT_MAX));
-                let counted = &mut block.counts[slot];
-                // Without a branch: what was met before is written over.
-                block.met[met] = slot as u16;
-                met += usize::from(*counted == 0.0);
-                *counted += *same * count as f32;
+    /// Adds the score of a word of the question for each passage. `counts` are zeros before and after.
+    fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
+        for (place, same) in &lane.words {
+            for entry in &self.postings[*place as usize] {
+                let (slot, count) = (entry >> WORD_COUNT_BITS, entry & u32::from(WORD_COUNT_MAX));
+                if counts[slot as usize] == 0.0 {
+                    met.push(slot);
+                }
+                counts[slot as usize] += same * count as f32;
             }
         }
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
-        let per_word = B / mean.max(1.0);
-        for slot in block.met[..met].iter().map(|slot| usize::from(*slot)) {
-            let count = std::mem::take(&mut block.counts[slot]);
-            let length = 1.0 - B + per_word * f32::from(self.lengths[first + slot]);
+        for slot in met.drain(..).map(|slot| slot as usize) {
+            let count = std::mem::take(&mut counts[slot]);
+            let length = 1.0 - B + B * f32::from(self.lengths[slot]) / mean.max(1.0);
             scores[slot] += lane.rarity * count * (K1 + 1.0) / (count + K1 * length);
         }
     }
@@ -244,7 +208,6 @@ impl WordIndex {
             *posting = posting.iter().filter_map(kept).collect();
         }
         self.forget_words();
-        self.version = self.version.wrapping_add(1);
         (self.passages, self.lengths) = (passages, lengths);
     }
 
@@ -259,50 +222,21 @@ impl WordIndex {
         self.postings = postings;
         let place_of = |place: u32| moved[place as usize];
         self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();
-        for concept in self.concepts.values_mut() {
-            let words = concept.words.iter();
-            concept.words = words.filter_map(|(place, probability)| Some((place_of(*place)?, *probability))).collect();
+        for words in self.concepts.values_mut() {
+            *words = words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability))).collect();
         }
     }
 }
 
-/// What is counted of the passages of a block.
-struct Block {
-    /// Of a word of the question, by slot.
-    counts: [f32; BLOCK],
-    /// The slots that have it, and room for one more.
-    met: [u16; BLOCK + 1],
-}
-
 /// What a word of a question finds in a collection.
 #[derive(Debug)]
-struct Lane<'i> {
-    words: Vec<Matching<'i>>,
+struct Lane {
+    /// Words of the collection by their places, with the probability that they mean the same.
+    words: Vec<(u32, f32)>,
     /// Passages that they lead to, counted once for each word.
     visits: usize,
     /// Its weight: BM25's inverse document frequency.
     rarity: f32,
-}
-
-/// A word of the collection that may mean the same as one of the question.
-#[derive(Debug)]
-struct Matching<'i> {
-    /// The entries of its posting that were not read yet.
-    rest: &'i [u32],
-    /// The first of these, so that blocks without any are passed over without reading it; more than any if there is none.
-    next: u64,
-    /// The probability that both mean the same.
-    same: f32,
-}
-
-impl<'i> Matching<'i> {
-    fn new(posting: &'i [u32], same: f32) -> Self {
-        Self { rest: posting, next: next_entry(posting), same }
-    }
-}
-
-fn next_entry(rest: &[u32]) -> u64 {
-    rest.first().map_or(u64::MAX, |entry| u64::from(*entry))
 }
 
 #[cfg(test)]
@@ -379,21 +313,6 @@ mod tests {
         assert_eq!(nearest(&index, &[BOAT, TREE])[0], 0);
         let scores = index.scores(&[BOAT, TREE], &translations());
         assert!(index.score(&scores, PassageId(0)) > 2.0 * index.score(&scores, PassageId(1)));
-    }
-
-    #[test]
-    fn a_passage_scores_the_same_in_every_block() {
-        let (mut index, translations) = (WordIndex::default(), translations());
-        for passage in 0..2 * BLOCK as u64 + 3 {
-            let words = WordCounts::of(vec![BOAT, TREE, 1_000 + passage as u32 % 7]);
-            index.insert(PassageId(passage), &words, &translations);
-        }
-        let scores = index.scores(&[BATEAU, TREE, BOAT, 1_003], &translations);
-        for passage in 0..2 * BLOCK as u64 + 3 {
-            let (got, expect) = (index.score(&scores, PassageId(passage)), index.score(&scores, PassageId(passage % 7)));
-            assert!(got == expect && got > 0.0, "{passage}: {got}, {expect}");
-        }
-        assert!(index.score(&scores, PassageId(3)) > 2.0 * index.score(&scores, PassageId(4)));
     }
 
     #[test]
