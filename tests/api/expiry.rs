@@ -24,7 +24,7 @@ async fn an_expiry_is_stored_shown_and_exported() {
     assert_eq!((&exported[0]["expires_at"], exported[1].get("expires_at")), (&json!(FUTURE), None));
     // An import takes it as it was exported.
     server.delete(&format!("{DOCUMENTS}/a")).await;
-    let imported = server.import("application/x-ndjson", &format!("{}\n", exported[0])).await;
+    let imported = server.import("application/x-ndjson", format!("{}\n", exported[0])).await;
     assert_eq!(imported["status"], "succeeded", "{imported}");
     assert_eq!(export(&server).await[0], exported[0]);
     // Put again without it, the document stays.
