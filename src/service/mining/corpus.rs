@@ -61,8 +61,8 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets document and language of every passage that is taken.
-    /// Passages that are gone or not embedded are left out. Blocks.
+    /// Reads the texts of `ids`, which ascend, without passages that were deleted or are not embedded. `check_canceled` fails when the
+    /// job is to stop; `record` gets the document and the language of each passage. Blocks.
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
