@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use dragoman::domain::{
-    DocumentOrder, DocumentPatch, FacetRequest, Field, Filter, MiningUnit, Page, PassageId, Precondition, ScrollRequest,
-    Sequence, TitleChange,
+    DocumentOrder, DocumentPatch, FacetRequest, Field, Filter, HistogramInterval, MetadataPath, MiningUnit, Page, PassageId,
+    Precondition, ScrollRequest, Sequence, TitleChange,
 };
 use dragoman::store::{Change, DocumentStore, MovedDocument, PatchOutcome, PreparedDocument, SearchFilter, StoreError};
 use rusqlite::Connection;
@@ -50,23 +50,34 @@ fn found(store: &DocumentStore) -> Vec<(&'static str, usize)> {
     let terms = dragoman::embed::query_terms("tide", None);
     let scroll =
         ScrollRequest { filter: Filter::default(), order: DocumentOrder::UpdatedAt, descending: true, limit: 10, after: None };
-    let facets = store.facets(&everything, &[FacetRequest { field: Field::Language, limit: 5 }], u64::MAX).unwrap();
+    let by_line = ScrollRequest { order: DocumentOrder::Metadata(MetadataPath::parse("line").unwrap()), ..scroll.clone() };
+    let facet = |field, stats| FacetRequest {
+        field,
+        limit: if stats { 0 } else { 5 },
+        stats,
+        histogram: stats.then_some(HistogramInterval::Day),
+    };
+    let requests = [facet(Field::Language, false), facet(Field::CreatedAt, true)];
+    let facets = store.facets(&everything, &requests, u64::MAX).unwrap();
     let ids = [id("stays"), id("goes")];
     let counts = store.counts().unwrap();
     vec![
         ("get", ids.iter().filter(|id| store.get(id).unwrap().is_some()).count()),
         ("list", all(store).len()),
         ("scroll", store.scroll(&scroll, u64::MAX).unwrap().documents.len()),
+        ("scroll by metadata", store.scroll(&by_line, u64::MAX).unwrap().documents.len()),
         ("count", store.count_matching(&everything, 10).unwrap()),
         ("count with a filter", store.count_matching(&filtered, 10).unwrap()),
         ("facets", facets.documents as usize),
         ("values of facets", facets.counts[0].values.iter().map(|value| value.documents as usize).sum()),
+        ("times of facets", facets.counts[1].stats.as_ref().map_or(0, |stats| stats.count as usize)),
+        ("buckets of facets", facets.counts[1].histogram.iter().flatten().map(|bucket| bucket.documents as usize).sum()),
         ("counts", counts.documents as usize),
         ("counted languages", counts.languages.iter().map(|(_, documents)| *documents as usize).sum()),
         ("counted passages", counts.passages as usize),
         ("hits", store.passages(&both).unwrap().len()),
         ("documents of passages", store.documents_of(&both).unwrap().len()),
-        ("metadata of passages", store.owners_of(&both).unwrap().len()),
+        ("metadata of passages", store.heads_of(&both).unwrap().len()),
         ("sizes", store.sizes_of(&both).unwrap().len()),
         ("filtered passages", store.matching_passages(&filtered, None).unwrap().passages.len()),
         ("kept passages", store.keep_matching(&filtered, &both).unwrap().len()),

@@ -18,7 +18,7 @@ use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{CollectionPath, NoParameters, Parameters};
+use crate::http::request::extract::{CollectionPath, Parameters};
 use crate::service::documents::export::Export;
 use crate::service::documents::import::ImportFile;
 
@@ -129,10 +129,10 @@ struct ExportLine {
 pub async fn import_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    Parameters(parameters): Parameters<ImportParameters>,
+    parameters: Parameters<ImportParameters>,
     request: Request,
 ) -> Result<Accepted, ApiError> {
-    let file = import_file(request.headers(), parameters.types.as_deref())?;
+    let file = parameters.read(|given| import_file(request.headers(), given.types.as_deref()))?;
     let collection = api.service.collection(&collection)?;
     let job = collection.import(file, request.into_body().into_data_stream()).await?;
     Ok(accepted(job))

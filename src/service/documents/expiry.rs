@@ -76,8 +76,8 @@ async fn sweep(collection: &Arc<OpenCollection>) -> Result<Swept, Error> {
     let of = Arc::clone(collection);
     blocking(move || {
         let _replacement = replacement;
-        let expired = of.store.delete_expired().map_err(|error| of.tell_damage(error.into()))?;
-        expired.damage.iter().for_each(|error| drop(of.note_damage(error)));
+        let expired = of.store.delete_expired().map_err(|error| of.report_damage(error.into()))?;
+        expired.damage.iter().for_each(|error| drop(of.record_damage(error)));
         if !expired.rows.is_empty() {
             of.damage.forget_rows(&expired.rows);
             of.take_out();
