@@ -92,7 +92,8 @@ fn check(server: &Program, target: &[&str], data: &Path) {
     assert_eq!((results(&client, "stored"), listed(&client, target)), (before, stored), "nothing has changed");
     assert_eq!(client.get("/v1/snapshots").1["snapshots"], json!([]), "the server keeps no copy of its own");
 
-    let other = Program::start(&data.join("other"), "fake:8").client();
+    let other_server = Program::start(&data.join("other"), "fake:8");
+    let other = other_server.client();
     succeed(&other, &[&["snapshot", "restore", "latest"], target].concat());
     assert_eq!(other.get("/v1/collections/news").1["documents"], 3);
     let older = listed(&client, target)[1]["snapshot"].as_str().unwrap().to_owned();
@@ -160,7 +161,8 @@ fn a_server_that_was_killed_goes_on_with_its_snapshots() {
     client.wait_until("the target has the server's state", |client| {
         results(client, "stored") + results(client, "unchanged") > 0 && client.get("/v1/snapshots").1["snapshots"] == json!([])
     });
-    let other = Program::start(&folder.path().join("other"), "fake:8").client();
+    let other_server = Program::start(&folder.path().join("other"), "fake:8");
+    let other = other_server.client();
     succeed(&other, &["snapshot", "restore", "latest", "--target", target]);
     assert_eq!(other.get("/v1/collections/news").1["documents"], 4);
     let files: Vec<String> =

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::{Map, Value as Json, json};
 
-use super::super::clock::{give_clock, system_clock};
 use super::*;
 use crate::domain::{DocumentId, Sequence};
+use crate::store::clock::{give_clock, system_clock};
 
 const NO_INDEX: &[MetadataPath] = &[];
 
