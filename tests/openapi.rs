@@ -24,7 +24,12 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
 const SEARCHES: [&str; 3] = ["search_documents", "search_batch", "recommend_documents"];
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 /// The members for which null means something: OpenAI's errors have it, and a patch removes by it.
-const MAY_BE_NULL: [&str; 3] = ["OpenAiProblemDetail/param", "PatchDocumentRequest/title", "PatchDocumentRequest/expires_at"];
+const MAY_BE_NULL: [&str; 4] = [
+    "OpenAiProblemDetail/param",
+    "PatchDocumentRequest/title",
+    "PatchDocumentRequest/expires_at",
+    "UpdateDocumentsRequest/expires_at",
+];
 /// The operations that ask a classifier.
 const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evaluation", "apply_classifier"];
 /// The operations that train a classifier.
