@@ -171,10 +171,20 @@ impl Question {
         cosines
     }
 
+    /// Whether a token is one of the question that says much.
+    pub fn is_telling(&self, token: u16) -> bool {
+        let lane = self.ids.iter().position(|id| *id == token);
+        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.telling())
+    }
+
+    /// The minimum weight of a token that says much.
+    fn telling(&self) -> f32 {
+        TELLING / self.ids.len().max(1) as f32
+    }
+
     /// The relation of each token of a passage to the question.
     pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
-        let asked = self.weights.iter().flatten().filter(|&&weight| weight > 0.0).count();
-        let telling = TELLING / asked.max(1) as f32;
+        let telling = self.telling();
         let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
         let mut matches = vec![TokenMatch::Other; tokens.len()];
         for (group, weights) in self.weights.iter().enumerate() {

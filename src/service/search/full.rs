@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use super::super::Error;
 use super::hits::Candidate;
-use super::ranking::{Asked, ModelEvidence, Plan, Ranking};
+use super::marks::Asked;
+use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms, SearchParameters};
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};

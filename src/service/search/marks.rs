@@ -4,13 +4,21 @@
 use std::ops::Range;
 
 use super::super::Error;
-use super::ranking::Asked;
 use crate::domain::{Language, QueryTerms, SearchTarget};
 use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
-use crate::ranking::TokenMatch;
+use crate::ranking::{Question, TokenMatch};
 
 /// Minimum probability that a word of a passage means what a word of the query does, to be marked.
 const TRANSLATION_MIN: f32 = 0.1;
+
+/// What the model's tokens and words asked, to mark what answers.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// What late interaction compared, if it did.
+    pub(super) question: Option<Question>,
+    /// The words of the question, by their numbers, that say something of a passage that has them or a translation of them.
+    pub(super) words: Vec<u32>,
+}
 
 /// What is looked for in passages.
 pub(super) struct Marking<'a> {
@@ -22,12 +30,30 @@ pub(super) struct Marking<'a> {
 
 impl<'a> Marking<'a> {
     /// What a search looks for; `terms` are those of its text, if it made them.
-    pub(super) fn new(target: &SearchTarget, terms: Option<QueryTerms>, asked: Asked, embedder: &'a Embedder) -> Self {
-        let terms = match target {
-            SearchTarget::Text(text) => Some(terms.unwrap_or_else(|| query_terms(text, None))),
-            SearchTarget::Vector(_) | SearchTarget::Like(_) | SearchTarget::Examples(_) => None,
-        };
-        Self { sought: terms.map(SoughtTerms::new), asked, embedder }
+    pub(super) fn new(
+        target: &SearchTarget,
+        terms: Option<QueryTerms>,
+        asked: Asked,
+        embedder: &'a Embedder,
+    ) -> Result<Self, Error> {
+        let SearchTarget::Text(text) = target else { return Ok(Self { sought: None, asked, embedder }) };
+        let terms = terms.unwrap_or_else(|| query_terms(text, None));
+        let mut marking = Self { sought: Some(SoughtTerms::new(terms)), asked, embedder };
+        marking.leave_out_light_words(text)?;
+        Ok(marking)
+    }
+
+    /// Leaves out the words of the query that say little by their tokens: in a small collection hardly any word is frequent.
+    fn leave_out_light_words(&mut self, query: &str) -> Result<(), Error> {
+        let (Some(question), false) = (&self.asked.question, self.asked.words.is_empty()) else { return Ok(()) };
+        let mut pieces = self.embedder.pieces(query).map_err(Error::Embed)?;
+        pieces.retain(|(id, _)| u16::try_from(*id).is_ok_and(|id| question.is_telling(id)));
+        let words = PassageWords::new(query, None);
+        self.asked.words.retain(|word| {
+            let places = words.of_words(|key| key == *word);
+            places.iter().any(|place| pieces.iter().any(|(_, piece)| meet(piece, place)))
+        });
+        Ok(())
     }
 
     /// The marks of a passage in a language, if that is known, in characters (Unicode code points) from its first one.

@@ -6,13 +6,14 @@ use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::Candidate;
 use super::margin::rescore;
+use super::marks::Asked;
 use super::resolve::ResolvedQuery;
 use super::{boosts, diversity, preference};
 use crate::domain::{
     DenseMethod, Embedding, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test,
 };
 use crate::embed::Embedder;
-use crate::ranking::{Question, TokenScorer, Translations};
+use crate::ranking::{TokenScorer, Translations};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, Scope, Unit, WordPassages};
 use crate::store::{SearchFilter, StoreError};
@@ -64,15 +65,6 @@ impl<'a> From<&'a Embedder> for ModelEvidence<'a> {
     fn from(embedder: &'a Embedder) -> Self {
         Self { scorer: embedder.scorer(), translations: embedder.translations() }
     }
-}
-
-/// What the model's tokens and words asked, to mark what answers.
-#[derive(Default)]
-pub(super) struct Asked {
-    /// What late interaction compared, if it did.
-    pub(super) question: Option<Question>,
-    /// The words of the question, by their numbers, that say something of a passage that has them or a translation of them.
-    pub(super) words: Vec<u32>,
 }
 
 /// The candidates that become hits.
