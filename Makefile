@@ -6,12 +6,12 @@ export CARGO_TERM_COLOR ?= auto
 
 FUZZ_SECONDS ?= 600
 
-.PHONY: run test fuzz bench bench-peers clients console-test train-smoke container-test release clean runtime training-runtime tools
+.PHONY: run test fuzz bench bench-peers clients console-test train-smoke container-test release clean runtime training-runtime postgres-runtime tools
 
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
 
-test: runtime training-runtime ## Passes all tests that need no GPU and no Docker engine
+test: runtime training-runtime postgres-runtime ## Passes all tests that need no GPU and no Docker engine
 	$(CARGO) check --lib --no-default-features
 	$(CARGO) test
 	$(CARGO) test -p dragoman-training
@@ -56,6 +56,9 @@ runtime: tools
 
 training-runtime: tools
 	@$(PYTHON) scripts/fetch_runtime.py training
+
+postgres-runtime: tools
+	@$(PYTHON) scripts/fetch_runtime.py postgres
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "error: cargo is missing; install a Rust toolchain (1.92 or newer)" >&2; exit 1; }
