@@ -86,7 +86,7 @@ fn folder_code(source: &std::io::Error) -> Code {
 
 fn store_code(error: &StoreError) -> Code {
     match error {
-        StoreError::StorageUnavailable { .. } => Code::StorageUnavailable,
+        StoreError::StorageUnavailable { .. } | StoreError::ServerUnreachable { .. } => Code::StorageUnavailable,
         StoreError::File { source, .. } => folder_code(source),
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
@@ -107,6 +107,8 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::DataDirectoryInUse { .. }
         | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
+        | StoreError::Server { .. }
+        | StoreError::UnsuitableServer { .. }
         | StoreError::NoWriteAheadLog { .. }
         | StoreError::NewerDatabase { .. }
         | StoreError::ForeignDatabase { .. }
